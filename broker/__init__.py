@@ -1,0 +1,1 @@
+"""A broker: handlers, partitions, replication, groups."""

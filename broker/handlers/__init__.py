@@ -1,0 +1,1 @@
+"""One file per API that a broker serves."""

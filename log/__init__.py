@@ -1,0 +1,1 @@
+"""Files and bytes of a partition log, synchronous, Apache Kafka's layouts."""

@@ -1,0 +1,1 @@
+"""The KRaft quorum: consensus, metadata image, controller, and what nodes share."""

@@ -1,0 +1,1 @@
+"""The controller: decide by generating records, change by replaying them."""

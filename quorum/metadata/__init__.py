@@ -1,0 +1,1 @@
+"""Image and delta: what the metadata log says."""

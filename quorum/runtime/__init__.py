@@ -1,0 +1,1 @@
+"""What controllers and brokers share at run time: epochs, watermarks, group commit, threads."""

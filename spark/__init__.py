@@ -1,0 +1,1 @@
+"""PySpark data sources over metadata and data logs."""

@@ -1,0 +1,1 @@
+"""The Kafka protocol: declarations, codecs, errors; no I/O outside `wire.transport` and `wire.blocking`."""

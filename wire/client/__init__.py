@@ -1,0 +1,1 @@
+"""A Kafka client without I/O: bootstrap, routing, retries."""

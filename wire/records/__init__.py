@@ -1,0 +1,1 @@
+"""Records kept in logs: metadata (KIP-631), groups and offsets."""

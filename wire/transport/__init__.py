@@ -1,0 +1,1 @@
+"""Trio shells of the protocol: connections, dispatch, client."""

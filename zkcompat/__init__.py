@@ -1,0 +1,1 @@
+"""The ZooKeeper mirror: image and delta to znodes."""
