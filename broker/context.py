@@ -1,0 +1,59 @@
+"""The few things that a broker's request handlers may use.
+
+A handler is `def handle(request, ctx: Context, call: Call) -> Response | Parked[Response]`; it gets this frozen value, never
+the broker. Who needs something else (a coordinator, a background task) is constructed by `broker.server` with just that.
+
+How the parts meet:
+
+- `ctx.metadata.image` is the newest applied `MetadataImage`; `await ctx.metadata.wait_for(predicate)` waits for a later one.
+- `ctx.partitions.find(topic, index)` gives this broker's `Partition` or None; `.leader_of(topic, index)` gives its
+  `LeaderEpoch` or raises the `KafkaError` that clients get (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
+- `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
+  `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises
+  `NotLeaderError` when the epoch ends first. `leader.partition.log.read_bytes(…)` reads back.
+- `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` of every epoch that begins and ends on the
+  partitions of one topic. Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1.
+- `ctx.controller.call(request)` asks the active controller, finding the new one when it changes; `ctx.forwarder` wraps
+  a client's request in an Envelope; `ctx.topic_creation.create(names)` makes missing topics (also internal ones).
+- `ctx.groups` is the coordinator of consumer groups: constructed as `GroupCoordinator(config, partitions, metadata)`,
+  registered with `partitions.listen("__consumer_offsets", coordinator)`, its `async def run(task_status)` started
+  by `broker.server`. Only the group handlers look inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.controller_channel import ControllerChannel
+    from broker.directories import LogDirectories
+    from broker.fetching.sessions import FetchSessions
+    from broker.forwarding import Forwarder
+    from broker.groups.coordinator import GroupCoordinator
+    from broker.metadata import BrokerMetadata
+    from broker.partitions.registry import Partitions
+    from broker.producer_ids import ProducerIds
+    from broker.topic_creation import TopicCreation
+    from quorum.config.server import ServerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """See the module's docstring; `now_ms` is the wall clock."""
+
+    config: ServerConfig
+    node_id: int
+    cluster_id: str
+    metadata: BrokerMetadata
+    partitions: Partitions
+    directories: LogDirectories
+    controller: ControllerChannel
+    forwarder: Forwarder
+    topic_creation: TopicCreation
+    fetch_sessions: FetchSessions
+    producer_ids: ProducerIds
+    groups: GroupCoordinator
+    broker_epoch: Callable[[], int]
+    now_ms: Callable[[], int]

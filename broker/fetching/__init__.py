@@ -1,0 +1,1 @@
+"""What Fetch needs beyond a log: sessions (KIP-227) and waiting for data."""

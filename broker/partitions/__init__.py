@@ -1,0 +1,1 @@
+"""Partitions of this broker: leading, following, and what outlives both."""
