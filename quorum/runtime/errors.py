@@ -1,0 +1,14 @@
+"""Errors that the runtime's waits end with. Left out: error codes; whoever answers a request chooses the code."""
+
+from __future__ import annotations
+
+
+class NotLeaderError(Exception):
+    """The epoch in which a wait was started has ended; nobody's fault.
+
+    On the wire it becomes NOT_LEADER_OR_FOLLOWER, NOT_CONTROLLER or NOT_COORDINATOR, by who answers.
+    """
+
+
+class StorageFailure(Exception):
+    """A log directory failed and is offline. Never retried: after a failed fsync the page cache says nothing."""

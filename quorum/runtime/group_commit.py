@@ -1,0 +1,116 @@
+"""One round of fdatasync makes everything durable that was appended before it began.
+
+A round takes all logs of a directory that were marked dirty, asks each on the loop what must be synced, does it all in
+one thread, and tells each on the loop how far it is durable. Appends during a round wait for the next: so the more is
+written, the more share an fsync. Left out: retrying a failed fsync, which would lie; the directory goes offline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import trio
+
+from quorum.runtime.errors import StorageFailure
+from quorum.runtime.threads import run_blocking
+
+OnFlushed = Callable[[int], object]
+
+
+class Flush(Protocol):
+    """What must be synced, fixed on the loop."""
+
+    def run(self) -> object:
+        """Syncs; blocks, runs in a thread, raises OSError."""
+
+
+class FlushableLog(Protocol):
+    """The part of `log.partition_log.PartitionLog` that group commit needs."""
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def flushed_offset(self) -> int: ...
+
+    def prepare_flush(self) -> Any: ...
+
+    def finish_flush(self, flush: Any) -> object: ...
+
+
+class Directory(Protocol):
+    """The part of `log.directory.LogDirectory` that group commit needs."""
+
+    offline: str | None
+
+
+@dataclass(slots=True)
+class _Dirty:
+    log: FlushableLog
+    on_flushed: list[OnFlushed] = field(default_factory=list)
+
+
+class GroupCommit:
+    """The flusher of one log directory.
+
+    With `fsync=False` (write-behind, Kafka's own default) nothing is synced and `on_flushed` is called at once.
+    """
+
+    def __init__(self, directory: Directory, *, fsync: bool = True) -> None:
+        self._directory = directory
+        self._fsync = fsync
+        # By identity; bounded by the logs of the directory.
+        self._dirty: dict[int, _Dirty] = {}
+        self._wanted = trio.Event()
+        self.rounds = 0
+
+    def mark_dirty(self, log: FlushableLog, on_flushed: OnFlushed) -> None:
+        """Says that `log` has unsynced appends; `on_flushed(flushed_offset)` is called on the loop when they are durable.
+
+        The same callback given twice before a round is called once. Write-behind calls it before this returns.
+        """
+        if not self._fsync:
+            on_flushed(log.log_end_offset)
+            return
+        dirty = self._dirty.get(id(log))
+        if dirty is None:
+            dirty = self._dirty[id(log)] = _Dirty(log)
+        if on_flushed not in dirty.on_flushed:
+            dirty.on_flushed.append(on_flushed)
+        self._wanted.set()
+
+    def forget(self, log: FlushableLog) -> None:
+        """Drops a log that is about to be closed or deleted from the next round."""
+        self._dirty.pop(id(log), None)
+
+    async def run(self) -> None:
+        """Flushes for ever.
+
+        Raises:
+            StorageFailure: an OSError; the directory is marked offline before it is raised.
+        """
+        while True:
+            await self._wanted.wait()
+            self._wanted = trio.Event()
+            dirty, self._dirty = list(self._dirty.values()), {}
+            await self._round(dirty)
+
+    async def _round(self, dirty: Sequence[_Dirty]) -> None:
+        try:
+            flushes = [one.log.prepare_flush() for one in dirty]
+            await run_blocking(_run_all, flushes)
+        except OSError as error:
+            self._directory.offline = f"fsync failed: {error}"
+            raise StorageFailure(self._directory.offline) from error
+        self.rounds += 1
+        for one, flush in zip(dirty, flushes, strict=True):
+            one.log.finish_flush(flush)
+            for on_flushed in one.on_flushed:
+                on_flushed(one.log.flushed_offset)
+
+
+def _run_all(flushes: Sequence[Flush]) -> None:
+    for flush in flushes:
+        flush.run()
