@@ -1,0 +1,435 @@
+"""Record batches of format v2: their header as a view over received bytes, their records, and building them.
+
+Source: Kafka's `DefaultRecordBatch` and `DefaultRecord` (KIP-98, KIP-82 headers, KIP-534 delete horizon).
+Left out: formats v0 and v1 (refused by magic), and checks that belong to Produce (`log/validate.py`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import crc32c
+
+from log.codecs import Compression, compress, decompress
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.primitives import read_varint, read_varlong, write_varint, write_varlong
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER = struct.Struct(">qiibIhiqqqhii")  # base offset … record count, as in BatchView's docstring
+assert HEADER.size == 61
+HEADER_BYTES = HEADER.size
+PREFIX_BYTES = 12  # base offset and length: what `length` does not count
+CRC_POSITION = 17
+CRC_START = 21  # attributes to the end
+MAGIC = 2
+
+ATTRIBUTES_COMPRESSION = 0x07
+ATTRIBUTES_LOG_APPEND_TIME = 0x08
+ATTRIBUTES_TRANSACTIONAL = 0x10
+ATTRIBUTES_CONTROL = 0x20
+ATTRIBUTES_DELETE_HORIZON = 0x40
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header count, a byte each
+SEQUENCE_SPACE = 1 << 31  # sequences wrap from 2^31 - 1 to 0
+RECORDS_BYTES_MAX = 256 << 20  # output limit of `decode_records` unless told otherwise: 2.5 times the largest frame
+
+_STAMP_OFFSET = struct.Struct(">q")
+_STAMP_EPOCH = struct.Struct(">i")
+_STAMP_ATTRIBUTES = struct.Struct(">h")
+_STAMP_CRC = struct.Struct(">I")
+_EPOCH_POSITION = 12
+_ATTRIBUTES_POSITION = 21
+_MAX_TIMESTAMP_POSITION = 35
+
+
+class TimestampType(IntEnum):
+    """Bit 3 of the attributes: whose clock the timestamps are of."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class RecordHeader(NamedTuple):
+    """A header of a record; keys may repeat. `value` may be null."""
+
+    key: str
+    value: bytes | None
+
+
+class Record(NamedTuple):
+    """A record as read: absolute offset and timestamp."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[RecordHeader, ...]
+
+
+class NewRecord(NamedTuple):
+    """A record to be put into a batch."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class BatchView:
+    """A whole batch in memory, its header unpacked; `buffer` is exactly its bytes.
+
+    ```
+    bytes  field                 in the CRC
+    8      base offset           no
+    4      length                no    of all that follows
+    4      leader epoch          no
+    1      magic                 no    2
+    4      CRC-32C               no
+    2      attributes            yes
+    4      last offset delta     yes
+    8      base timestamp        yes   or the delete horizon
+    8      max timestamp         yes
+    8      producer id           yes   -1 none
+    2      producer epoch        yes
+    4      base sequence         yes
+    4      record count          yes
+    …      records               yes   compressed as one block
+
+    attributes, by bit: 0-2 compression, 3 log append time, 4 transactional, 5 control, 6 delete horizon
+
+    record = varint length, int8 attributes (0), varlong timestamp delta, varint offset delta,
+             varint key size (-1 null), key, varint value size (-1 null), value,
+             varint header count, { varint key size, key, varint value size (-1 null), value }
+    ```
+
+    The leader may stamp offset and epoch without touching the CRC: that is why they come before it.
+    """
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "buffer",
+        "count",
+        "crc",
+        "last_offset_delta",
+        "leader_epoch",
+        "magic",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "size",
+    )
+
+    def __init__(self, buffer: Buffer, position: int = 0) -> None:
+        """Unpacks the header at `position` of at least 61 bytes; `buffer` is kept as it is (see `iter_batches`)."""
+        (
+            self.base_offset,
+            length,
+            self.leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.count,
+        ) = HEADER.unpack_from(buffer, position)
+        self.size: int = length + PREFIX_BYTES
+        self.buffer = buffer
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> Compression:
+        """Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE for the ids 5 to 7."""
+        try:
+            return Compression(self.attributes & ATTRIBUTES_COMPRESSION)
+        except ValueError:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression in {self}"
+            ) from None
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType(bool(self.attributes & ATTRIBUTES_LOG_APPEND_TIME))
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & ATTRIBUTES_TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & ATTRIBUTES_CONTROL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        return self.base_timestamp if self.attributes & ATTRIBUTES_DELETE_HORIZON else None
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence, -1 without one; sequences wrap to 0 (KIP-98)."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) % SEQUENCE_SPACE
+
+    def stamp(self, base_offset: int, leader_epoch: int) -> None:
+        """Writes both into the (writable) bytes; the CRC does not cover them."""
+        _STAMP_OFFSET.pack_into(self.buffer, 0, base_offset)  # type: ignore[arg-type]
+        _STAMP_EPOCH.pack_into(self.buffer, _EPOCH_POSITION, leader_epoch)  # type: ignore[arg-type]
+        self.base_offset = base_offset
+        self.leader_epoch = leader_epoch
+
+    def stamp_append_time(self, now_ms: int) -> None:
+        """Makes the (writable) batch one of log append time `now_ms`; the CRC is computed anew."""
+        buffer = self.buffer
+        self.attributes |= ATTRIBUTES_LOG_APPEND_TIME
+        self.max_timestamp = now_ms
+        _STAMP_ATTRIBUTES.pack_into(buffer, _ATTRIBUTES_POSITION, self.attributes)  # type: ignore[arg-type]
+        _STAMP_OFFSET.pack_into(buffer, _MAX_TIMESTAMP_POSITION, now_ms)  # type: ignore[arg-type]
+        self.crc = crc32c.crc32c(memoryview(buffer)[CRC_START:])
+        _STAMP_CRC.pack_into(buffer, CRC_POSITION, self.crc)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return (
+            f"batch [{self.base_offset}, {self.next_offset}) of {self.size} bytes, {self.count} records, "
+            f"epoch {self.leader_epoch}, magic {self.magic}"
+        )
+
+
+def iter_batches(view: Buffer, *, allow_partial_tail: bool = False) -> Iterator[BatchView]:
+    """The batches that lie end to end in `view`, headers only: nothing is checked by CRC.
+
+    Args:
+        allow_partial_tail: a last batch cut short ends the iteration (as in a Fetch answer of Kafka's).
+
+    Raises:
+        RemoteProtocolError: a size or magic that no batch has, or bytes left over.
+    """
+    view = memoryview(view)
+    position, end = 0, len(view)
+    while position < end:
+        if end - position < HEADER_BYTES:
+            if allow_partial_tail:
+                return
+            raise RemoteProtocolError(f"a batch header needs 61 bytes, {end - position} are left")
+        batch = BatchView(view, position)
+        check_header(batch)
+        if batch.size > end - position:
+            if allow_partial_tail:
+                return
+            raise RemoteProtocolError(
+                f"batch of {batch.size} bytes in the {end - position} that are left"
+            )
+        batch.buffer = view[position : position + batch.size]
+        position += batch.size
+        yield batch
+
+
+def check_header(batch: BatchView) -> None:
+    """Raises RemoteProtocolError when size, magic, count or offsets are such as no batch has."""
+    if batch.magic != MAGIC:
+        raise RemoteProtocolError(f"magic {batch.magic} where 2 is served")
+    if batch.size < HEADER_BYTES:
+        raise RemoteProtocolError(f"batch of {batch.size} bytes")
+    if batch.last_offset_delta < 0 or batch.base_offset < 0 or batch.count < 0:
+        raise RemoteProtocolError(f"impossible header: {batch!r}")
+
+
+def check_batch(batch: BatchView) -> None:
+    """Checks size, magic and CRC.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE, the CRC differs.
+        RemoteProtocolError: as `check_header`.
+    """
+    check_header(batch)
+    if not has_valid_crc(batch):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC in {batch!r}")
+
+
+def has_valid_crc(batch: BatchView) -> bool:
+    return bool(crc32c.crc32c(memoryview(batch.buffer)[CRC_START:]) == batch.crc)
+
+
+def records_bytes(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> Buffer:
+    """The bytes of the records, decompressed; at most `limit_bytes` of them (`codecs.OutputTooLarge`)."""
+    payload = memoryview(batch.buffer)[HEADER_BYTES:]
+    if not batch.attributes & ATTRIBUTES_COMPRESSION:
+        return payload
+    return decompress(batch.compression, payload, limit_bytes)
+
+
+def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> list[Record]:
+    """All records of a whole batch, key, value and headers copied.
+
+    Raises:
+        RemoteProtocolError: the records are not what the header says, or expand beyond `limit_bytes`.
+        KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    data = bytes(records_bytes(batch, limit_bytes))
+    count = batch.count
+    if not 0 <= count * RECORD_BYTES_MIN <= len(data):
+        raise RemoteProtocolError(f"{count} records cannot lie in {len(data)} bytes")
+    append_time = (
+        batch.max_timestamp if batch.attributes & ATTRIBUTES_LOG_APPEND_TIME else None
+    )
+    base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
+    records: list[Record] = []
+    position = 0
+    try:
+        for _ in range(count):
+            position, timestamp_delta, offset_delta, key, value, headers = _read_record(
+                data, position
+            )
+            timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+            records.append(Record(base_offset + offset_delta, timestamp, key, value, headers))
+    except (IndexError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(f"malformed record {len(records)} in {batch!r}: {error}") from None
+    if position != len(data):
+        raise RemoteProtocolError(f"{len(data) - position} bytes after the records of {batch!r}")
+    return records
+
+
+_RawRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[RecordHeader, ...]]
+
+
+def _read_record(data: bytes, position: int) -> _RawRecord:
+    """The record at `position`: where the next begins, timestamp delta, offset delta, key, value, headers."""
+    size, start = read_varint(data, position)
+    end = start + size
+    if size < RECORD_BYTES_MIN - 1 or end > len(data):
+        raise RemoteProtocolError(f"record of {size} bytes, {len(data) - start} are left")
+    timestamp_delta, position = read_varlong(data, start + 1)  # one byte of unused attributes
+    offset_delta, position = read_varint(data, position)
+    key, position = _read_sized(data, position, end)
+    value, position = _read_sized(data, position, end)
+    count = data[position]
+    headers: tuple[RecordHeader, ...] = ()
+    if count:
+        headers, position = _read_headers(data, position, end)
+    else:
+        position += 1
+    if position != end:
+        raise RemoteProtocolError(f"record of {size} bytes whose fields take {position - start}")
+    return end, timestamp_delta, offset_delta, key, value, headers
+
+
+def _read_sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(data, position)
+    if size < 0:
+        if size != -1:
+            raise RemoteProtocolError(f"size {size} in a record")
+        return None, position
+    if size > end - position:
+        raise RemoteProtocolError(f"size {size} in a record, {end - position} bytes are left")
+    return data[position : position + size], position + size
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[RecordHeader, ...], int]:
+    count, position = read_varint(data, position)
+    if not 0 <= count <= (end - position) // 2:  # a header takes two bytes at the least
+        raise RemoteProtocolError(f"{count} headers in {end - position} bytes")
+    headers = []
+    for _ in range(count):
+        key, position = _read_sized(data, position, end)
+        if key is None:
+            raise RemoteProtocolError("a header without a key")
+        value, position = _read_sized(data, position, end)
+        headers.append(RecordHeader(key.decode(), value))
+    return tuple(headers), position
+
+
+def build_batch(
+    records: Iterable[NewRecord],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    compression: Compression = Compression.NONE,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    is_control: bool = False,
+    is_transactional: bool = False,
+) -> bytes:
+    """A batch of consecutive records, one at the least; deltas count from the first record's timestamp."""
+    payload = bytearray()
+    count = 0
+    base_timestamp = max_timestamp = NO_TIMESTAMP
+    for record in records:
+        if not count:
+            base_timestamp = max_timestamp = record.timestamp_ms
+        elif record.timestamp_ms > max_timestamp:
+            max_timestamp = record.timestamp_ms
+        _write_record(payload, record, record.timestamp_ms - base_timestamp, count)
+        count += 1
+    assert count, "a batch without records has no offset"
+    packed = bytes(payload) if compression is Compression.NONE else compress(compression, payload)
+    attributes = (
+        compression
+        | ATTRIBUTES_LOG_APPEND_TIME * timestamp_type
+        | ATTRIBUTES_TRANSACTIONAL * is_transactional
+        | ATTRIBUTES_CONTROL * is_control
+    )
+    out = bytearray(HEADER_BYTES)
+    HEADER.pack_into(
+        out,
+        0,
+        base_offset,
+        HEADER_BYTES - PREFIX_BYTES + len(packed),
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        count - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+    out += packed
+    _STAMP_CRC.pack_into(out, CRC_POSITION, crc32c.crc32c(memoryview(out)[CRC_START:]))
+    return bytes(out)
+
+
+def _write_record(
+    out: bytearray, record: NewRecord, timestamp_delta: int, offset_delta: int
+) -> None:
+    body = bytearray(1)  # attributes, unused
+    write_varlong(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    _write_sized(body, record.key)
+    _write_sized(body, record.value)
+    write_varint(body, len(record.headers))
+    for key, value in record.headers:
+        _write_sized(body, key.encode())
+        _write_sized(body, value)
+    write_varint(out, len(body))
+    out += body
+
+
+def _write_sized(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        write_varint(out, -1)
+    else:
+        write_varint(out, len(data))
+        out += data

@@ -1,0 +1,256 @@
+"""Compression of record batches: gzip, snappy, lz4 and zstd as Kafka's producers write them.
+
+Source: Kafka's `compress` package, the xerial framing of snappy-java, the LZ4 frame format, RFC 8878 (zstd).
+Every decompressor stops at an output limit of ours, so a small batch cannot grow without bound in memory
+(CVE-2023-34455). Left out: compression levels, and format v1's broken LZ4 header checksum (KAFKA-3160).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from enum import IntEnum
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from wire.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Bytes = bytes | bytearray | memoryview
+
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER = struct.Struct(">8sii")  # magic, version, lowest compatible version
+_INT32 = struct.Struct(">i")
+
+SNAPPY_BLOCK_BYTES = 32 * 1024  # snappy-java's default block
+CHUNK_BYTES = 128 * 1024  # output grows by this: a declared size is never allocated before its bytes exist
+ZSTD_WINDOW_BYTES_MAX = 8 << 20  # RFC 8878 asks decoders to take 8 MiB windows; more would be memory for strangers
+
+
+class Compression(IntEnum):
+    """Bits 0-2 of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class OutputTooLarge(RemoteProtocolError):
+    """The decompressed bytes would exceed the caller's limit."""
+
+
+def compress(kind: Compression, data: Bytes) -> bytes:
+    """The compressed form of `data`, framed as Kafka's Java producer frames it."""
+    return _COMPRESSORS[kind](data)
+
+
+def decompress(kind: Compression, data: Bytes, limit_bytes: int) -> bytes:
+    """The original bytes.
+
+    Raises:
+        OutputTooLarge: there would be more than `limit_bytes` of them.
+        RemoteProtocolError: the stream is damaged, cut short, or followed by something else.
+    """
+    return _DECOMPRESSORS[kind](data, limit_bytes)
+
+
+def _too_large(limit_bytes: int) -> OutputTooLarge:
+    return OutputTooLarge(f"compressed records expand to more than {limit_bytes} bytes")
+
+
+def _damaged(codec: str, why: object) -> RemoteProtocolError:
+    return RemoteProtocolError(f"damaged {codec} data: {why}")
+
+
+def _plain(data: Bytes) -> bytes:
+    return bytes(data)
+
+
+def _plain_limited(data: Bytes, limit_bytes: int) -> bytes:
+    if len(data) > limit_bytes:
+        raise _too_large(limit_bytes)
+    return bytes(data)
+
+
+def _compress_gzip(data: Bytes) -> bytes:
+    compressor = zlib.compressobj(wbits=31)
+    return compressor.compress(data) + compressor.flush()
+
+
+def _decompress_gzip(data: Bytes, limit_bytes: int) -> bytes:
+    out = bytearray()
+    rest: Bytes = data
+    while True:  # one round per gzip member; Java's reader takes several in a row
+        member = zlib.decompressobj(wbits=31)
+        try:
+            out += member.decompress(rest, limit_bytes - len(out) + 1)
+        except zlib.error as error:
+            raise _damaged("gzip", error) from None
+        if len(out) > limit_bytes:
+            raise _too_large(limit_bytes)
+        if not member.eof:
+            raise _damaged("gzip", "cut short")
+        rest = member.unused_data
+        if not rest:
+            return bytes(out)
+
+
+def _compress_snappy(data: Bytes) -> bytes:
+    import snappy
+
+    out = bytearray(XERIAL_HEADER.pack(XERIAL_MAGIC, 1, 1))
+    with memoryview(data) as view:
+        for start in range(0, len(view), SNAPPY_BLOCK_BYTES):
+            block = snappy.compress(bytes(view[start : start + SNAPPY_BLOCK_BYTES]))
+            out += _INT32.pack(len(block))
+            out += block
+    return bytes(out)
+
+
+def _decompress_snappy(data: Bytes, limit_bytes: int) -> bytes:
+    raw = bytes(data)
+    if not raw.startswith(XERIAL_MAGIC):
+        return _snappy_block(raw, limit_bytes)
+    out = bytearray()
+    position = XERIAL_HEADER.size
+    if len(raw) < position:
+        raise _damaged("snappy", "short header")
+    while position < len(raw):
+        if len(raw) - position < 4:
+            raise _damaged("snappy", "cut short")
+        (size,) = _INT32.unpack_from(raw, position)
+        position += 4
+        if not 0 < size <= len(raw) - position:
+            raise _damaged("snappy", f"block of {size} bytes")
+        out += _snappy_block(raw[position : position + size], limit_bytes - len(out))
+        position += size
+    return bytes(out)
+
+
+def _snappy_block(block: bytes, limit_bytes: int) -> bytes:
+    import snappy
+
+    if _snappy_length(block) > limit_bytes:
+        raise _too_large(limit_bytes)
+    try:
+        return bytes(snappy.decompress(block))
+    except Exception as error:  # noqa: BLE001 - the binding's exception classes differ between its versions
+        raise _damaged("snappy", error) from None
+
+
+def _snappy_length(block: bytes) -> int:
+    """The size that a raw block says it expands to, and may not exceed by format (at most 64 times its own)."""
+    length = shift = 0
+    for byte in block[:5]:
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if length > 64 * len(block) + 64:
+                raise _damaged("snappy", f"claims {length} bytes from {len(block)}")
+            return length
+        shift += 7
+    raise _damaged("snappy", "no length")
+
+
+def _compress_lz4(data: Bytes) -> bytes:
+    import lz4.frame as lz4
+
+    packed: bytes = lz4.compress(
+        data, block_size=lz4.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+    )
+    return packed
+
+
+def _decompress_lz4(data: Bytes, limit_bytes: int) -> bytes:
+    import lz4.frame as lz4
+
+    out = bytearray()
+    decompressor = lz4.LZ4FrameDecompressor()
+    chunk: Bytes = data
+    try:
+        while not decompressor.eof:
+            room = limit_bytes - len(out) + 1
+            piece = decompressor.decompress(chunk, max_length=min(CHUNK_BYTES, room))
+            out += piece
+            if len(out) > limit_bytes:
+                raise _too_large(limit_bytes)
+            if decompressor.eof:
+                break
+            if decompressor.needs_input:
+                raise _damaged("lz4", "cut short")
+            chunk = b""
+    except (RuntimeError, ValueError, EOFError) as error:
+        raise _damaged("lz4", error) from None
+    if decompressor.unused_data:
+        raise _damaged("lz4", "bytes after the end")
+    return bytes(out)
+
+
+def _compress_zstd(data: Bytes) -> bytes:
+    import zstandard
+
+    packed: bytes = zstandard.ZstdCompressor().compress(data)
+    return packed
+
+
+def _decompress_zstd(data: Bytes, limit_bytes: int) -> bytes:
+    import zstandard
+
+    raw = bytes(data)
+    decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
+    out = bytearray()
+    try:
+        _check_zstd_frames(raw)
+        with decompressor.stream_reader(BytesIO(raw), read_across_frames=True) as reader:
+            while piece := reader.read(CHUNK_BYTES):
+                out += piece
+                if len(out) > limit_bytes:
+                    raise _too_large(limit_bytes)
+    except (zstandard.ZstdError, struct.error, IndexError, MemoryError) as error:
+        raise _damaged("zstd", error) from None
+    return bytes(out)
+
+
+def _check_zstd_frames(raw: bytes) -> None:
+    """Walks frame and block headers to the end: the library gives short output for a frame that was cut."""
+    import zstandard
+
+    position = 0
+    while True:
+        rest = raw[position : position + 18]  # the longest frame header
+        if rest[:4] != b"\x28\xb5\x2f\xfd":
+            raise _damaged("zstd", "no frame")
+        parameters = zstandard.get_frame_parameters(rest)
+        position += zstandard.frame_header_size(rest)
+        last = False
+        while not last:
+            header = int.from_bytes(raw[position : position + 3], "little")
+            last = bool(header & 1)
+            is_rle = header >> 1 & 3 == 1
+            position += 3 + (1 if is_rle else header >> 3)
+            if position > len(raw):
+                raise _damaged("zstd", "cut short")
+        position += 4 if parameters.has_checksum else 0
+        if position == len(raw):
+            return
+        if position > len(raw):
+            raise _damaged("zstd", "cut short")
+
+
+_COMPRESSORS: dict[Compression, Callable[[Bytes], bytes]] = {
+    Compression.NONE: _plain,
+    Compression.GZIP: _compress_gzip,
+    Compression.SNAPPY: _compress_snappy,
+    Compression.LZ4: _compress_lz4,
+    Compression.ZSTD: _compress_zstd,
+}
+_DECOMPRESSORS: dict[Compression, Callable[[Bytes, int], bytes]] = {
+    Compression.NONE: _plain_limited,
+    Compression.GZIP: _decompress_gzip,
+    Compression.SNAPPY: _decompress_snappy,
+    Compression.LZ4: _decompress_lz4,
+    Compression.ZSTD: _decompress_zstd,
+}

@@ -1,0 +1,32 @@
+"""What a partition's log is told about sizes, times and limits.
+
+Source: Kafka's topic configs (`TopicConfig`); the names are theirs with underscores, the defaults Kafka 4.3's.
+The table that parses and validates user input is `quorum.config`; this is the typed result that `log` needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from log.batch import TimestampType
+
+RELATIVE_OFFSET_MAX = (1 << 31) - 1  # index entries hold offsets relative to the segment in an int32
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Limits of one partition's log; -1 means no limit where Kafka says so."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * 24 * 3600 * 1000  # -1: for ever
+    retention_bytes: int = -1  # -1: without limit
+    deletes: bool = True  # cleanup.policy has `delete`
+    compacts: bool = False  # cleanup.policy has `compact`
+    max_message_bytes: int = 1048588
+    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    message_timestamp_before_max_ms: int = (1 << 63) - 1
+    message_timestamp_after_max_ms: int = 3600 * 1000
+    producer_id_expiration_ms: int = 24 * 3600 * 1000

@@ -1,0 +1,40 @@
+"""Whether a log directory may still be used: one object shared by everything inside it.
+
+Source: Kafka's `LogDirFailureChannel`; stricter after an error (KAFKA-10778): once an append or fsync failed,
+nothing in the directory is written again, and no fsync is retried (its pages may be gone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wire.errors import ErrorCode, KafkaError
+
+
+class DirectoryHealth:
+    """`offline` is None or the reason, set once by the first failure and never cleared."""
+
+    __slots__ = ("offline",)
+
+    def __init__(self) -> None:
+        self.offline: str | None = None
+
+    def fail(self, reason: str) -> KafkaError:
+        """Takes the directory offline; gives the error to raise."""
+        if self.offline is None:
+            self.offline = reason
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+
+    def check(self) -> None:
+        if self.offline is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline)
+
+    @contextmanager
+    def guard(self, what: str) -> Iterator[None]:
+        """Runs storage calls: refuses when offline, and an OSError inside takes the directory offline."""
+        self.check()
+        try:
+            yield
+        except OSError as error:
+            raise self.fail(f"{what}: {error}") from error
