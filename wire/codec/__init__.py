@@ -1,0 +1,1 @@
+"""Generation of straight-line encoders and decoders from declarations."""

@@ -1,0 +1,98 @@
+"""What one version of a struct looks like on the wire, worked out from its declaration.
+
+Source: the rules of Kafka's message generator (`MessageDataGenerator`, `FieldSpec`).
+"""
+
+from types import NoneType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
+
+from wire.schema import Field, Struct, Wire
+
+
+class Shape(NamedTuple):
+    """A type on the wire: exactly one of a primitive, a struct, or an array of `item`."""
+
+    wire: Wire | None = None
+    struct: type[Struct] | None = None
+    item: "Shape | None" = None
+
+
+class FieldPlan(NamedTuple):
+    """A field as it is in one version."""
+
+    field: Field
+    shape: Shape
+    optional: bool
+    """The annotation allows None (in some version)."""
+    nullable: bool
+    """Null may be written in this version."""
+
+    @property
+    def name(self) -> str:
+        return self.field.name
+
+    @property
+    def fixed(self) -> str:
+        """The `struct` letter of a fixed-size field, else an empty string."""
+        return self.shape.wire.fmt if self.shape.wire else ""
+
+
+class StructPlan(NamedTuple):
+    """The fields of a struct in one version: on the wire in order, tagged by tag, and absent."""
+
+    struct: type[Struct]
+    plain: tuple[FieldPlan, ...]
+    tagged: tuple[FieldPlan, ...]
+    absent: tuple[FieldPlan, ...]
+
+
+def shape_of(annotation: Any) -> tuple[Shape, bool]:
+    """The shape an annotation names, and whether it allows None."""
+    if get_origin(annotation) is Annotated:
+        return Shape(wire=annotation.__metadata__[0]), False
+    if get_origin(annotation) is list:
+        (item,) = get_args(annotation)
+        return Shape(item=shape_of(item)[0]), False
+    if isinstance(annotation, type):
+        return Shape(struct=annotation), False
+    (inner,) = (a for a in get_args(annotation) if a is not NoneType)
+    return shape_of(inner)[0], True
+
+
+def plan_struct(cls: type[Struct], version: int) -> StructPlan:
+    plans = [_plan_field(f, version) for f in cls.__fields__]
+    present = [p for p in plans if version in p.field.versions]
+    tagged = [p for p in present if p.field.tag is not None]
+    return StructPlan(
+        cls,
+        tuple(p for p in present if p.field.tag is None),
+        tuple(sorted(tagged, key=lambda p: p.field.tag or 0)),
+        tuple(p for p in plans if version not in p.field.versions),
+    )
+
+
+def _plan_field(f: Field, version: int) -> FieldPlan:
+    shape, optional = shape_of(f.annotation)
+    nullable = optional if f.nullable is None else version in f.nullable
+    return FieldPlan(f, shape, optional, nullable)
+
+
+def size_min(shape: Shape, nullable: bool, version: int, flexible: bool) -> int:
+    """The fewest bytes a value of this shape takes: what an array's count is checked against."""
+    if shape.wire is not None:
+        if shape.wire.fmt:
+            return _FIXED_SIZES[shape.wire.fmt]
+        if flexible:
+            return 1
+        return 2 if shape.wire.name == "string" else 4
+    if shape.item is not None:
+        return 1 if flexible else 4
+    assert shape.struct is not None
+    if nullable:
+        return 1
+    plan = plan_struct(shape.struct, version)
+    total = sum(size_min(p.shape, p.nullable, version, flexible) for p in plan.plain)
+    return total + flexible
+
+
+_FIXED_SIZES = {"b": 1, "?": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}

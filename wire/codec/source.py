@@ -1,0 +1,65 @@
+"""The text of one generated function, and its registration with `linecache` for tracebacks."""
+
+import linecache
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Source:
+    """Lines of a function under construction and the values its global names stand for."""
+
+    def __init__(self, **names: Any) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = names
+        self._indent = 0
+        self._fresh = 0
+
+    def emit(self, line: str) -> None:
+        self.lines.append("    " * self._indent + line)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Emits `head` and indents what is emitted inside."""
+        self.emit(head)
+        self._indent += 1
+        size = len(self.lines)
+        yield
+        if len(self.lines) == size:
+            self.emit("pass")
+        self._indent -= 1
+
+    def fresh(self, stem: str) -> str:
+        """A local name not used before."""
+        self._fresh += 1
+        return f"{stem}{self._fresh}"
+
+    def bind(self, stem: str, value: Any) -> str:
+        """A new global name for `value`."""
+        name = self.fresh(stem)
+        self.names[name] = value
+        return name
+
+    def packer(self, fmt: str) -> str:
+        """The name of a function that packs these `struct` letters."""
+        return self._bind_struct("pack", fmt)
+
+    def unpacker(self, fmt: str) -> str:
+        """The name of a function that unpacks these `struct` letters from a buffer and place."""
+        return self._bind_struct("unpack", fmt)
+
+    def _bind_struct(self, kind: str, fmt: str) -> str:
+        name = f"{kind}_{fmt}".replace("?", "t")
+        if name not in self.names:
+            packed = struct.Struct(">" + fmt)
+            self.names[name] = packed.pack if kind == "pack" else packed.unpack_from
+        return name
+
+    def compile(self, function: str, filename: str) -> Callable[..., Any]:
+        """Executes the text and answers `function`; tracebacks show the generated lines."""
+        text = "\n".join(self.lines) + "\n"
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+        exec(compile(text, filename, "exec"), self.names)
+        made: Callable[..., Any] = self.names[function]
+        return made

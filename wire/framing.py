@@ -1,0 +1,163 @@
+"""Cuts a byte stream into frames (int32 size, then so many bytes) without copying and without trusting the size.
+
+Used by the server, and by both clients for answers. Left out: reading the socket; a shell fills `room()`.
+
+Ownership: a frame is a `memoryview` of the receive buffer, and it stays what it was for as long as anybody holds it or
+a slice of it: before bytes are overwritten the buffer is asked whether a view of it is alive, and if so it is left to
+the holder and a fresh one taken. So no late reader ever sees another request's bytes (the mistake of CVE-2026-35554);
+who lets go in time costs nothing, who holds a view pins its buffer (at most twice the largest frame).
+"""
+
+from __future__ import annotations
+
+from wire.errors import RemoteProtocolError
+
+SIZE_BYTES = 4
+
+# A connection that sends little keeps little: a thousand idle ones are 4 MiB.
+_BUFFER_BYTES_MIN = 4096
+# Reading on past a large frame would put the head of the next one where it must be moved: read ahead no further.
+_READ_AHEAD_BYTES = 65536
+# A buffer grown beyond this for a large frame is dropped when the connection turns quiet.
+_BUFFER_BYTES_KEPT = 65536
+
+_BANNERS = (
+    (b"GET ", "an HTTP request"),
+    (b"HEAD", "an HTTP request"),
+    (b"POST", "an HTTP request"),
+    (b"PUT ", "an HTTP request"),
+    (b"DELE", "an HTTP request"),
+    (b"OPTI", "an HTTP request"),
+    (b"PATC", "an HTTP request"),
+    (b"CONN", "an HTTP request"),
+    (b"TRAC", "an HTTP request"),
+    (b"PRI ", "an HTTP/2 preface"),
+    (b"HTTP", "an HTTP answer"),
+    (b"SSH-", "an SSH banner"),
+    (b"\x16\x03", "a TLS ClientHello; this listener speaks plaintext"),
+    (b"\x15\x03", "a TLS alert; the peer speaks TLS, this side plaintext"),
+)
+
+
+class BadFrame(RemoteProtocolError):
+    """The size field is not one of a frame; `guess` names what the peer speaks instead, if it is known."""
+
+    def __init__(self, size: int, bytes_max: int, guess: str | None) -> None:
+        says = f"frame size {size}, allowed 1 to {bytes_max}"
+        super().__init__(f"{says} (looks like {guess})" if guess else says)
+        self.size = size
+        self.guess = guess
+
+
+def guess_protocol(head: bytes) -> str | None:
+    """What the first four bytes of a stream that is not Kafka's look like."""
+    return next((name for start, name in _BANNERS if head.startswith(start)), None)
+
+
+class FrameBuffer:
+    """The receive buffer of one connection; grows with bytes received, never with a size that was declared.
+
+    Fill it with `received(recv_into(buffer.room()))`, then take frames until `next_frame` gives None.
+    """
+
+    __slots__ = ("_buffer", "_end", "_start", "frame_bytes_max")
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self.frame_bytes_max = frame_bytes_max
+        self._buffer = bytearray(_BUFFER_BYTES_MIN)
+        # Unread bytes are _buffer[_start:_end].
+        self._start = 0
+        self._end = 0
+
+    @property
+    def unread(self) -> int:
+        """Bytes received and not yet given out as frames."""
+        return self._end - self._start
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame without its size field, or None if more must be received.
+
+        Raises:
+            BadFrame: its size is zero, negative or above `frame_bytes_max`; nothing after it can be understood.
+        """
+        start = self._start
+        unread = self._end - start
+        if unread < SIZE_BYTES:
+            return None
+        size = int.from_bytes(self._buffer[start : start + SIZE_BYTES], "big", signed=True)
+        if not 0 < size <= self.frame_bytes_max:
+            head = bytes(self._buffer[start : start + SIZE_BYTES])
+            raise BadFrame(size, self.frame_bytes_max, guess_protocol(head))
+        if unread - SIZE_BYTES < size:
+            return None
+        start += SIZE_BYTES
+        self._start = start + size
+        return memoryview(self._buffer)[start : start + size]
+
+    def room(self) -> memoryview:
+        """Where to receive the next bytes; never empty. Let go of it before the next call."""
+        unread = self._end - self._start
+        if unread == 0:
+            self._start_over()
+            limit = _READ_AHEAD_BYTES
+        else:
+            limit = self._make_room(self._wanted(unread))
+        return memoryview(self._buffer)[self._end : limit]
+
+    def _wanted(self, unread: int) -> int:
+        """How many bytes, those unread included, the buffer should hold before frames are looked for again."""
+        if unread < SIZE_BYTES:
+            return _READ_AHEAD_BYTES
+        size = int.from_bytes(
+            self._buffer[self._start : self._start + SIZE_BYTES], "big", signed=True
+        )
+        return max(SIZE_BYTES + size, _READ_AHEAD_BYTES)
+
+    def _make_room(self, wanted: int) -> int:
+        """Makes space behind the unread bytes; returns the end of what may be received."""
+        unread = self._end - self._start
+        if self._start + wanted > len(self._buffer):
+            if unread * 2 > len(self._buffer):
+                self._move(len(self._buffer) * 2)
+            elif self._start:
+                self._move(len(self._buffer))
+        return min(self._start + wanted, len(self._buffer))
+
+    def _move(self, size: int) -> None:
+        """Puts the unread bytes at the start of a buffer of `size` bytes: the same one, if nobody looks at it."""
+        unread = self._end - self._start
+        if size == len(self._buffer) and not _is_viewed(self._buffer):
+            self._buffer[:unread] = self._buffer[self._start : self._end]
+        else:
+            fresh = bytearray(size)
+            fresh[:unread] = memoryview(self._buffer)[self._start : self._end]
+            self._buffer = fresh
+        self._start, self._end = 0, unread
+
+    def _start_over(self) -> None:
+        if self._end and _is_viewed(self._buffer):
+            self._buffer = bytearray(len(self._buffer))
+        elif self._end == len(self._buffer) < _READ_AHEAD_BYTES:
+            # It was filled to the brim by small frames: a busy connection.
+            self._buffer = bytearray(len(self._buffer) * 2)
+        self._start = self._end = 0
+
+    def received(self, count: int) -> None:
+        """Says that the first `count` bytes of the last `room()` are filled."""
+        self._end += count
+
+    def shrink(self) -> None:
+        """Gives memory back while the connection is quiet."""
+        if self.unread == 0 and len(self._buffer) > _BUFFER_BYTES_KEPT:
+            self._buffer = bytearray(_BUFFER_BYTES_MIN)
+            self._start = self._end = 0
+
+
+def _is_viewed(buffer: bytearray) -> bool:
+    """True if a memoryview of `buffer` is alive: such a bytearray cannot change its length."""
+    try:
+        last = buffer.pop()
+    except BufferError:
+        return True
+    buffer.append(last)
+    return False

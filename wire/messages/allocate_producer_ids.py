@@ -1,0 +1,17 @@
+"""AllocateProducerIds (67): a broker gets a block of producer ids from the controller (KIP-730)."""
+
+from wire.schema import Message, int16, int32, int64, request, response
+
+
+@request(key=67, versions="0", flexible="0+")
+class AllocateProducerIdsRequest(Message):
+    broker_id: int32
+    broker_epoch: int64 = -1
+
+
+@response(key=67, versions="0", flexible="0+")
+class AllocateProducerIdsResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    producer_id_start: int64
+    producer_id_len: int32

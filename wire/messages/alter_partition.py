@@ -1,0 +1,54 @@
+"""AlterPartition (56): a leader proposes a new set of in-sync replicas (KIP-497).
+
+Versions: 2 names topics by id and adds the recovery state (KIP-704); 3 the epochs of replicas (KIP-903).
+"""
+
+from wire.schema import Message, Struct, field, int8, int16, int32, int64, request, response, uuid
+
+
+class BrokerState(Struct):
+    broker_id: int32
+    broker_epoch: int64 = -1
+
+
+class AlterPartitionRequestPartitionData(Struct):
+    partition_index: int32
+    leader_epoch: int32
+    new_isr: list[int32] = field("0-2", factory=list)
+    new_isr_with_epochs: list[BrokerState] = field("3+", factory=list)
+    leader_recovery_state: int8 = 0
+    partition_epoch: int32
+
+
+class AlterPartitionRequestTopicData(Struct):
+    topic_id: uuid
+    partitions: list[AlterPartitionRequestPartitionData]
+
+
+@request(key=56, versions="2-3", flexible="0+")
+class AlterPartitionRequest(Message):
+    broker_id: int32
+    broker_epoch: int64 = -1
+    topics: list[AlterPartitionRequestTopicData]
+
+
+class AlterPartitionResponsePartitionData(Struct):
+    partition_index: int32
+    error_code: int16 = 0
+    leader_id: int32
+    leader_epoch: int32
+    isr: list[int32]
+    leader_recovery_state: int8 = 0
+    partition_epoch: int32
+
+
+class AlterPartitionResponseTopicData(Struct):
+    topic_id: uuid
+    partitions: list[AlterPartitionResponsePartitionData]
+
+
+@response(key=56, versions="2-3", flexible="0+")
+class AlterPartitionResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    topics: list[AlterPartitionResponseTopicData]

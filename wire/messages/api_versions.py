@@ -1,0 +1,54 @@
+"""ApiVersions (18): which requests a node understands; the first request of most clients.
+
+The answer keeps the old response header in every version, as the asker cannot know ours yet.
+Versions: 1 throttle time; 3 flexible, the client's software and the cluster's features (KIP-511,
+KIP-584); 4 features whose lowest version is 0 (KIP-1022).
+"""
+
+from wire.schema import (
+    Message,
+    Struct,
+    boolean,
+    field,
+    int16,
+    int32,
+    int64,
+    request,
+    response,
+    string,
+)
+
+
+@request(key=18, versions="0-4", flexible="3+")
+class ApiVersionsRequest(Message):
+    client_software_name: string = field("3+", default="", ignorable=True)
+    client_software_version: string = field("3+", default="", ignorable=True)
+
+
+class ApiVersion(Struct):
+    api_key: int16
+    min_version: int16
+    max_version: int16
+
+
+class SupportedFeatureKey(Struct):
+    name: string
+    min_version: int16
+    max_version: int16
+
+
+class FinalizedFeatureKey(Struct):
+    name: string
+    max_version_level: int16
+    min_version_level: int16
+
+
+@response(key=18, versions="0-4", flexible="3+")
+class ApiVersionsResponse(Message):
+    error_code: int16 = 0
+    api_keys: list[ApiVersion]
+    throttle_time_ms: int32 = field("1+", default=0, ignorable=True)
+    supported_features: list[SupportedFeatureKey] = field("3+", factory=list, tag=0, ignorable=True)
+    finalized_features_epoch: int64 = field("3+", default=-1, tag=1, ignorable=True)
+    finalized_features: list[FinalizedFeatureKey] = field("3+", factory=list, tag=2, ignorable=True)
+    zk_migration_ready: boolean = field("3+", default=False, tag=3, ignorable=True)

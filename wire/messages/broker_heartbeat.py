@@ -1,0 +1,26 @@
+"""BrokerHeartbeat (63): keeps a broker's lease with the controller and moves it between states (KIP-631).
+
+Versions: 1 offline log directories (KIP-858); later ones as their fields say.
+"""
+
+from wire.schema import Message, boolean, field, int16, int32, int64, request, response, uuid
+
+
+@request(key=63, versions="0-2", flexible="0+")
+class BrokerHeartbeatRequest(Message):
+    broker_id: int32
+    broker_epoch: int64 = -1
+    current_metadata_offset: int64
+    want_fence: boolean
+    want_shut_down: boolean
+    offline_log_dirs: list[uuid] = field("1+", factory=list, tag=0)
+    cordoned_log_dirs: list[uuid] | None = field("2+", default=None, tag=1)
+
+
+@response(key=63, versions="0-2", flexible="0+")
+class BrokerHeartbeatResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    is_caught_up: boolean = False
+    is_fenced: boolean = True
+    should_shut_down: boolean

@@ -1,0 +1,43 @@
+"""ControllerRegistration (70): a controller registers its endpoints and features (KIP-919)."""
+
+from wire.schema import (
+    Message,
+    Struct,
+    boolean,
+    int16,
+    int32,
+    request,
+    response,
+    string,
+    uint16,
+    uuid,
+)
+
+
+class Listener(Struct):
+    name: string
+    host: string
+    port: uint16
+    security_protocol: int16
+
+
+class Feature(Struct):
+    name: string
+    min_supported_version: int16
+    max_supported_version: int16
+
+
+@request(key=70, versions="0", flexible="0+")
+class ControllerRegistrationRequest(Message):
+    controller_id: int32
+    incarnation_id: uuid
+    zk_migration_ready: boolean
+    listeners: list[Listener]
+    features: list[Feature]
+
+
+@response(key=70, versions="0", flexible="0+")
+class ControllerRegistrationResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    error_message: string | None = None

@@ -1,0 +1,70 @@
+"""CreateTopics (19): creates topics, or only validates that it could.
+
+Versions: 2 is the baseline; 4 default partitions and replication (KIP-464); 5 flexible, answers what was
+created (KIP-525); 6 quotas (KIP-599); 7 topic ids (KIP-516).
+"""
+
+from wire.primitives import NIL_UUID
+from wire.schema import (
+    Message,
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    request,
+    response,
+    string,
+    uuid,
+)
+
+
+class CreatableReplicaAssignment(Struct):
+    partition_index: int32
+    broker_ids: list[int32]
+
+
+class CreatableTopicConfig(Struct):
+    name: string
+    value: string | None
+
+
+class CreatableTopic(Struct):
+    name: string
+    num_partitions: int32
+    replication_factor: int16
+    assignments: list[CreatableReplicaAssignment]
+    configs: list[CreatableTopicConfig]
+
+
+@request(key=19, versions="2-7", flexible="5+")
+class CreateTopicsRequest(Message):
+    topics: list[CreatableTopic]
+    timeout_ms: int32 = 60000
+    validate_only: boolean = False
+
+
+class CreatableTopicConfigs(Struct):
+    name: string
+    value: string | None
+    read_only: boolean
+    config_source: int8 = -1
+    is_sensitive: boolean
+
+
+class CreatableTopicResult(Struct):
+    name: string
+    topic_id: uuid = field("7+", default=NIL_UUID, ignorable=True)
+    error_code: int16 = 0
+    error_message: string | None = None
+    topic_config_error_code: int16 = field("5+", default=0, tag=0, ignorable=True)
+    num_partitions: int32 = field("5+", default=-1, ignorable=True)
+    replication_factor: int16 = field("5+", default=-1, ignorable=True)
+    configs: list[CreatableTopicConfigs] | None = field("5+", factory=list, ignorable=True)
+
+
+@response(key=19, versions="2-7", flexible="5+")
+class CreateTopicsResponse(Message):
+    throttle_time_ms: int32 = 0
+    topics: list[CreatableTopicResult]

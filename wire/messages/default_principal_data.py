@@ -1,0 +1,10 @@
+"""DefaultPrincipalData: the authenticated user inside an Envelope (KIP-590)."""
+
+from wire.schema import Message, boolean, message, string
+
+
+@message(versions="0", flexible="0+")
+class DefaultPrincipalData(Message):
+    type: string
+    name: string
+    token_authenticated: boolean

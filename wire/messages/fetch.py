@@ -1,0 +1,123 @@
+"""Fetch (1): reads record batches; consumers read, followers and observers replicate.
+
+Versions: 7 adds fetch sessions (KIP-227); 9 the caller's leader epoch (KIP-320); 11 racks (KIP-392);
+12 flexible, divergence of the last fetched epoch (KIP-595); 13 names topics by id; 15 the replica's
+epoch (KIP-903); 16 endpoints of new leaders (KIP-951); 17 the replica's directory (KIP-853);
+18 the replica's high watermark (KIP-1166).
+"""
+
+from wire.primitives import NIL_UUID
+from wire.schema import (
+    Message,
+    Struct,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    record_batches,
+    request,
+    response,
+    string,
+    uuid,
+)
+
+
+class ReplicaState(Struct):
+    replica_id: int32 = -1
+    replica_epoch: int64 = -1
+
+
+class FetchPartition(Struct):
+    partition: int32
+    current_leader_epoch: int32 = field("9+", default=-1, ignorable=True)
+    fetch_offset: int64
+    last_fetched_epoch: int32 = field("12+", default=-1)
+    log_start_offset: int64 = field("5+", default=-1, ignorable=True)
+    partition_max_bytes: int32
+    replica_directory_id: uuid = field("17+", default=NIL_UUID, tag=0, ignorable=True)
+    high_watermark: int64 = field("18+", default=0x7FFFFFFFFFFFFFFF, tag=1, ignorable=True)
+
+
+class FetchTopic(Struct):
+    topic: string = field("0-12", default="", ignorable=True)
+    topic_id: uuid = field("13+", default=NIL_UUID, ignorable=True)
+    partitions: list[FetchPartition]
+
+
+class ForgottenTopic(Struct):
+    topic: string = field("7-12", default="", ignorable=True)
+    topic_id: uuid = field("13+", default=NIL_UUID, ignorable=True)
+    partitions: list[int32]
+
+
+@request(key=1, versions="4-18", flexible="12+")
+class FetchRequest(Message):
+    cluster_id: string | None = field("12+", default=None, tag=0, ignorable=True)
+    replica_id: int32 = field("0-14", default=-1)
+    replica_state: ReplicaState = field("15+", factory=ReplicaState, tag=1)
+    max_wait_ms: int32
+    min_bytes: int32
+    max_bytes: int32 = 0x7FFFFFFF
+    isolation_level: int8 = 0
+    session_id: int32 = field("7+", default=0, ignorable=True)
+    session_epoch: int32 = field("7+", default=-1, ignorable=True)
+    topics: list[FetchTopic]
+    forgotten_topics_data: list[ForgottenTopic] = field("7+", factory=list)
+    rack_id: string = field("11+", default="", ignorable=True)
+
+
+class EpochEndOffset(Struct):
+    epoch: int32 = -1
+    end_offset: int64 = -1
+
+
+class LeaderIdAndEpoch(Struct):
+    leader_id: int32 = -1
+    leader_epoch: int32 = -1
+
+
+class SnapshotId(Struct):
+    end_offset: int64 = -1
+    epoch: int32 = -1
+
+
+class AbortedTransaction(Struct):
+    producer_id: int64
+    first_offset: int64
+
+
+class PartitionData(Struct):
+    partition_index: int32
+    error_code: int16 = 0
+    high_watermark: int64
+    last_stable_offset: int64 = -1
+    log_start_offset: int64 = field("5+", default=-1, ignorable=True)
+    diverging_epoch: EpochEndOffset = field("12+", factory=EpochEndOffset, tag=0)
+    current_leader: LeaderIdAndEpoch = field("12+", factory=LeaderIdAndEpoch, tag=1)
+    snapshot_id: SnapshotId = field("12+", factory=SnapshotId, tag=2)
+    aborted_transactions: list[AbortedTransaction] | None
+    preferred_read_replica: int32 = field("11+", default=-1)
+    records: record_batches | None
+
+
+class FetchableTopicResponse(Struct):
+    topic: string = field("0-12", default="", ignorable=True)
+    topic_id: uuid = field("13+", default=NIL_UUID, ignorable=True)
+    partitions: list[PartitionData]
+
+
+class NodeEndpoint(Struct):
+    node_id: int32
+    host: string
+    port: int32
+    rack: string | None = None
+
+
+@response(key=1, versions="4-18", flexible="12+")
+class FetchResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = field("7+", default=0, ignorable=True)
+    session_id: int32 = field("7+", default=0)
+    responses: list[FetchableTopicResponse]
+    node_endpoints: list[NodeEndpoint] = field("16+", factory=list, tag=0)

@@ -1,0 +1,86 @@
+"""FetchSnapshot (59): reads a piece of a metadata snapshot (KIP-630).
+
+The records are a byte range of the file, which may begin and end inside a batch.
+Versions: 1 the replica's directory and endpoints (KIP-853).
+"""
+
+from wire.primitives import NIL_UUID
+from wire.schema import (
+    Message,
+    Struct,
+    field,
+    int16,
+    int32,
+    int64,
+    record_batches,
+    request,
+    response,
+    string,
+    uint16,
+    uuid,
+)
+
+
+class FetchSnapshotRequestSnapshotId(Struct):
+    end_offset: int64
+    epoch: int32
+
+
+class FetchSnapshotRequestPartitionSnapshot(Struct):
+    partition: int32
+    current_leader_epoch: int32
+    snapshot_id: FetchSnapshotRequestSnapshotId
+    position: int64
+    replica_directory_id: uuid = field("1+", default=NIL_UUID, tag=0, ignorable=True)
+
+
+class FetchSnapshotRequestTopicSnapshot(Struct):
+    name: string
+    partitions: list[FetchSnapshotRequestPartitionSnapshot]
+
+
+@request(key=59, versions="0-1", flexible="0+")
+class FetchSnapshotRequest(Message):
+    cluster_id: string | None = field(default=None, tag=0)
+    replica_id: int32 = -1
+    max_bytes: int32 = 0x7FFFFFFF
+    topics: list[FetchSnapshotRequestTopicSnapshot]
+
+
+class FetchSnapshotResponseSnapshotId(Struct):
+    end_offset: int64
+    epoch: int32
+
+
+class LeaderIdAndEpoch(Struct):
+    leader_id: int32 = 0
+    leader_epoch: int32 = 0
+
+
+class FetchSnapshotResponsePartitionSnapshot(Struct):
+    index: int32
+    error_code: int16 = 0
+    snapshot_id: FetchSnapshotResponseSnapshotId
+    current_leader: LeaderIdAndEpoch = field(factory=LeaderIdAndEpoch, tag=0)
+    size: int64
+    position: int64
+    unaligned_records: record_batches
+
+
+class FetchSnapshotResponseTopicSnapshot(Struct):
+    name: string
+    partitions: list[FetchSnapshotResponsePartitionSnapshot]
+
+
+class NodeEndpoint(Struct):
+    node_id: int32
+    host: string
+    port: uint16
+
+
+@response(key=59, versions="0-1", flexible="0+")
+class FetchSnapshotResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    topics: list[FetchSnapshotResponseTopicSnapshot]
+    node_endpoints: list[NodeEndpoint] = field("1+", factory=list, tag=0)

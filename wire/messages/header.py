@@ -1,0 +1,127 @@
+"""Headers of requests and responses, and whole messages with them (without the size prefix).
+
+    request header v1:  int16 api key, int16 version, int32 correlation id, nullable string client id
+    request header v2:  the same and tags; with flexible versions of a request
+    response header v0: int32 correlation id
+    response header v1: the same and tags; with flexible versions, except of ApiVersions
+
+The client id stays a non-compact string in v2. Source: KIP-482, KIP-511, Kafka's `ApiKeys`.
+Left out: request header v0 (ControlledShutdown v0 alone used it).
+"""
+
+import struct
+from typing import NamedTuple
+
+from wire.codec.reader import TAGS_MAX
+from wire.errors import RemoteProtocolError
+from wire.messages.registry import REQUESTS, RESPONSES, ApiKey
+from wire.outgoing import Outgoing
+from wire.primitives import read_uvarint
+from wire.schema import Message
+
+_START = struct.Struct(">hhih")
+_CORRELATION_ID = struct.Struct(">i")
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def decode_request_header(view: bytes | memoryview) -> tuple[RequestHeader, int]:
+    """The header of a request frame, and where its body begins.
+
+    An unknown api key or version is not an error here: the caller decides how to answer. Tags are
+    skipped only where we know the request to be flexible, so the body position is meaningful only
+    for declared keys and versions.
+
+    Raises:
+        RemoteProtocolError: the frame is too short for what it says, or not UTF-8.
+    """
+    try:
+        key, version, correlation_id, size = _START.unpack_from(view, 0)
+    except struct.error as error:
+        raise RemoteProtocolError("a request is too short for its header") from error
+    pos = _START.size
+    client_id = None
+    if size >= 0:
+        if size > len(view) - pos:
+            raise RemoteProtocolError(f"the client id has {size} bytes, more than there are")
+        try:
+            client_id = str(view[pos : pos + size], "utf-8")
+        except UnicodeDecodeError as error:
+            raise RemoteProtocolError("the client id is not UTF-8") from error
+        pos += size
+    elif size != -1:
+        raise RemoteProtocolError(f"the client id has size {size}")
+    request = REQUESTS.get(key)
+    if request is not None and version in request.VERSIONS and version in request.FLEXIBLE:
+        pos = skip_tags(view, pos)
+    return RequestHeader(key, version, correlation_id, client_id), pos
+
+
+def skip_tags(view: bytes | memoryview, pos: int) -> int:
+    """Skips a section of tagged fields none of which we know; the place behind it."""
+    count, pos = read_uvarint(view, pos)
+    if count > TAGS_MAX:
+        raise RemoteProtocolError(f"a header has {count} tags, more than {TAGS_MAX}")
+    last = -1
+    for _ in range(count):
+        tag, pos = read_uvarint(view, pos)
+        size, pos = read_uvarint(view, pos)
+        if tag <= last or size > len(view) - pos:
+            raise RemoteProtocolError(f"a header has tag {tag} out of place or too long")
+        last = tag
+        pos += size
+    return pos
+
+
+def encode_request(
+    request: Message, version: int, correlation_id: int, client_id: str | None
+) -> Outgoing:
+    """Header and body of a request.
+
+    Raises:
+        LocalProtocolError: as `Message.encode` does.
+    """
+    out = Outgoing()
+    text = (client_id or "").encode()
+    size = -1 if client_id is None else len(text)
+    out += _START.pack(request.KEY, version, correlation_id, size)
+    out += text
+    if version in request.FLEXIBLE:
+        out.append(0)
+    request.encode_into(out, version)
+    return out
+
+
+def encode_response(response: Message, version: int, correlation_id: int) -> Outgoing:
+    """Header and body of a response.
+
+    Raises:
+        LocalProtocolError: as `Message.encode` does.
+    """
+    out = Outgoing()
+    out += _CORRELATION_ID.pack(correlation_id)
+    if version in response.FLEXIBLE and response.KEY != ApiKey.API_VERSIONS:
+        out.append(0)
+    response.encode_into(out, version)
+    return out
+
+
+def decode_response_header(view: bytes | memoryview, key: int, version: int) -> tuple[int, int]:
+    """The correlation id of a response to a request of `key` and `version`, and the body's place.
+
+    Raises:
+        RemoteProtocolError: the frame is too short, or its tags are malformed.
+    """
+    try:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(view, 0)
+    except struct.error as error:
+        raise RemoteProtocolError("a response is too short for its header") from error
+    pos = _CORRELATION_ID.size
+    if version in RESPONSES[key].FLEXIBLE and key != ApiKey.API_VERSIONS:
+        pos = skip_tags(view, pos)
+    return correlation_id, pos

@@ -1,0 +1,20 @@
+"""Heartbeat (12): a classic group's member says that it lives, and learns of rebalances.
+
+Versions: 1 throttle time; 3 static members (KIP-345); 4 flexible.
+"""
+
+from wire.schema import Message, field, int16, int32, request, response, string
+
+
+@request(key=12, versions="0-4", flexible="4+")
+class HeartbeatRequest(Message):
+    group_id: string
+    generation_id: int32
+    member_id: string
+    group_instance_id: string | None = field("3+", default=None)
+
+
+@response(key=12, versions="0-4", flexible="4+")
+class HeartbeatResponse(Message):
+    throttle_time_ms: int32 = field("1+", default=0, ignorable=True)
+    error_code: int16 = 0

@@ -1,0 +1,55 @@
+"""JoinGroup (11): a classic group's member enters, or enters again for a rebalance.
+
+Versions: 1 the rebalance timeout; 2 throttle time; 4 members come with an id (KIP-394); 5 static members
+(KIP-345); 6 flexible; 7 the protocol type (KIP-559); 8 a reason (KIP-800); 9 leaders may skip the
+assignment (KIP-814).
+"""
+
+from wire.schema import (
+    Message,
+    Struct,
+    boolean,
+    data,
+    field,
+    int16,
+    int32,
+    request,
+    response,
+    string,
+)
+
+
+class JoinGroupRequestProtocol(Struct):
+    name: string
+    metadata: data
+
+
+@request(key=11, versions="0-9", flexible="6+")
+class JoinGroupRequest(Message):
+    group_id: string
+    session_timeout_ms: int32
+    rebalance_timeout_ms: int32 = field("1+", default=-1, ignorable=True)
+    member_id: string
+    group_instance_id: string | None = field("5+", default=None)
+    protocol_type: string
+    protocols: list[JoinGroupRequestProtocol]
+    reason: string | None = field("8+", default=None, ignorable=True)
+
+
+class JoinGroupResponseMember(Struct):
+    member_id: string
+    group_instance_id: string | None = field("5+", default=None, ignorable=True)
+    metadata: data
+
+
+@response(key=11, versions="0-9", flexible="6+")
+class JoinGroupResponse(Message):
+    throttle_time_ms: int32 = field("2+", default=0, ignorable=True)
+    error_code: int16 = 0
+    generation_id: int32 = -1
+    protocol_type: string | None = field("7+", default=None, ignorable=True)
+    protocol_name: string | None = field(nullable="7+")
+    leader: string
+    skip_assignment: boolean = field("9+", default=False)
+    member_id: string
+    members: list[JoinGroupResponseMember]

@@ -1,0 +1,26 @@
+"""ListGroups (16): the groups a broker coordinates.
+
+Versions: 1 throttle time; 3 flexible; 4 filters by state (KIP-518); 5 by type (KIP-848).
+"""
+
+from wire.schema import Message, Struct, field, int16, int32, request, response, string
+
+
+@request(key=16, versions="0-5", flexible="3+")
+class ListGroupsRequest(Message):
+    states_filter: list[string] = field("4+", factory=list)
+    types_filter: list[string] = field("5+", factory=list)
+
+
+class ListedGroup(Struct):
+    group_id: string
+    protocol_type: string
+    group_state: string = field("4+", default="", ignorable=True)
+    group_type: string = field("5+", default="", ignorable=True)
+
+
+@response(key=16, versions="0-5", flexible="3+")
+class ListGroupsResponse(Message):
+    throttle_time_ms: int32 = field("1+", default=0, ignorable=True)
+    error_code: int16 = 0
+    groups: list[ListedGroup]

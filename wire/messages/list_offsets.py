@@ -1,0 +1,46 @@
+"""ListOffsets (2): finds offsets by timestamp, or the first, the last and other special ones.
+
+Versions: 2 adds isolation levels; 4 leader epochs (KIP-320); 6 flexible; 7 the maximal timestamp
+(KIP-734); 8 and 9 tiered storage (KIP-405, KIP-1005); 10 a timeout for asking it (KIP-1075);
+11 the first offset not yet uploaded.
+"""
+
+from wire.schema import Message, Struct, field, int8, int16, int32, int64, request, response, string
+
+
+class ListOffsetsPartition(Struct):
+    partition_index: int32
+    current_leader_epoch: int32 = field("4+", default=-1, ignorable=True)
+    timestamp: int64
+
+
+class ListOffsetsTopic(Struct):
+    name: string
+    partitions: list[ListOffsetsPartition]
+
+
+@request(key=2, versions="1-11", flexible="6+")
+class ListOffsetsRequest(Message):
+    replica_id: int32
+    isolation_level: int8 = field("2+", default=0)
+    topics: list[ListOffsetsTopic]
+    timeout_ms: int32 = field("10+", default=0, ignorable=True)
+
+
+class ListOffsetsPartitionResponse(Struct):
+    partition_index: int32
+    error_code: int16 = 0
+    timestamp: int64 = -1
+    offset: int64 = -1
+    leader_epoch: int32 = field("4+", default=-1)
+
+
+class ListOffsetsTopicResponse(Struct):
+    name: string
+    partitions: list[ListOffsetsPartitionResponse]
+
+
+@response(key=2, versions="1-11", flexible="6+")
+class ListOffsetsResponse(Message):
+    throttle_time_ms: int32 = field("2+", default=0, ignorable=True)
+    topics: list[ListOffsetsTopicResponse]

@@ -1,0 +1,48 @@
+"""OffsetCommit (8): stores a group's offsets.
+
+Versions: 5 drops the retention time; 6 adds leader epochs; 7 static members (KIP-345); 8 flexible;
+9 members of the consumer protocol (KIP-848); 10 names topics by id.
+"""
+
+from wire.primitives import NIL_UUID
+from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string, uuid
+
+
+class OffsetCommitRequestPartition(Struct):
+    partition_index: int32
+    committed_offset: int64
+    committed_leader_epoch: int32 = field("6+", default=-1, ignorable=True)
+    committed_metadata: string | None
+
+
+class OffsetCommitRequestTopic(Struct):
+    name: string = field("0-9", default="", ignorable=True)
+    topic_id: uuid = field("10+", default=NIL_UUID, ignorable=True)
+    partitions: list[OffsetCommitRequestPartition]
+
+
+@request(key=8, versions="2-10", flexible="8+")
+class OffsetCommitRequest(Message):
+    group_id: string
+    generation_id_or_member_epoch: int32 = -1
+    member_id: string
+    group_instance_id: string | None = field("7+", default=None)
+    retention_time_ms: int64 = field("2-4", default=-1, ignorable=True)
+    topics: list[OffsetCommitRequestTopic]
+
+
+class OffsetCommitResponsePartition(Struct):
+    partition_index: int32
+    error_code: int16 = 0
+
+
+class OffsetCommitResponseTopic(Struct):
+    name: string = field("0-9", default="", ignorable=True)
+    topic_id: uuid = field("10+", default=NIL_UUID, ignorable=True)
+    partitions: list[OffsetCommitResponsePartition]
+
+
+@response(key=8, versions="2-10", flexible="8+")
+class OffsetCommitResponse(Message):
+    throttle_time_ms: int32 = field("3+", default=0, ignorable=True)
+    topics: list[OffsetCommitResponseTopic]

@@ -1,0 +1,41 @@
+"""OffsetForLeaderEpoch (23): where a leader epoch ended, so that logs can be cut to agree.
+
+Versions: 2 the caller's leader epoch (KIP-320); 3 its replica id; 4 flexible.
+"""
+
+from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string
+
+
+class OffsetForLeaderPartition(Struct):
+    partition: int32
+    current_leader_epoch: int32 = -1
+    leader_epoch: int32
+
+
+class OffsetForLeaderTopic(Struct):
+    topic: string
+    partitions: list[OffsetForLeaderPartition]
+
+
+@request(key=23, versions="2-4", flexible="4+")
+class OffsetForLeaderEpochRequest(Message):
+    replica_id: int32 = field("3+", default=-2, ignorable=True)
+    topics: list[OffsetForLeaderTopic]
+
+
+class EpochEndOffset(Struct):
+    error_code: int16 = 0
+    partition: int32
+    leader_epoch: int32 = -1
+    end_offset: int64 = -1
+
+
+class OffsetForLeaderTopicResult(Struct):
+    topic: string
+    partitions: list[EpochEndOffset]
+
+
+@response(key=23, versions="2-4", flexible="4+")
+class OffsetForLeaderEpochResponse(Message):
+    throttle_time_ms: int32 = 0
+    topics: list[OffsetForLeaderTopicResult]

@@ -1,0 +1,81 @@
+"""Produce (0): appends record batches to partitions.
+
+Versions: 3 is the first with v2 batches and transactions; 5 answers the log start offset; 7 allows
+zstd; 8 answers errors per record (KIP-467); 9 flexible; 10 answers the current leader (KIP-951);
+12 lets a transaction begin with its first produce (KIP-890); 13 names topics by id.
+"""
+
+from wire.primitives import NIL_UUID
+from wire.schema import (
+    Message,
+    Struct,
+    field,
+    int16,
+    int32,
+    int64,
+    record_batches,
+    request,
+    response,
+    string,
+    uuid,
+)
+
+
+class PartitionProduceData(Struct):
+    index: int32
+    records: record_batches | None
+
+
+class TopicProduceData(Struct):
+    name: string = field("0-12", default="", ignorable=True)
+    topic_id: uuid = field("13+", default=NIL_UUID, ignorable=True)
+    partition_data: list[PartitionProduceData]
+
+
+@request(key=0, versions="3-13", flexible="9+")
+class ProduceRequest(Message):
+    transactional_id: string | None = None
+    acks: int16
+    timeout_ms: int32
+    topic_data: list[TopicProduceData]
+
+
+class BatchIndexAndErrorMessage(Struct):
+    batch_index: int32
+    batch_index_error_message: string | None = None
+
+
+class LeaderIdAndEpoch(Struct):
+    leader_id: int32 = -1
+    leader_epoch: int32 = -1
+
+
+class PartitionProduceResponse(Struct):
+    index: int32
+    error_code: int16 = 0
+    base_offset: int64
+    log_append_time_ms: int64 = -1
+    log_start_offset: int64 = field("5+", default=-1, ignorable=True)
+    record_errors: list[BatchIndexAndErrorMessage] = field("8+", factory=list, ignorable=True)
+    error_message: string | None = field("8+", default=None, ignorable=True)
+    current_leader: LeaderIdAndEpoch = field("10+", factory=LeaderIdAndEpoch, tag=0)
+
+
+class TopicProduceResponse(Struct):
+    name: string = field("0-12", default="", ignorable=True)
+    topic_id: uuid = field("13+", default=NIL_UUID, ignorable=True)
+    partition_responses: list[PartitionProduceResponse]
+
+
+class NodeEndpoint(Struct):
+    node_id: int32
+    host: string
+    port: int32
+    rack: string | None = None
+
+
+@response(key=0, versions="3-13", flexible="9+")
+class ProduceResponse(Message):
+    responses: list[TopicProduceResponse]
+    throttle_time_ms: int32 = 0
+    node_endpoints: list[NodeEndpoint] = field("10+", factory=list, tag=0)

@@ -1,0 +1,97 @@
+"""Which class speaks which API: tables by api key whose classes are imported when asked for.
+
+A command-line tool or a Spark executor uses two or three APIs; it should not import forty files.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from importlib import import_module
+
+from wire.schema import Message
+
+
+class ApiKey(IntEnum):
+    """The APIs declared in this package, by Kafka's names."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_CONFIGS = 32
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
+    DESCRIBE_CLUSTER = 60
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    ALLOCATE_PRODUCER_IDS = 67
+    CONTROLLER_REGISTRATION = 70
+
+    @property
+    def module(self) -> str:
+        """The file of the API, as `wire.messages` and the handlers' packages name it."""
+        return self.name.lower()
+
+    @property
+    def spelling(self) -> str:
+        """Kafka's spelling of the API, e.g. `InitProducerId`."""
+        return self.name.title().replace("_", "")
+
+
+class _Table(Mapping[int, type[Message]]):
+    """Api key → class; imports the API's file on first use."""
+
+    def __init__(self, suffix: str) -> None:
+        self._suffix = suffix
+        self._classes: dict[int, type[Message]] = {}
+
+    def __getitem__(self, key: int) -> type[Message]:
+        found = self._classes.get(key)
+        if found is None:
+            found = self._classes[key] = self._load(key)
+        return found
+
+    def _load(self, key: int) -> type[Message]:
+        try:
+            api = ApiKey(key)
+        except ValueError:
+            raise KeyError(key) from None
+        module = import_module(f"wire.messages.{api.module}")
+        cls: type[Message] = getattr(module, api.spelling + self._suffix)
+        return cls
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(ApiKey)
+
+    def __len__(self) -> int:
+        return len(ApiKey)
+
+
+REQUESTS: Mapping[int, type[Message]] = _Table("Request")
+RESPONSES: Mapping[int, type[Message]] = _Table("Response")

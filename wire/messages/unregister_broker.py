@@ -1,0 +1,15 @@
+"""UnregisterBroker (64): an operator removes a broker that is gone for good (KIP-631)."""
+
+from wire.schema import Message, int16, int32, request, response, string
+
+
+@request(key=64, versions="0", flexible="0+")
+class UnregisterBrokerRequest(Message):
+    broker_id: int32
+
+
+@response(key=64, versions="0", flexible="0+")
+class UnregisterBrokerResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    error_message: string | None = None

@@ -1,0 +1,94 @@
+"""Variable-length integers and UUID text: the smallest pieces of the Kafka protocol.
+
+Source: Kafka's `ByteUtils` (varints) and `Uuid`. Fixed-size integers are left to `struct`.
+Readers take any bytes-like object that indexes to ints and answer `(value, next position)`.
+"""
+
+import base64
+import binascii
+
+from wire.errors import RemoteProtocolError
+
+NIL_UUID = bytes(16)
+
+# A 32-bit number needs 5 groups of 7 bits, a 64-bit one 10; a longer run is refused, overlong
+# forms within the bound decode as Kafka decodes them.
+_VARINT_SHIFT_END = 35
+_VARLONG_SHIFT_END = 70
+
+
+def _read_groups(buf: bytes | memoryview, pos: int, shift_end: int) -> tuple[int, int]:
+    value = shift = 0
+    try:
+        while shift < shift_end:
+            byte = buf[pos]
+            pos += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, pos
+            shift += 7
+    except IndexError:
+        raise RemoteProtocolError("a varint is cut off") from None
+    raise RemoteProtocolError(f"a varint is longer than {shift_end // 7} bytes")
+
+
+def read_uvarint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
+    """Reads an unsigned varint of at most 32 bits (higher bits of a fifth byte are dropped)."""
+    value, pos = _read_groups(buf, pos, _VARINT_SHIFT_END)
+    return value & 0xFFFFFFFF, pos
+
+
+def write_uvarint(out: bytearray, value: int) -> None:
+    """Appends `value` (0 <= value < 2**32, or 2**64 for the zigzag writers below)."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def read_varint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
+    """Reads a zigzag varint of 32 bits."""
+    value, pos = read_uvarint(buf, pos)
+    return (value >> 1) ^ -(value & 1), pos
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """Appends a zigzag varint; -2**31 <= value < 2**31."""
+    write_uvarint(out, ((value << 1) ^ (value >> 31)) & 0xFFFFFFFF)
+
+
+def read_varlong(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
+    """Reads a zigzag varint of 64 bits."""
+    value, pos = _read_groups(buf, pos, _VARLONG_SHIFT_END)
+    value &= 0xFFFFFFFFFFFFFFFF
+    return (value >> 1) ^ -(value & 1), pos
+
+
+def write_varlong(out: bytearray, value: int) -> None:
+    """Appends a zigzag varint; -2**63 <= value < 2**63."""
+    write_uvarint(out, ((value << 1) ^ (value >> 63)) & 0xFFFFFFFFFFFFFFFF)
+
+
+def uvarint_size(value: int) -> int:
+    """How many bytes `write_uvarint` appends."""
+    return max(1, (value.bit_length() + 6) // 7)
+
+
+def uuid_to_text(uuid: bytes) -> str:
+    """Kafka's text of a UUID: url-safe base64 of its 16 bytes, without padding."""
+    return base64.urlsafe_b64encode(uuid)[:22].decode()
+
+
+def uuid_from_text(text: str) -> bytes:
+    """The 16 bytes of a UUID written as Kafka does.
+
+    Raises:
+        ValueError: the text is not 22 characters of url-safe base64.
+    """
+    try:
+        uuid = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"{text!r} is not a UUID in base64") from error
+    if len(text) != 22 or len(uuid) != 16:
+        raise ValueError(f"{text!r} is not a UUID: 22 characters are expected")
+    return uuid

@@ -1,0 +1,94 @@
+"""Metadata records of brokers and controllers: registration, fencing, end (KIP-631, KIP-919)."""
+
+from wire.schema import (
+    Message,
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    record,
+    string,
+    uint16,
+    uuid,
+)
+
+
+class BrokerEndpoint(Struct):
+    name: string
+    host: string
+    port: uint16
+    security_protocol: int16
+
+
+class BrokerFeature(Struct):
+    name: string
+    min_supported_version: int16
+    max_supported_version: int16
+
+
+@record(key=0, versions="0-4", flexible="0+")
+class RegisterBrokerRecord(Message):
+    broker_id: int32
+    is_migrating_zk_broker: boolean = field("2+", default=False)
+    incarnation_id: uuid
+    broker_epoch: int64
+    end_points: list[BrokerEndpoint]
+    features: list[BrokerFeature]
+    rack: string | None
+    fenced: boolean = True
+    in_controlled_shutdown: boolean = field("1+", default=False)
+    log_dirs: list[uuid] = field("3+", factory=list, tag=0)
+    cordoned_log_dirs: list[uuid] | None = field("4+", default=None, tag=1)
+
+
+@record(key=1, versions="0", flexible="0+")
+class UnregisterBrokerRecord(Message):
+    broker_id: int32
+    broker_epoch: int64
+
+
+@record(key=7, versions="0", flexible="0+")
+class FenceBrokerRecord(Message):
+    id: int32
+    epoch: int64
+
+
+@record(key=8, versions="0", flexible="0+")
+class UnfenceBrokerRecord(Message):
+    id: int32
+    epoch: int64
+
+
+@record(key=17, versions="0-3", flexible="0+")
+class BrokerRegistrationChangeRecord(Message):
+    broker_id: int32
+    broker_epoch: int64
+    fenced: int8 = field(default=0, tag=0)
+    in_controlled_shutdown: int8 = field("1+", default=0, tag=1)
+    log_dirs: list[uuid] = field("2+", factory=list, tag=2)
+    cordoned_log_dirs: list[uuid] | None = field("3+", default=None, tag=3)
+
+
+class ControllerEndpoint(Struct):
+    name: string
+    host: string
+    port: uint16
+    security_protocol: int16
+
+
+class ControllerFeature(Struct):
+    name: string
+    min_supported_version: int16
+    max_supported_version: int16
+
+
+@record(key=27, versions="0", flexible="0+")
+class RegisterControllerRecord(Message):
+    controller_id: int32
+    incarnation_id: uuid
+    zk_migration_ready: boolean
+    end_points: list[ControllerEndpoint]
+    features: list[ControllerFeature]

@@ -1,0 +1,11 @@
+"""Metadata record of one config of a topic, broker, group or client-metrics resource (KIP-631)."""
+
+from wire.schema import Message, int8, record, string
+
+
+@record(key=4, versions="0", flexible="0+")
+class ConfigRecord(Message):
+    resource_type: int8
+    resource_name: string
+    name: string
+    value: string | None

@@ -1,0 +1,9 @@
+"""Metadata record of a feature's level, `metadata.version` among them (KIP-584, KIP-778)."""
+
+from wire.schema import Message, int16, record, string
+
+
+@record(key=12, versions="0", flexible="0+")
+class FeatureLevelRecord(Message):
+    name: string
+    feature_level: int16

@@ -1,0 +1,116 @@
+"""Records of `__consumer_offsets`: classic groups and offsets.
+
+A key is its int16 type (the `KEY` of its class) and its fields; a value is an int16 version and its
+fields. Key type 0 is the legacy form of 1 and has the same value.
+Left out: the records of consumer, share and streams groups (KIP-848, KIP-932, KIP-1071).
+"""
+
+import struct
+
+from wire.errors import RemoteProtocolError
+from wire.primitives import NIL_UUID
+from wire.schema import Message, Struct, data, field, int32, int64, message, string, uuid
+
+# The type of keys written before Kafka 0.9, of the same form as type 1.
+LEGACY_OFFSET_COMMIT_KEY = 0
+
+
+@message(key=1, versions="0")
+class OffsetCommitKey(Message):
+    group: string
+    topic: string
+    partition: int32
+
+
+@message(key=1, versions="0-4", flexible="4+")
+class OffsetCommitValue(Message):
+    offset: int64
+    leader_epoch: int32 = field("3+", default=-1, ignorable=True)
+    metadata: string
+    commit_timestamp: int64
+    expire_timestamp: int64 = field("1", default=-1, ignorable=True)
+    topic_id: uuid = field("4+", default=NIL_UUID, tag=0, ignorable=True)
+
+
+@message(key=2, versions="0")
+class GroupMetadataKey(Message):
+    group: string
+
+
+class MemberMetadata(Struct):
+    member_id: string
+    group_instance_id: string | None = field("3+", default=None, ignorable=True)
+    client_id: string
+    client_host: string
+    rebalance_timeout: int32 = field("1+", default=-1, ignorable=True)
+    session_timeout: int32
+    subscription: data
+    assignment: data
+
+
+@message(key=2, versions="0-4", flexible="4+")
+class GroupMetadataValue(Message):
+    protocol_type: string
+    generation: int32
+    protocol: string | None
+    leader: string | None
+    current_state_timestamp: int64 = field("2+", default=-1, ignorable=True)
+    members: list[MemberMetadata]
+
+
+GroupKey = OffsetCommitKey | GroupMetadataKey
+
+_TYPE = struct.Struct(">h")
+
+
+def encode_group_key(key: GroupKey) -> bytes:
+    """The key of a record, with its type before it."""
+    return _TYPE.pack(key.KEY) + key.encode(0)
+
+
+def decode_group_key(view: bytes | memoryview) -> GroupKey | None:
+    """The key of a record of `__consumer_offsets`; None for a type this file leaves out.
+
+    Raises:
+        RemoteProtocolError: the bytes are malformed.
+    """
+    key_type = _read_prefix(view)
+    if key_type in (LEGACY_OFFSET_COMMIT_KEY, OffsetCommitKey.KEY):
+        return OffsetCommitKey.decode(view[2:], 0)
+    if key_type == GroupMetadataKey.KEY:
+        return GroupMetadataKey.decode(view[2:], 0)
+    return None
+
+
+def encode_group_value(value: OffsetCommitValue | GroupMetadataValue, version: int) -> bytes:
+    """The value of a record, with its version before it.
+
+    Raises:
+        LocalProtocolError: as `Message.encode` does.
+    """
+    return _TYPE.pack(version) + value.encode(version)
+
+
+def decode_offset_commit_value(view: bytes | memoryview) -> OffsetCommitValue:
+    """The value of an `OffsetCommitKey`.
+
+    Raises:
+        RemoteProtocolError: the bytes are malformed.
+    """
+    return OffsetCommitValue.decode(view[2:], _read_prefix(view))
+
+
+def decode_group_metadata_value(view: bytes | memoryview) -> GroupMetadataValue:
+    """The value of a `GroupMetadataKey`.
+
+    Raises:
+        RemoteProtocolError: the bytes are malformed.
+    """
+    return GroupMetadataValue.decode(view[2:], _read_prefix(view))
+
+
+def _read_prefix(view: bytes | memoryview) -> int:
+    if len(view) < _TYPE.size:
+        raise RemoteProtocolError("a group record is too short for its type or version")
+    prefix: int = _TYPE.unpack_from(view, 0)[0]
+    return prefix

@@ -1,0 +1,13 @@
+"""Metadata records of the log itself: the leader's no-op, and the state of a ZooKeeper migration."""
+
+from wire.schema import Message, int8, record
+
+
+@record(key=20, versions="0", flexible="0+")
+class NoOpRecord(Message):
+    """Says nothing; keeps the high watermark moving in an idle quorum."""
+
+
+@record(key=21, versions="0", flexible="0+")
+class ZkMigrationStateRecord(Message):
+    zk_migration_state: int8

@@ -1,0 +1,10 @@
+"""Metadata record of a block of producer ids handed to a broker (KIP-730)."""
+
+from wire.schema import Message, int32, int64, record
+
+
+@record(key=15, versions="0", flexible="0+")
+class ProducerIdsRecord(Message):
+    broker_id: int32
+    broker_epoch: int64 = -1
+    next_producer_id: int64

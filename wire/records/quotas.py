@@ -1,0 +1,16 @@
+"""Metadata record of a client quota (KIP-546, KIP-631)."""
+
+from wire.schema import Message, Struct, boolean, float64, record, string
+
+
+class EntityData(Struct):
+    entity_type: string
+    entity_name: string | None
+
+
+@record(key=14, versions="0", flexible="0+")
+class ClientQuotaRecord(Message):
+    entity: list[EntityData]
+    key: string
+    value: float64
+    remove: boolean

@@ -1,0 +1,30 @@
+"""Records of `__transaction_state`: what a transaction coordinator knows of a transactional id.
+
+Key and value each have their int16 version before them.
+"""
+
+from wire.schema import Message, Struct, field, int8, int16, int32, int64, message, string
+
+
+@message(versions="0")
+class TransactionLogKey(Message):
+    transactional_id: string
+
+
+class PartitionsSchema(Struct):
+    topic: string
+    partition_ids: list[int32]
+
+
+@message(versions="0-1", flexible="1+")
+class TransactionLogValue(Message):
+    producer_id: int64
+    previous_producer_id: int64 = field("1+", default=-1, tag=0)
+    next_producer_id: int64 = field("1+", default=-1, tag=1)
+    producer_epoch: int16
+    transaction_timeout_ms: int32
+    transaction_status: int8
+    transaction_partitions: list[PartitionsSchema] | None
+    transaction_last_update_timestamp_ms: int64
+    transaction_start_timestamp_ms: int64
+    client_transaction_version: int16 = field("1+", default=0, tag=2)

@@ -1,0 +1,329 @@
+"""How a Kafka message is declared: one class for all its versions, each field with its ranges.
+
+    @request(key=1, versions="4-18", flexible="12+")
+    class FetchRequest(Message):
+        replica_id: int32 = field("0-14", default=-1)
+        topics: list[FetchTopic]
+
+Annotations name wire types; type checkers see `int`, `str`, … and check constructors. The words are
+those of Kafka's message JSON (versions, nullable, tag, ignorable). A field that some version lacks
+states its default. Encoders and decoders are generated on first use (`wire.codec`).
+
+Classes are slotted and keyword-only like dataclasses, but made without `dataclass()`: hundreds of
+declarations must not cost a process start-up time and memory for methods nobody calls.
+Left out: Kafka's `mapKey` and `entityType`, which do not travel.
+"""
+
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    Self,
+    TypeVar,
+    dataclass_transform,
+)
+
+from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.outgoing import Outgoing, Records
+from wire.primitives import NIL_UUID
+
+VERSION_END = 0x7FFF
+
+
+class Wire(NamedTuple):
+    """The wire type an annotation stands for; `fmt` is the `struct` letter of a fixed-size one."""
+
+    name: str
+    fmt: str
+    zero: Any
+
+
+int8 = Annotated[int, Wire("int8", "b", 0)]
+int16 = Annotated[int, Wire("int16", "h", 0)]
+uint16 = Annotated[int, Wire("uint16", "H", 0)]
+int32 = Annotated[int, Wire("int32", "i", 0)]
+uint32 = Annotated[int, Wire("uint32", "I", 0)]
+int64 = Annotated[int, Wire("int64", "q", 0)]
+float64 = Annotated[float, Wire("float64", "d", 0.0)]
+boolean = Annotated[bool, Wire("bool", "?", False)]
+uuid = Annotated[bytes, Wire("uuid", "16s", NIL_UUID)]
+string = Annotated[str, Wire("string", "", "")]
+data = Annotated[bytes, Wire("bytes", "", b"")]
+record_batches = Annotated[Records, Wire("records", "", None)]
+
+
+class Versions(NamedTuple):
+    """A closed range of versions, as Kafka writes it; `low > high` is the empty range."""
+
+    low: int
+    high: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Versions":
+        """Reads `"3+"`, `"0-12"`, `"7"` or `"none"`."""
+        return _parse_versions(text)
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.low <= version <= self.high
+
+
+@cache
+def _parse_versions(text: str) -> Versions:
+    if text == "none":
+        return Versions(1, 0)
+    if text.endswith("+"):
+        return Versions(int(text[:-1]), VERSION_END)
+    low, _, high = text.partition("-")
+    return Versions(int(low), int(high or low))
+
+
+class _Missing:
+    """The default of a field that every constructor call must give."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Any = _Missing()
+
+
+class Field(NamedTuple):
+    """One declared field. `nullable` is None when the annotation alone decides."""
+
+    name: str
+    annotation: Any
+    versions: Versions
+    nullable: Versions | None
+    tag: int | None
+    ignorable: bool
+    default: Any
+    factory: Callable[[], Any] | None
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING and self.factory is None
+
+
+class _Declared(NamedTuple):
+    """What `field(...)` answers while a class body runs: the arguments of `Field` but the name."""
+
+    versions: str
+    nullable: str | None
+    tag: int | None
+    ignorable: bool
+    default: Any
+    factory: Callable[[], Any] | None
+
+
+_PLAIN = _Declared("0+", None, None, False, MISSING, None)
+
+
+def field(
+    versions: str = "0+",
+    *,
+    default: Any = MISSING,
+    factory: Callable[[], Any] | None = None,
+    nullable: str | None = None,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    """Declares a field.
+
+    Args:
+        versions: where the field exists; elsewhere it has its default.
+        default: its value where absent or not given; Kafka's, as it decides whether a tag is sent.
+        factory: makes the default of a list or struct.
+        nullable: where null may be written, when not in all `versions` of an optional annotation.
+        tag: number of a tagged field (flexible versions only).
+        ignorable: a value other than the default may be dropped in versions without the field.
+    """
+    return _Declared(versions, nullable, tag, ignorable, default, factory)
+
+
+def _field_of(name: str, annotation: Any, declared: Any) -> Field:
+    if not isinstance(declared, _Declared):
+        declared = _PLAIN._replace(default=declared)
+    return Field(
+        name,
+        annotation,
+        Versions.parse(declared.versions),
+        None if declared.nullable is None else Versions.parse(declared.nullable),
+        declared.tag,
+        declared.ignorable,
+        declared.default,
+        declared.factory,
+    )
+
+
+class StructMeta(type):
+    """Turns the annotations of a class body into `__slots__` and `__fields__`."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "StructMeta":
+        annotations = body.get("__annotations__", {})
+        if "__slots__" not in body:
+            body["__fields__"] = tuple(
+                _field_of(n, a, body.pop(n, _PLAIN)) for n, a in annotations.items()
+            )
+            body["__slots__"] = tuple(annotations)
+        return super().__new__(mcs, name, bases, body)
+
+
+def _compile_init(cls: type["Struct"]) -> Callable[..., None]:
+    """Writes the constructor of `cls`: one assignment per field."""
+    names: dict[str, Any] = {}
+    parameters, lines = [], []
+    for i, f in enumerate(cls.__fields__):
+        if f.required:
+            parameters.append(f.name)
+        elif f.factory is not None:
+            names[f"f{i}"] = f.factory
+            parameters.append(f"{f.name}=None")
+            null = f" if {f.name} is None else {f.name}"
+            lines.append(f"    self.{f.name} = f{i}(){null}")
+            continue
+        else:
+            names[f"d{i}"] = f.default
+            parameters.append(f"{f.name}=d{i}")
+        lines.append(f"    self.{f.name} = {f.name}")
+    star = "*, " if parameters else ""
+    source = f"def __init__(self, {star}{', '.join(parameters)}):\n" + "\n".join(
+        lines or ["    pass"]
+    )
+    exec(source, names)
+    init: Callable[..., None] = names["__init__"]
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    return init
+
+
+@dataclass_transform(field_specifiers=(field,), kw_only_default=True)
+class Struct(metaclass=StructMeta):
+    """A structure inside a message; compares by value, is mutable and so not hashable."""
+
+    __slots__: ClassVar[tuple[str, ...]] = ()
+    __fields__: ClassVar[tuple[Field, ...]] = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, **values: Any) -> None:
+        cls = type(self)
+        init = _compile_init(cls)
+        cls.__init__ = init  # type: ignore[method-assign]
+        init(self, **values)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({shown})"
+
+    def replace(self, **changes: Any) -> Self:
+        """A shallow copy with some fields changed."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return type(self)(**(values | changes))
+
+
+Writer = Callable[[Any, bytearray], None]
+Reader = Callable[[bytes | memoryview], Any]
+
+
+class Message(Struct):
+    """A structure that travels on its own: request, response, metadata record, log record value."""
+
+    __slots__ = ()
+    KEY: ClassVar[int] = -1
+    VERSIONS: ClassVar[Versions] = Versions(0, 0)
+    FLEXIBLE: ClassVar[Versions] = Versions(1, 0)
+    writers: ClassVar[dict[int, Writer]]
+    readers: ClassVar[dict[int, Reader]]
+
+    def encode(self, version: int) -> bytes:
+        """The body in `version`.
+
+        Raises:
+            LocalProtocolError: that version cannot say this, or does not exist; or the message
+                holds splices.
+        """
+        out = Outgoing()
+        self.encode_into(out, version)
+        if out.splices:
+            raise LocalProtocolError(f"{type(self).__name__} with splices is more than bytes")
+        return bytes(out)
+
+    def encode_into(self, out: Outgoing, version: int) -> None:
+        """Appends the body; after an error `out` holds rubbish. Raises as `encode` does."""
+        write = self.writers.get(version) or self._make_writer(version)
+        try:
+            write(self, out)
+        except (
+            struct.error,
+            UnicodeEncodeError,
+            AttributeError,
+            TypeError,
+            OverflowError,
+        ) as error:
+            raise LocalProtocolError(
+                f"{type(self).__name__} v{version} cannot be written: {error}"
+            ) from error
+
+    @classmethod
+    def decode(cls, buf: bytes | bytearray | memoryview, version: int) -> Self:
+        """The message that is exactly `buf`; record fields are views of it, all else is copied.
+
+        Raises:
+            RemoteProtocolError: whatever is wrong with the bytes, or no such version.
+        """
+        read = cls.readers.get(version) or cls._make_reader(version)
+        try:
+            return read(buf)  # type: ignore[no-any-return, arg-type]
+        except _BAD_BYTES as error:
+            raise RemoteProtocolError(f"{cls.__name__} v{version} is malformed: {error}") from error
+
+    @classmethod
+    def _make_writer(cls, version: int) -> Writer:
+        if version not in cls.VERSIONS:
+            raise LocalProtocolError(f"{cls.__name__} has no version {version}")
+        from wire.codec.build import build_writer
+
+        writer = cls.writers[version] = build_writer(cls, version)
+        return writer
+
+    @classmethod
+    def _make_reader(cls, version: int) -> Reader:
+        if version not in cls.VERSIONS:
+            raise RemoteProtocolError(f"{cls.__name__} has no version {version}")
+        from wire.codec.build import build_reader
+
+        reader = cls.readers[version] = build_reader(cls, version)
+        return reader
+
+
+# What generated readers raise on bad bytes: short buffers (IndexError, struct.error), text that is
+# not UTF-8 (a ValueError), and sizes beyond what the interpreter can hold.
+_BAD_BYTES = (IndexError, struct.error, ValueError, OverflowError, MemoryError, RecursionError)
+
+M = TypeVar("M", bound=Message)
+
+
+def message(
+    *, key: int = -1, versions: str, flexible: str = "none"
+) -> Callable[[type[M]], type[M]]:
+    """Class decorator giving a `Message` its key and the versions Kafka 4.3 serves by default."""
+
+    def declare(cls: type[M]) -> type[M]:
+        cls.KEY = key
+        cls.VERSIONS = Versions.parse(versions)
+        cls.FLEXIBLE = Versions.parse(flexible)
+        cls.writers = {}
+        cls.readers = {}
+        return cls
+
+    return declare
+
+
+request = response = record = message

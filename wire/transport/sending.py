@@ -1,0 +1,124 @@
+"""What waits to be sent on one connection: bytes, and pieces of files that go by `sendfile`.
+
+Left out: sockets; `wire.transport.endpoint` empties the queue.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+
+from wire.outgoing import Outgoing, Splice
+
+# Below this a piece is copied behind the one before it, so that a system call carries more of them.
+_COPY_BYTES_MAX = 16384
+# Below this reading a file piece into memory is cheaper than a `sendfile` of its own.
+_SPLICE_COPY_BYTES_MAX = 32768
+
+
+class FilePiece:
+    """The part of a splice that is still to be sent."""
+
+    __slots__ = ("position", "size", "splice")
+
+    def __init__(self, splice: Splice) -> None:
+        self.splice = splice
+        self.position = splice.position
+        self.size = splice.size
+
+    def advance(self, count: int) -> None:
+        self.position += count
+        self.size -= count
+
+
+Piece = bytearray | memoryview | FilePiece
+
+
+class SendQueue:
+    """Pieces in order. `size` counts the bytes that are still to be sent, those of files included."""
+
+    __slots__ = ("pieces", "sent", "size")
+
+    def __init__(self) -> None:
+        self.pieces: deque[Piece] = deque()
+        self.size = 0
+        self.sent = 0
+
+    def __bool__(self) -> bool:
+        return self.size > 0
+
+    def add_frame(self, frame: Outgoing) -> None:
+        """Appends a frame, with its size in front. The queue owns `frame` from here on."""
+        size = frame.wire_size
+        self._add_small(size.to_bytes(4, "big"))
+        if not frame.splices:
+            self._add_bytes(frame)
+        else:
+            self._add_spliced(frame)
+        self.size += size + 4
+
+    def _add_spliced(self, frame: Outgoing) -> None:
+        view = memoryview(frame)
+        done = 0
+        for place, splice in frame.splices:
+            if place > done:
+                self._add_bytes(view[done:place])
+                done = place
+            if splice.size <= _SPLICE_COPY_BYTES_MAX:
+                self._add_small(_read_all(splice))
+            else:
+                self.pieces.append(FilePiece(splice))
+        if done < len(frame):
+            self._add_bytes(view[done:])
+
+    def _add_bytes(self, data: Outgoing | memoryview) -> None:
+        if len(data) <= _COPY_BYTES_MAX:
+            self._add_small(data)
+        else:
+            self.pieces.append(memoryview(data))
+
+    def _add_small(self, data: bytes | bytearray | memoryview) -> None:
+        last = self.pieces[-1] if self.pieces else None
+        if type(last) is bytearray and len(last) < _COPY_BYTES_MAX * 4:
+            last += data
+        else:
+            self.pieces.append(bytearray(data))
+
+    def sent_bytes(self, count: int) -> None:
+        """Drops `count` bytes from the front; they must not be of a file."""
+        self.size -= count
+        self.sent += count
+        pieces = self.pieces
+        while count:
+            piece = pieces[0]
+            assert not isinstance(piece, FilePiece)
+            if count < len(piece):
+                pieces[0] = memoryview(piece)[count:]
+                return
+            count -= len(piece)
+            pieces.popleft()
+
+    def sent_of_file(self, count: int) -> None:
+        """Drops `count` bytes of the file piece at the front."""
+        self.size -= count
+        self.sent += count
+        piece = self.pieces[0]
+        assert isinstance(piece, FilePiece)
+        piece.advance(count)
+        if not piece.size:
+            self.pieces.popleft()
+
+
+def _read_all(splice: Splice, pread: Callable[[int, int, int], bytes] = os.pread) -> bytes:
+    """The bytes of a small splice.
+
+    Raises:
+        OSError: the file is shorter than its owner promised.
+    """
+    data = pread(splice.fileno(), splice.size, splice.position)
+    if len(data) != splice.size:
+        raise OSError(
+            f"a file ends {splice.size - len(data)} bytes before the end of a slice of it"
+        )
+    return data
