@@ -108,3 +108,52 @@ def decode_control_key(key: bytes | memoryview) -> ControlType:
         return ControlType(control_type)
     except ValueError:
         return ControlType.UNKNOWN
+
+
+ControlValue = (
+    EndTxnMarker
+    | LeaderChangeMessage
+    | SnapshotHeaderRecord
+    | SnapshotFooterRecord
+    | KRaftVersionRecord
+    | VotersRecord
+)
+
+_VALUES: dict[ControlType, type[ControlValue]] = {
+    ControlType.ABORT: EndTxnMarker,
+    ControlType.COMMIT: EndTxnMarker,
+    ControlType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlType.KRAFT_VERSION: KRaftVersionRecord,
+    ControlType.KRAFT_VOTERS: VotersRecord,
+}
+_VERSION = struct.Struct(">h")
+
+
+def encode_control_value(value: ControlValue, version: int) -> bytes:
+    """The value of a control record; `value.version`, where there is one, is the caller's to set.
+
+    Raises:
+        LocalProtocolError: as `Message.encode` does.
+    """
+    body = value.encode(version)
+    return _VERSION.pack(version) + body if isinstance(value, EndTxnMarker) else body
+
+
+def decode_control_value(control_type: ControlType, view: bytes | memoryview) -> ControlValue:
+    """The value of a control record of a known type.
+
+    The version is read from the first two bytes; a later one than ours is read as our highest, as
+    Kafka does.
+
+    Raises:
+        RemoteProtocolError: the bytes are malformed, or the type is UNKNOWN.
+    """
+    cls = _VALUES.get(control_type)
+    if cls is None:
+        raise RemoteProtocolError("a control record of an unknown type has no value we can read")
+    if len(view) < _VERSION.size:
+        raise RemoteProtocolError("a control record's value is too short for its version")
+    version = min(_VERSION.unpack_from(view, 0)[0], cls.VERSIONS.high)
+    return cls.decode(view[2:] if cls is EndTxnMarker else view, version)

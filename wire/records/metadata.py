@@ -1,0 +1,139 @@
+"""All records of the metadata log by type, and the frame they travel in.
+
+    frame: uvarint frame version (1), uvarint type (the class's `KEY`), uvarint version, body
+
+Source: KIP-631 and Kafka's `MetadataRecordSerde`, `MetadataVersion`.
+"""
+
+from wire.errors import RemoteProtocolError
+from wire.primitives import read_uvarint, write_uvarint
+from wire.records.brokers import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from wire.records.configs import ConfigRecord
+from wire.records.features import FeatureLevelRecord
+from wire.records.misc import NoOpRecord, ZkMigrationStateRecord
+from wire.records.producer_ids import ProducerIdsRecord
+from wire.records.quotas import ClientQuotaRecord
+from wire.records.security import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from wire.records.topics import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from wire.records.transactions import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+from wire.schema import Message
+
+FRAME_VERSION = 1
+
+METADATA_RECORDS: dict[int, type[Message]] = {
+    cls.KEY: cls
+    for cls in (
+        RegisterBrokerRecord,
+        UnregisterBrokerRecord,
+        TopicRecord,
+        PartitionRecord,
+        ConfigRecord,
+        PartitionChangeRecord,
+        FenceBrokerRecord,
+        UnfenceBrokerRecord,
+        RemoveTopicRecord,
+        DelegationTokenRecord,
+        UserScramCredentialRecord,
+        FeatureLevelRecord,
+        ClientQuotaRecord,
+        ProducerIdsRecord,
+        BrokerRegistrationChangeRecord,
+        AccessControlEntryRecord,
+        RemoveAccessControlEntryRecord,
+        NoOpRecord,
+        ZkMigrationStateRecord,
+        RemoveUserScramCredentialRecord,
+        BeginTransactionRecord,
+        EndTransactionRecord,
+        AbortTransactionRecord,
+        RemoveDelegationTokenRecord,
+        RegisterControllerRecord,
+        ClearElrRecord,
+    )
+}
+
+# Feature levels of `metadata.version` from which Kafka writes newer record versions.
+_MIGRATION = 8  # 3.4-IV0
+_DIRECTORIES = 17  # 3.7-IV2
+_ELIGIBLE_LEADERS = 23  # 4.0-IV1
+_CORDONED_DIRECTORIES = 30  # 4.3-IV0
+
+# Ascending; the last level reached decides, level 0 being every metadata version.
+_LEVELS: dict[type[Message], tuple[tuple[int, int], ...]] = {
+    RegisterBrokerRecord: (
+        (0, 1),
+        (_MIGRATION, 2),
+        (_DIRECTORIES, 3),
+        (_CORDONED_DIRECTORIES, 4),
+    ),
+    PartitionRecord: ((0, 0), (_DIRECTORIES, 1), (_ELIGIBLE_LEADERS, 2)),
+    PartitionChangeRecord: ((0, 0), (_DIRECTORIES, 1), (_ELIGIBLE_LEADERS, 2)),
+    BrokerRegistrationChangeRecord: ((0, 1), (_DIRECTORIES, 2), (_CORDONED_DIRECTORIES, 3)),
+}
+
+
+def metadata_record_version(cls: type[Message], metadata_version: int) -> int:
+    """The version of a record that a cluster at this level of `metadata.version` may write.
+
+    Returns:
+        The highest that every node of that level reads; 0 for records that never changed.
+    """
+    version = 0
+    for level, candidate in _LEVELS.get(cls, ()):
+        if metadata_version >= level:
+            version = candidate
+    return version
+
+
+def encode_metadata_record(record: Message, version: int) -> bytes:
+    """The value of a log record: frame and body.
+
+    Raises:
+        LocalProtocolError: as `Message.encode` does.
+    """
+    out = bytearray()
+    write_uvarint(out, FRAME_VERSION)
+    write_uvarint(out, record.KEY)
+    write_uvarint(out, version)
+    return bytes(out) + record.encode(version)
+
+
+def decode_metadata_record(view: bytes | memoryview) -> Message:
+    """The record in the value of a log record.
+
+    Raises:
+        RemoteProtocolError: unknown frame version, type or version, or a malformed body.
+    """
+    frame_version, pos = read_uvarint(view, 0)
+    if frame_version != FRAME_VERSION:
+        raise RemoteProtocolError(f"a metadata record has frame version {frame_version}")
+    key, pos = read_uvarint(view, pos)
+    version, pos = read_uvarint(view, pos)
+    cls = METADATA_RECORDS.get(key)
+    if cls is None:
+        raise RemoteProtocolError(f"a metadata record has the unknown type {key}")
+    return cls.decode(view[pos:], version)
