@@ -1,0 +1,1 @@
+"""The group coordinator: classic groups and their offsets, one shard per partition of `__consumer_offsets`."""
