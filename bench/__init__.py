@@ -1,0 +1,1 @@
+"""Repeatable measurements: ours and Apache Kafka 4.3 in turn, on the same work, in one run."""

@@ -1,0 +1,43 @@
+"""`./dev bench [NAME ...] [--only ours|kafka] [--json FILE]`: runs benches and prints the ratio table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import benches
+from bench.clusters import Cluster, kafka, ours
+from bench.results import Figure, print_table
+from tests.interop import apache_kafka
+
+Opener = Callable[..., object]
+SYSTEMS: dict[str, Opener] = {"ours": ours, "kafka": kafka}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *benches.BENCHES], help="which benches; all when none is named")
+    parser.add_argument("--only", choices=SYSTEMS, help="measure one system")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    arguments = parser.parse_args()
+    systems = [arguments.only] if arguments.only else list(SYSTEMS)
+    if "kafka" in systems and (reason := apache_kafka.why_not()):
+        print(f"bench: Apache Kafka is left out, {reason}", file=sys.stderr)
+        systems.remove("kafka")
+    figures: list[Figure] = []
+    for name in arguments.names or list(benches.BENCHES):
+        for system in systems:
+            print(f"bench: {name} on {system}", file=sys.stderr, flush=True)
+            figures += benches.BENCHES[name](SYSTEMS[system], system)
+    print_table(figures)
+    if arguments.json:
+        arguments.json.write_text(json.dumps([f._asdict() for f in figures], indent=2) + "\n")
+
+
+__all__ = ["Cluster"]
+
+if __name__ == "__main__":
+    main()

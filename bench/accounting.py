@@ -1,0 +1,71 @@
+"""CPU seconds and memory of processes, read from `/proc`: they wander less than the clock on a shared machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pids: Sequence[int]) -> float:
+    """User and system time that the processes have used so far; one that is gone counts nothing."""
+    return sum(_cpu_ticks(pid) for pid in pids) / TICKS_PER_SECOND
+
+
+def _cpu_ticks(pid: int) -> int:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])
+
+
+def rss_mib(pid: int) -> float:
+    """Resident memory, shared pages included."""
+    return _status_kib(pid, "VmRSS") / 1024
+
+
+def pss_mib(pid: int) -> float:
+    """Memory with shared pages divided among those who share them."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0.0
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) / 1024
+
+
+def _status_kib(pid: int, key: str) -> int:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(key)), 0)
+
+
+@dataclass
+class Usage:
+    """What a measured block took."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+@contextmanager
+def measured(pids: Sequence[int]) -> Iterator[Usage]:
+    """Measures a block: wall clock, and CPU time of the given processes."""
+    usage = Usage()
+    began, cpu = time.perf_counter(), cpu_seconds(pids)
+    yield usage
+    usage.seconds = time.perf_counter() - began
+    usage.cpu_seconds = cpu_seconds(pids) - cpu
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which `share` (0 to 1) of the values lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -1,0 +1,88 @@
+"""The two systems under measurement behind one face: start, bootstrap addresses, process ids, kill, restart, stop."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop import apache_kafka
+
+# Every append reaches the disk before it is answered: ours by default, Kafka's on request.
+KAFKA_FSYNC = {"log.flush.interval.messages": "1"}
+OURS_WRITE_BEHIND = {"trimaran.log.fsync": "none"}
+
+
+@dataclass
+class Cluster:
+    """A running cluster of either system."""
+
+    system: str
+    bootstrap: str
+    controller_bootstrap: str
+    pids: Callable[[], list[int]]
+    kill: Callable[[int], None]
+    start: Callable[[int], None]
+
+
+def trimaran(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "trimaran", *words], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"trimaran {' '.join(words)}: {done.stderr}")
+    return done.stdout
+
+
+@contextmanager
+def ours(controllers: int, brokers: int, settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    """A local cluster of ours in a temporary directory."""
+    data = Path(tempfile.mkdtemp(prefix="bench-ours-"))
+    words = [w for key, value in (settings or {}).items() for w in ("--override", f"{key}={value}")]
+    sizes = ["--controllers", str(controllers), "--brokers", str(brokers)]
+    try:
+        up = json.loads(trimaran("up", "-d", "--data", str(data), "-o", "json", *sizes, *words))
+
+        def nodes() -> list[dict[str, int]]:
+            return [n for n in json.loads((data / "cluster.json").read_text())["nodes"] if n["pid"]]
+
+        yield Cluster(
+            "trimaran",
+            up["bootstrap"],
+            up["controller_bootstrap"],
+            lambda: [n["pid"] for n in nodes()],
+            lambda node_id: trimaran("chaos", "kill", str(node_id), "--data", str(data)) and None,
+            lambda node_id: trimaran("chaos", "restart", str(node_id), "--data", str(data)) and None,
+        )
+    finally:
+        if (data / "cluster.json").exists():
+            trimaran("down", "--data", str(data))
+        shutil.rmtree(data, ignore_errors=True)
+
+
+@contextmanager
+def kafka(controllers: int, brokers: int, settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    """An Apache Kafka 4.3 cluster in a temporary directory."""
+    data = Path(tempfile.mkdtemp(prefix="bench-kafka-"))
+    try:
+        with apache_kafka.running(data, controllers=controllers, brokers=brokers, settings=settings) as cluster:
+
+            def node(node_id: int) -> apache_kafka.Node:
+                return next(n for n in cluster.nodes if n.id == node_id)
+
+            yield Cluster(
+                "Kafka 4.3",
+                cluster.bootstrap,
+                cluster.controller_bootstrap,
+                lambda: cluster.pids,
+                lambda node_id: cluster.kill(node(node_id)),
+                lambda node_id: cluster.start_node(node(node_id)),
+            )
+    finally:
+        shutil.rmtree(data, ignore_errors=True)

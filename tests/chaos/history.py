@@ -1,0 +1,118 @@
+"""What clients saw during a chaos run, and the audit against what the log holds afterwards.
+
+Every value is unique (`producer/number`). An acknowledged one must be at its partition and offset; none may be there twice
+(the producers are idempotent); one whose outcome is unknown (time-out) may be there or not.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+
+PACE_SECONDS = 0.002
+FLUSH_SECONDS_MAX = 60.0
+READ_SECONDS_MAX = 90.0
+IN_FLIGHT_MAX = 20_000  # records a producer may have open while the cluster is away
+
+
+@dataclass
+class History:
+    """Outcomes by value: where it was acknowledged. Only producers' callbacks write."""
+
+    acked: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    unknown: int = 0
+    ack_times: list[float] = field(default_factory=list)
+    errors: dict[str, int] = field(default_factory=dict)
+
+    def record(self, error: KafkaError | None, message) -> None:
+        if error is None:
+            self.acked[message.value()] = (message.partition(), message.offset())
+            self.ack_times.append(time.monotonic())
+        else:
+            self.unknown += 1
+            self.errors[error.name()] = self.errors.get(error.name(), 0) + 1
+
+    def wait_for_ack_after(self, moment: float, seconds_max: float) -> None:
+        while not (self.ack_times and self.ack_times[-1] > moment):
+            if time.monotonic() > moment + seconds_max:
+                raise AssertionError(f"nothing acknowledged for {seconds_max} s after the last restart: {self.errors}")
+            time.sleep(0.05)
+
+    def longest_silence(self) -> float:
+        times = sorted(self.ack_times)
+        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+
+
+class ProducerLoad:
+    """Idempotent producers with acks=all, in threads, until the block ends; then all that is open is flushed."""
+
+    def __init__(self, bootstrap: str, topic: str, producers: int, history: History) -> None:
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._produce, args=(bootstrap, topic, number, history)) for number in range(producers)
+        ]
+
+    def __enter__(self) -> ProducerLoad:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _produce(self, bootstrap: str, topic: str, number: int, history: History) -> None:
+        producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 0}
+        )
+        count = 0
+        while not self._stop.is_set():
+            for _ in range(10 if len(producer) < IN_FLIGHT_MAX else 0):
+                producer.produce(topic, b"%d/%d" % (number, count), on_delivery=history.record)
+                count += 1
+            producer.poll(PACE_SECONDS)
+        producer.flush(FLUSH_SECONDS_MAX)
+        history.unknown += len(producer)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Counts of broken promises: `lost` acked but gone, `moved` acked elsewhere, `duplicates` values that are there twice."""
+
+    lost: int
+    moved: int
+    duplicates: int
+
+
+def audit(bootstrap: str, topic: str, partitions: int, history: History) -> Verdict:
+    """Reads everything and compares."""
+    places: dict[bytes, list[tuple[int, int]]] = {}
+    for value, place in read_all(bootstrap, topic, partitions):
+        places.setdefault(value, []).append(place)
+    lost = sum(value not in places for value in history.acked)
+    moved = sum(value in places and place not in places[value] for value, place in history.acked.items())
+    return Verdict(lost, moved, sum(len(found) > 1 for found in places.values()))
+
+
+def read_all(bootstrap: str, topic: str, partitions: int) -> list[tuple[bytes, tuple[int, int]]]:
+    """Every record of the topic, read to the end of every partition or an AssertionError."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "audit", "enable.partition.eof": True, "log_level": 0}
+    )
+    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
+    found, ended = [], set()
+    deadline = time.monotonic() + READ_SECONDS_MAX
+    while len(ended) < partitions:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"only partitions {sorted(ended)} could be read to their end")
+        for message in consumer.consume(5_000, 0.2):
+            if message.error() is None:
+                found.append((message.value(), (message.partition(), message.offset())))
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+    consumer.close()
+    return found

@@ -1,0 +1,112 @@
+"""From options to a connected client: `-b`, the environment, or the local cluster of `--data`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from trimaran.errors import Exit, UserError
+from trimaran.local import state_file
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+Bootstrap = Annotated[str | None, Parameter(name=["-b", "--bootstrap-server"])]
+ControllerBootstrap = Annotated[str | None, Parameter(name=["-B", "--bootstrap-controller"])]
+Zookeeper = Annotated[str | None, Parameter(name=["-z", "--zookeeper"])]
+Data = Annotated[Path, Parameter(name="--data")]
+DEFAULT_DATA = Path(".trimaran")
+ENVIRONMENT = "KAFKA_BOOTSTRAP_SERVERS"
+
+
+def bootstrap_of(given: str | None, data: Path) -> str:
+    """The brokers to ask."""
+    found = given or os.environ.get(ENVIRONMENT) or _local(data, "bootstrap")
+    if not found:
+        raise _no_target("broker", "-b HOST:PORT")
+    return found
+
+
+def controllers_of(given: str | None, data: Path) -> str:
+    """The controllers to ask."""
+    found = given or _local(data, "controller_bootstrap")
+    if not found:
+        raise _no_target("controller", "-B HOST:PORT")
+    return found
+
+
+def zookeeper_of(given: str | None, data: Path) -> str:
+    """The ZooKeeper to ask."""
+    found = given or _local(data, "zookeeper")
+    if not found:
+        raise _no_target("ZooKeeper", "-z HOST:PORT")
+    return found
+
+
+def _local(data: Path, field: str) -> str | None:
+    if not (data / state_file.FILE_NAME).exists():
+        return None
+    value = getattr(state_file.read(data), field)
+    return str(value) if value else None
+
+
+def _no_target(kind: str, option: str) -> UserError:
+    return UserError(
+        f"no {kind} to ask",
+        f"no {option} was given and there is no local cluster with one here",
+        f"name one with {option}, or start a cluster: trimaran up -d",
+        exit_code=Exit.USAGE,
+    )
+
+
+@contextmanager
+def connected(bootstrap: str) -> Iterator[BlockingClient]:
+    """A client of the cluster behind `bootstrap`; its failures become `UserError`s with the fitting exit code."""
+    from wire.blocking import BlockingClient
+    from wire.client.errors import ClientError, RequestTimedOut
+    from wire.errors import KafkaError
+
+    try:
+        with BlockingClient(bootstrap) as client:
+            yield client
+    except KafkaError as error:
+        raise refused(error) from error
+    except RequestTimedOut as error:
+        raise UserError(
+            f"no answer from {bootstrap} in time",
+            str(error),
+            "is there a majority of controllers? trimaran quorum status",
+            exit_code=Exit.TIMEOUT,
+        ) from error
+    except (ClientError, OSError) as error:
+        raise UserError(
+            f"cannot talk to {bootstrap}",
+            str(error),
+            "is it running? trimaran ps, or check the address",
+            exit_code=Exit.CANNOT_CONNECT,
+        ) from error
+
+
+def refused(error: Exception) -> UserError:
+    """The cluster answered with an error code."""
+    from wire.errors import ErrorCode, KafkaError
+
+    assert isinstance(error, KafkaError)
+    name = ErrorCode(error.code).name
+    return UserError(
+        "the cluster refused", f"{name}: {error.message or 'no more is said'}", FIXES.get(name, DEFAULT_FIX), exit_code=Exit.REFUSED
+    )
+
+
+DEFAULT_FIX = "the error name is Kafka's; its documentation says when it is given"
+FIXES = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "trimaran topics list shows what there is",
+    "TOPIC_ALREADY_EXISTS": "choose another name, or trimaran topics delete it first",
+    "INVALID_REPLICATION_FACTOR": "ask for at most as many replicas as brokers run: trimaran brokers list",
+    "GROUP_ID_NOT_FOUND": "trimaran groups list shows what there is",
+}

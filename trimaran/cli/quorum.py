@@ -1,0 +1,77 @@
+"""`quorum status`: leader, epoch, high watermark, and how far each voter and observer is."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from trimaran.cli.connect import (
+    DEFAULT_DATA,
+    ControllerBootstrap,
+    Data,
+    connected,
+    controllers_of,
+)
+from trimaran.cli.output import Format, show_fields, show_json, show_rows
+from trimaran.errors import Exit, UserError
+
+METADATA_TOPIC = "__cluster_metadata"
+
+
+def status(
+    *, controllers: ControllerBootstrap = None, data: Data = DEFAULT_DATA, output: Format = "table"
+) -> int:
+    """Shows the quorum as its leader sees it."""
+    from wire.messages.describe_quorum import (
+        DescribeQuorumRequest,
+        DescribeQuorumRequestPartitionData,
+        DescribeQuorumRequestTopicData,
+    )
+
+    topic = DescribeQuorumRequestTopicData(
+        topic_name=METADATA_TOPIC, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
+    )
+    bootstrap = controllers_of(controllers, data)
+    with connected(bootstrap) as client:
+        answer = client.call_controller(DescribeQuorumRequest(topics=[topic]))
+    partition = answer.topics[0].partitions[0]
+    if partition.error_code:
+        raise UserError(
+            f"no leader of the quorum answers at {bootstrap}",
+            f"error {partition.error_code}: is a majority of the voters up?",
+            "trimaran ps shows the controllers; an election takes about a second",
+            exit_code=Exit.NO,
+        )
+    fields = {
+        "leader_id": partition.leader_id,
+        "leader_epoch": partition.leader_epoch,
+        "high_watermark": partition.high_watermark,
+    }
+    rows = [
+        *(_replica(r, "leader" if r.replica_id == partition.leader_id else "follower", partition) for r in partition.current_voters),
+        *(_replica(r, "observer", partition) for r in partition.observers),
+    ]
+    if output == "json":
+        show_json({**fields, "replicas": rows})
+    else:
+        show_fields(fields, output)
+        print()
+        show_rows(rows, output)
+    return Exit.OK
+
+
+def _replica(replica: Any, role: str, partition: Any) -> dict[str, Any]:
+    end = max(r.log_end_offset for r in partition.current_voters)
+    return {
+        "id": replica.replica_id,
+        "role": role,
+        "log_end_offset": replica.log_end_offset,
+        "lag": end - replica.log_end_offset,
+        "last_fetch_ms_ago": _ago(replica.last_fetch_timestamp),
+        "last_caught_up_ms_ago": _ago(replica.last_caught_up_timestamp),
+    }
+
+
+def _ago(timestamp_ms: int) -> int | None:
+    """Milliseconds since a wall-clock time of the leader; None where it gave none."""
+    return None if timestamp_ms < 0 else max(0, int(time.time_ns() // 1_000_000 - timestamp_ms))

@@ -1,0 +1,14 @@
+"""`version`: ours, and that of the Apache Kafka whose protocol and formats we match."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed_version
+
+from trimaran.cli.output import Format, show_fields
+
+KAFKA_VERSION = "4.3.0"
+
+
+def version(*, output: Format = "table") -> None:
+    """Prints both versions."""
+    show_fields({"trimaran": installed_version("trimaran"), "kafka": KAFKA_VERSION}, output)

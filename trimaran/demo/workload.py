@@ -1,0 +1,169 @@
+"""The demo's clients: a producer that remembers what was acknowledged, consumers that read it back (confluent-kafka).
+
+What is acknowledged goes into a `Ledger`: partition and offset against a checksum of the value. Nothing acked is lost
+when every entry of the ledger is found again, at its offset, with its checksum.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+
+FLUSH_SECONDS_MAX = 60.0
+READ_SECONDS_MAX = 60.0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Acknowledged records. Deliveries arrive in the producer's own thread of callbacks, one at a time."""
+
+    acked: dict[tuple[int, int], int] = field(default_factory=dict)
+    ack_times: list[float] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    def on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+            return
+        self.acked[message.partition(), message.offset()] = zlib.crc32(message.value() or b"")
+        self.ack_times.append(time.monotonic())
+
+    def first_ack_after(self, moment: float) -> float | None:
+        """Seconds from `moment` to the first acknowledgement after it."""
+        return next((t - moment for t in self.ack_times if t > moment), None)
+
+    def longest_gap(self, since: float) -> float:
+        """The longest time without an acknowledgement after `since`, in seconds."""
+        times = [since, *(t for t in self.ack_times if t > since)]
+        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+
+    def missing(self, found: dict[tuple[int, int], int]) -> int:
+        """How many acknowledged records are not among `found`, or differ there."""
+        return sum(found.get(place) != checksum for place, checksum in self.acked.items())
+
+
+def lines_of(path: Path, count: int) -> Iterator[bytes]:
+    """`count` lines of a file, begun again as often as needed; empty lines are left out."""
+    lines = [line for line in path.read_bytes().splitlines() if line.strip()]
+    return islice(cycle(lines), count)
+
+
+def open_producer(bootstrap: str, **settings: Any) -> Producer:
+    """A producer that waits for the whole ISR."""
+    return Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "log_level": 2, **settings})
+
+
+def produce_all(bootstrap: str, topic: str, values: Iterable[bytes], ledger: Ledger) -> None:
+    """Produces every value and returns when each is acknowledged or has failed."""
+    producer = open_producer(bootstrap)
+    for value in values:
+        while True:
+            try:
+                producer.produce(topic, value, on_delivery=ledger.on_delivery)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        producer.poll(0)
+    producer.flush(FLUSH_SECONDS_MAX)
+
+
+class SteadyProducer:
+    """Produces in the background at a steady rate until stopped, through whatever happens to the cluster."""
+
+    def __init__(self, bootstrap: str, topic: str, values: Iterable[bytes], per_second: int) -> None:
+        self.ledger = Ledger()
+        self._producer = open_producer(bootstrap)
+        self._topic, self._values, self._per_second = topic, values, per_second
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="steady-producer")
+
+    def __enter__(self) -> SteadyProducer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def wait_for_ack_after(self, moment: float, seconds_max: float) -> float | None:
+        """Blocks until something is acknowledged after `moment`; seconds it took, None when it did not happen."""
+        deadline = time.monotonic() + seconds_max
+        while time.monotonic() < deadline:
+            if (seconds := self.ledger.first_ack_after(moment)) is not None:
+                return seconds
+            self._stop.wait(0.005)
+        return None
+
+    def _run(self) -> None:
+        period = 0.005
+        share = max(1, int(self._per_second * period))
+        values = iter(self._values)
+        while not self._stop.is_set():
+            for value in islice(values, share):
+                self._producer.produce(self._topic, value, on_delivery=self.ledger.on_delivery)
+            self._producer.poll(period)
+        self._producer.flush(FLUSH_SECONDS_MAX)
+
+
+def consume_as_group(bootstrap: str, topic: str, group: str, members: int, expected: int) -> list[int]:
+    """Reads a topic by a consumer group until `expected` records have come; how many each member read."""
+    counts, done = [0] * members, threading.Event()
+
+    def member(index: int) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "log_level": 2,
+            }
+        )
+        consumer.subscribe([topic])
+        while not done.is_set():
+            batch = consumer.consume(5000, 0.1)
+            counts[index] += sum(message.error() is None for message in batch)
+            if sum(counts) >= expected:
+                done.set()
+        consumer.commit(asynchronous=False) if counts[index] else None
+        consumer.close()
+
+    _run_threads([lambda i=i: member(i) for i in range(members)], done)
+    return counts
+
+
+def _run_threads(work: list[Callable[[], None]], done: threading.Event) -> None:
+    threads = [threading.Thread(target=w) for w in work]
+    for thread in threads:
+        thread.start()
+    done.wait(READ_SECONDS_MAX)
+    done.set()
+    for thread in threads:
+        thread.join()
+
+
+def read_everything(bootstrap: str, topic: str, partitions: int) -> dict[tuple[int, int], int]:
+    """Reads every partition from its beginning to its end: `(partition, offset)` against the value's checksum."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "demo-audit", "enable.partition.eof": True, "log_level": 2}
+    )
+    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
+    found: dict[tuple[int, int], int] = {}
+    ended: set[int] = set()
+    deadline = time.monotonic() + READ_SECONDS_MAX
+    while len(ended) < partitions and time.monotonic() < deadline:
+        for message in consumer.consume(5000, 0.2):
+            if message.error() is None:
+                found[message.partition(), message.offset()] = zlib.crc32(message.value() or b"")
+            elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name for it
+                ended.add(message.partition())
+    consumer.close()
+    return found

@@ -1,0 +1,33 @@
+"""Errors for people: what happened, why, and what to do, one line each."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of every command."""
+
+    OK = 0
+    NO = 1
+    USAGE = 2
+    CANNOT_CONNECT = 3
+    TIMEOUT = 4
+    REFUSED = 5
+
+
+class UserError(Exception):
+    """Something the user can mend. Shown in three lines, without a traceback.
+
+    Args:
+        what: what happened.
+        why: the cause, as far as it is known.
+        fix: what to do next, a command where there is one.
+    """
+
+    def __init__(self, what: str, why: str, fix: str, *, exit_code: Exit = Exit.NO) -> None:
+        super().__init__(what)
+        self.what, self.why, self.fix, self.exit_code = what, why, fix, exit_code
+
+    def __str__(self) -> str:
+        return f"error: {self.what}\n  why: {self.why}\n  fix: {self.fix}"

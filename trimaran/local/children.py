@@ -1,0 +1,143 @@
+"""The nodes of a local cluster as child processes: fork, readiness, signals, death.
+
+A controller, a broker or the mirror is forked from the supervisor, which has imported everything once; ZooKeeper is a
+Java process. A forked child reports that it serves by one byte on a pipe, or closes the pipe by dying.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trimaran.local.layout import ClusterPlan, NodePlan
+from trimaran.local.state_file import NodeState, start_time
+
+
+@dataclass(slots=True)
+class Child:
+    """A node and its process. `state`: stopped, starting, running, paused, dead (died without being asked to)."""
+
+    plan: NodePlan
+    pid: int | None = None
+    started: int | None = None
+    state: str = "stopped"
+    ready_fd: int | None = None
+
+    def snapshot(self) -> NodeState:
+        plan = self.plan
+        return NodeState(
+            plan.id, plan.name, plan.role, plan.address, self.pid, self.started, str(plan.directory), self.state
+        )
+
+    def fork(self, main: Callable[[Callable[[], None]], None], close_in_child: Callable[[], None]) -> None:
+        """Starts the node; `main(on_ready)` runs in the child, `close_in_child` first drops what belongs to the parent."""
+        reader, writer = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            close_in_child()
+            _run_child(self.plan.log_file, main, writer)
+        os.close(writer)
+        os.set_blocking(reader, False)
+        self._began(pid)
+        self.ready_fd = reader
+
+    def adopt(self, pid: int) -> None:
+        """Takes over a process that is ready already (ZooKeeper)."""
+        self._began(pid)
+        self.state = "running"
+
+    def _began(self, pid: int) -> None:
+        self.pid, self.started, self.state = pid, start_time(pid), "starting"
+
+    def read_ready(self) -> None:
+        """Called when the ready pipe has something to say; its end without a byte is left to `reaped`."""
+        if self.ready_fd is None:
+            return
+        if os.read(self.ready_fd, 1) and self.state == "starting":
+            self.state = "running"
+        os.close(self.ready_fd)
+        self.ready_fd = None
+
+    def send(self, signal_number: int) -> None:
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal_number)
+
+    def reaped(self, *, wanted: bool) -> None:
+        """The process is gone; `wanted` tells a stop that was asked for from a death."""
+        self.pid = self.started = None
+        self.state = "stopped" if wanted else "dead"
+
+
+def _run_child(log_file: Path, main: Callable[[Callable[[], None]], None], ready_fd: int) -> None:
+    """Runs in the forked child and never returns."""
+    exit_code = 1
+    try:
+        os.setpgid(0, 0)  # Ctrl-C in the terminal reaches the supervisor only, which stops us in order
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        redirect_output(log_file)
+        gc.enable()
+
+        def on_ready() -> None:
+            os.write(ready_fd, b"r")
+            os.close(ready_fd)
+
+        main(on_ready)
+        exit_code = 0
+    except BaseException:  # noqa: BLE001 - the child ends here whatever happens; its log file says why
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
+
+
+def redirect_output(log_file: Path) -> None:
+    """Sends stdout and stderr of this process to a file, for the rest of its life."""
+    out = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.close(out)
+    os.close(null)
+
+
+def main_of(plan: ClusterPlan, node: NodePlan) -> Callable[[Callable[[], None]], None]:
+    """What the forked child of this node runs."""
+    if node.role == "mirror":
+        return lambda on_ready: _run_mirror(plan, node, on_ready)
+    return lambda on_ready: _run_server(node, on_ready)
+
+
+def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
+    from trimaran import node as process
+    from trimaran.properties import read_file
+
+    config = process.parse_config(read_file(node.properties_file))
+
+    def ready() -> None:
+        process.say_started(config)
+        on_ready()
+
+    process.serve(config, ready)
+
+
+def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
+    from zkcompat.commands import run_mirror
+
+    arguments: dict[str, Any] = {"state_dir": node.directory, "on_ready": on_ready}
+    run_mirror(plan.addresses("controller"), plan.addresses("zookeeper"), **arguments)

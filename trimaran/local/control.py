@@ -1,0 +1,82 @@
+"""The line between the command line and the supervisor: one JSON object a line, over a Unix socket.
+
+Request: `{"command": "kill", "node": "broker-11"}`; answer: `{"ok": true, …}` or `{"ok": false, "error": "…"}`.
+A path of a Unix socket holds some 100 bytes, so a cluster in a deep directory has its socket in the temporary directory;
+`cluster.json` says where it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from trimaran.errors import Exit, UserError
+
+SOCKET_NAME = "supervisor.sock"
+PATH_BYTES_MAX = 100  # sun_path has 108 on Linux, 104 on macOS
+LINE_BYTES_MAX = 64 * 1024  # the longest answer, `ps` of twenty nodes, has some 4 KiB
+ANSWER_SECONDS_MAX = 60.0  # a clean stop of every node, each with its own deadline, is the longest command
+
+
+def socket_path(data: Path) -> Path:
+    """Where the supervisor of this data directory listens."""
+    path = data.resolve() / SOCKET_NAME
+    if len(str(path).encode()) <= PATH_BYTES_MAX:
+        return path
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"trimaran-{digest}.sock"
+
+
+def listen(path: Path) -> socket.socket:
+    """Opens the supervisor's end; only this user may talk to it."""
+    path.unlink(missing_ok=True)
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server.bind(str(path))
+    path.chmod(0o600)
+    server.listen(16)
+    server.setblocking(False)
+    return server
+
+
+def read_line(connection: socket.socket) -> dict[str, Any]:
+    """Reads one JSON object; empty when the other side closed first."""
+    received = b""
+    while not received.endswith(b"\n") and len(received) < LINE_BYTES_MAX:
+        chunk = connection.recv(4096)
+        if not chunk:
+            break
+        received += chunk
+    return dict(json.loads(received)) if received else {}
+
+
+def write_line(connection: socket.socket, message: dict[str, Any]) -> None:
+    """Sends one JSON object."""
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def ask(path: str, command: str, **arguments: Any) -> dict[str, Any]:
+    """Sends a command to the supervisor and returns its answer; a UserError when it cannot be reached or refuses."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(ANSWER_SECONDS_MAX)
+            connection.connect(path)
+            write_line(connection, {"command": command, **arguments})
+            answer = read_line(connection)
+    except OSError as error:
+        raise UserError(
+            "the supervisor of the local cluster does not answer",
+            f"{path}: {error.strerror or error}",
+            "is it running? trimaran ps; start it with trimaran up -d",
+            exit_code=Exit.CANNOT_CONNECT,
+        ) from error
+    if not answer.get("ok"):
+        raise UserError(
+            f"the local cluster refused '{command}'",
+            str(answer.get("error", "it closed the connection")),
+            "see trimaran ps for the nodes and their states",
+        )
+    return answer

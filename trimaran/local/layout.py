@@ -1,0 +1,130 @@
+"""What a local cluster consists of: nodes, ids, ports, directories, properties files. Pure but for the search of free ports.
+
+Controllers have the ids 1, 2, …, brokers 11, 12, …; the files of node `controller-1` are `controller-1.properties`,
+`controller-1.log` and the directory `controller-1/`.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HOST = "127.0.0.1"
+FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11
+# Below the range from which the kernel takes ports of outgoing connections, so that a killed node finds its port free.
+FREE_PORTS = range(20000, 32000)
+FIXED_PORTS = {"broker": 9092, "controller": 9093, "zookeeper": 2181}
+NODES_MAX = 10  # ids of controllers end where those of brokers begin
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One node of a local cluster. `id` is None for ZooKeeper and its mirror."""
+
+    name: str
+    role: str
+    id: int | None
+    port: int | None
+    directory: Path
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}" if self.port is not None else "-"
+
+    @property
+    def properties_file(self) -> Path:
+        return self.directory.with_suffix(".properties")
+
+    @property
+    def log_file(self) -> Path:
+        return self.directory.with_suffix(".log")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """A whole local cluster. `settings` go into every node's properties file, after our own keys."""
+
+    data: Path
+    cluster_id: str
+    nodes: tuple[NodePlan, ...]
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def of_role(self, role: str) -> list[NodePlan]:
+        return [node for node in self.nodes if node.role == role]
+
+    def addresses(self, role: str) -> str:
+        """`host:port,…` of all nodes in a role; empty when there are none."""
+        return ",".join(node.address for node in self.of_role(role))
+
+
+def plan_cluster(
+    data: Path, cluster_id: str, *, controllers: int, brokers: int, zookeeper: bool, fixed_ports: bool, settings: dict[str, str]
+) -> ClusterPlan:
+    """Chooses ids, ports and directories of a new cluster."""
+    ports = free_ports()
+
+    def node(role: str, index: int, first_id: int) -> NodePlan:
+        port = FIXED_PORTS[role] + 1000 * index if fixed_ports else next(ports)
+        return NodePlan(f"{role}-{first_id + index}", role, first_id + index, port, data / f"{role}-{first_id + index}")
+
+    nodes = [node("controller", i, FIRST_CONTROLLER_ID) for i in range(controllers)]
+    nodes += [node("broker", i, FIRST_BROKER_ID) for i in range(brokers)]
+    if zookeeper:
+        port = FIXED_PORTS["zookeeper"] if fixed_ports else next(ports)
+        nodes.append(NodePlan("zookeeper", "zookeeper", None, port, data / "zookeeper"))
+        nodes.append(NodePlan("mirror", "mirror", None, None, data / "mirror"))
+    return ClusterPlan(data, cluster_id, tuple(nodes), settings)
+
+
+def free_ports() -> Iterator[int]:
+    """Yields ports that nobody listens on, each once."""
+    given: set[int] = set()
+    while True:
+        port = random.choice(FREE_PORTS)  # noqa: S311
+        if port not in given and _is_free(port):
+            given.add(port)
+            yield port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
+    """The properties of one controller or broker; Apache Kafka boots from the same file."""
+    voters = ",".join(f"{n.id}@{n.address}" for n in plan.of_role("controller"))
+    replication = str(min(3, max(1, len(plan.of_role("broker")))))
+    listener = "CONTROLLER" if node.role == "controller" else "PLAINTEXT"
+    keys = {
+        "process.roles": node.role,
+        "node.id": str(node.id),
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"{listener}://{node.address}",
+        "advertised.listeners": f"{listener}://{node.address}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": str(node.directory),
+    }
+    if node.role == "broker":
+        keys |= {
+            "inter.broker.listener.name": "PLAINTEXT",
+            "offsets.topic.replication.factor": replication,
+            "default.replication.factor": replication,
+            "transaction.state.log.replication.factor": replication,
+        }
+    return keys | plan.settings
+
+
+def write_properties(plan: ClusterPlan, node: NodePlan) -> None:
+    """Writes the node's properties file."""
+    lines = [f"{key}={value}" for key, value in properties_of(plan, node).items()]
+    node.properties_file.write_text("\n".join([f"# {node.name} of cluster {plan.cluster_id}", *lines, ""]))

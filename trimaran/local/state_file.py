@@ -1,0 +1,119 @@
+"""`cluster.json`: what a local cluster consists of and who runs, for people, scripts and the command line.
+
+The supervisor writes it after every change, by rename, so that a reader always sees a whole file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from trimaran.errors import Exit, UserError
+from trimaran.local.layout import ClusterPlan, NodePlan
+
+FILE_NAME = "cluster.json"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """One node as scripts see it. `started` is the kernel's start time of `pid`: together they name a process for good."""
+
+    id: int | None
+    name: str
+    role: str
+    address: str
+    pid: int | None
+    started: int | None
+    dir: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The content of `cluster.json`."""
+
+    cluster_id: str
+    bootstrap: str
+    controller_bootstrap: str
+    zookeeper: str | None
+    control: str
+    supervisor_pid: int
+    supervisor_started: int | None
+    settings: dict[str, str]
+    nodes: tuple[NodeState, ...]
+
+    def node(self, name: str) -> NodeState | None:
+        """The node called by name (`broker-11`) or id (`11`)."""
+        return next((n for n in self.nodes if name in {n.name, str(n.id)}), None)
+
+    def is_up(self) -> bool:
+        return is_alive(self.supervisor_pid, self.supervisor_started)
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks after boot at which the process started (`/proc/PID/stat`, field 22); None where the kernel does not say."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def is_alive(pid: int, started: int | None) -> bool:
+    """Whether this very process still runs, not another one that took its number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return started is None
+    return started is None or start_time(pid) == started
+
+
+def write(data: Path, state: ClusterState) -> None:
+    """Replaces `cluster.json`."""
+    temporary = data / (FILE_NAME + ".tmp")
+    temporary.write_text(json.dumps(asdict(state), indent=2) + "\n")
+    temporary.replace(data / FILE_NAME)
+
+
+def read(data: Path) -> ClusterState:
+    """Reads `cluster.json`; a UserError where there is no cluster."""
+    try:
+        raw = json.loads((data / FILE_NAME).read_text())
+    except FileNotFoundError:
+        raise UserError(
+            f"no local cluster in {data}",
+            f"{data / FILE_NAME} does not exist",
+            f"start one with: trimaran up --data {data}",
+            exit_code=Exit.USAGE,
+        ) from None
+    nodes = tuple(NodeState(**node) for node in raw.pop("nodes"))
+    return as_seen_now(ClusterState(nodes=nodes, **raw))
+
+
+def as_seen_now(state: ClusterState) -> ClusterState:
+    """The same state with nodes that are gone marked `dead`, for when the supervisor died without a word."""
+    if state.is_up():
+        return state
+    nodes = (n if n.pid and is_alive(n.pid, n.started) else replace(n, pid=None, state="stopped") for n in state.nodes)
+    return replace(state, nodes=tuple(nodes))
+
+
+def plan_of(data: Path, state: ClusterState) -> ClusterPlan:
+    """The plan of a cluster that was started before, so that `up` starts the same one again."""
+
+    def port(node: NodeState) -> int | None:
+        return None if node.address == "-" else int(node.address.rpartition(":")[2])
+
+    nodes = (NodePlan(n.name, n.role, n.id, port(n), data / n.name) for n in state.nodes)
+    return ClusterPlan(data, state.cluster_id, tuple(nodes), state.settings)
+
+
+def remove(data: Path) -> None:
+    """Forgets the cluster."""
+    with contextlib.suppress(FileNotFoundError):
+        (data / FILE_NAME).unlink()

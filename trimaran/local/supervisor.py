@@ -1,0 +1,265 @@
+"""The supervisor of a local cluster: one thread, no trio, one `select` loop.
+
+It owns the child processes and `cluster.json`, and obeys commands on its socket. It imports the servers once and forks
+each node, so that six processes start in about a second and share the pages of the code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from trimaran.local import control, state_file
+from trimaran.local.children import Child, main_of
+from trimaran.local.layout import ClusterPlan
+
+STOP_SECONDS_MAX = 15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
+STOP_ORDER = ("broker", "mirror", "controller", "zookeeper")
+
+
+class Supervisor:
+    """Owns the children of one data directory from start to stop."""
+
+    def __init__(self, plan: ClusterPlan) -> None:
+        self._plan = plan
+        self._children = {node.name: Child(node) for node in plan.nodes}
+        self._selector = selectors.DefaultSelector()
+        self._control_path = control.socket_path(plan.data)
+        self._control = control.listen(self._control_path)
+        self._wake_reader, self._wake_writer = os.pipe()
+        self._stopping = False
+        self._waiting_for_ready: list[socket.socket] = []
+
+    def run(self, on_ready: Callable[[], None]) -> None:
+        """Starts every node and serves until told to stop; `on_ready` is called once when all nodes serve."""
+        self._install_signals()
+        self._import_servers()
+        self._selector.register(self._control, selectors.EVENT_READ)
+        self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        try:
+            for name in self._children:
+                self._start(name)
+            self._write_state()
+            self._loop(on_ready)
+        finally:
+            self._stop_all()
+            self._close()
+
+    # --- the loop
+
+    def _loop(self, on_ready: Callable[[], None]) -> None:
+        announced = False
+        while not self._stopping:
+            for key, _ in self._selector.select():
+                self._dispatch(key.fileobj)
+            if not announced and self._all_settled():
+                announced = True
+                on_ready()
+            self._answer_waiters()
+
+    def _dispatch(self, source: object) -> None:
+        if source is self._control:
+            self._serve_command()
+        elif source == self._wake_reader:
+            self._on_signals(os.read(self._wake_reader, 4096))
+        else:
+            child = next(c for c in self._children.values() if c.ready_fd == source)
+            self._selector.unregister(child.ready_fd)  # type: ignore[arg-type]
+            child.read_ready()
+            self._write_state()
+
+    def _install_signals(self) -> None:
+        os.set_blocking(self._wake_reader, False)
+        os.set_blocking(self._wake_writer, False)
+        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+
+    def _on_signals(self, numbers: bytes) -> None:
+        if {signal.SIGTERM, signal.SIGINT, signal.SIGHUP} & set(numbers):
+            self._stopping = True
+        self._reap()
+
+    def _reap(self, *, wanted: Iterable[str] = ()) -> None:
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                pid = 0
+            if pid == 0:
+                break
+            for child in self._children.values():
+                if child.pid == pid:
+                    self._forget_ready_pipe(child)
+                    child.reaped(wanted=child.plan.name in wanted)
+        self._write_state()
+
+    # --- nodes
+
+    @staticmethod
+    def _import_servers() -> None:
+        import broker.server
+        import quorum.server
+        import trimaran.node  # noqa: F401
+
+        gc.collect()
+        gc.freeze()  # what is imported is never garbage; children would copy its pages by looking
+
+    def _start(self, name: str) -> None:
+        child = self._children[name]
+        if child.plan.role == "zookeeper":
+            self._start_zookeeper(child)
+            return
+        child.fork(main_of(self._plan, child.plan), self._close_in_child)
+        self._selector.register(child.ready_fd, selectors.EVENT_READ)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _start_zookeeper(child: Child) -> None:
+        from zkcompat.zookeeper_process import start_zookeeper
+
+        process = start_zookeeper(child.plan.directory, child.plan.port or 0)
+        child.adopt(process.pid)
+
+    def _close_in_child(self) -> None:
+        self._control.close()
+        self._selector.close()
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
+        for child in self._children.values():
+            if child.ready_fd is not None:
+                os.close(child.ready_fd)
+
+    def _forget_ready_pipe(self, child: Child) -> None:
+        if child.ready_fd is not None:
+            self._selector.unregister(child.ready_fd)
+            os.close(child.ready_fd)
+            child.ready_fd = None
+
+    def _all_settled(self) -> bool:
+        return all(child.state != "starting" for child in self._children.values())
+
+    def _stop_all(self) -> None:
+        for role in STOP_ORDER:
+            self._stop([name for name, child in self._children.items() if child.plan.role == role])
+
+    def _stop(self, names: list[str]) -> None:
+        """Stops nodes cleanly and waits; one that does not obey in time is killed."""
+        running = [self._children[name] for name in names if self._children[name].pid is not None]
+        for child in running:
+            child.send(signal.SIGCONT)
+            child.send(signal.SIGTERM)
+        self._wait_gone(running, names, STOP_SECONDS_MAX)
+        for child in running:
+            child.send(signal.SIGKILL)
+        self._wait_gone(running, names, 5.0)
+
+    def _wait_gone(self, children: list[Child], names: list[str], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        self._reap(wanted=names)
+        while any(c.pid is not None for c in children) and time.monotonic() < deadline:
+            time.sleep(0.02)
+            self._reap(wanted=names)
+
+    # --- commands
+
+    def _serve_command(self) -> None:
+        connection, _ = self._control.accept()
+        connection.settimeout(1.0)  # the other end is our own command line; a silent one must not hold the loop
+        try:
+            request = control.read_line(connection)
+            if request.get("command") == "wait-ready":
+                self._waiting_for_ready.append(connection)
+                return
+            control.write_line(connection, self._obey(request))
+        except (OSError, ValueError) as error:
+            with contextlib.suppress(OSError):
+                control.write_line(connection, {"ok": False, "error": str(error)})
+        connection.close()
+
+    def _obey(self, request: dict[str, Any]) -> dict[str, Any]:
+        command, name = request.get("command"), str(request.get("node", ""))
+        if command == "stop":
+            self._stopping = True
+            return {"ok": True}
+        child = next((c for c in self._children.values() if name in {c.plan.name, str(c.plan.id)}), None)
+        if child is None:
+            return {"ok": False, "error": f"there is no node '{name}'"}
+        match command:
+            case "kill" | "pause" | "resume":
+                return self._signal(child, str(command))
+            case "restart":
+                self._stop([child.plan.name])
+                self._start(child.plan.name)
+            case "start" if child.pid is None:
+                self._start(child.plan.name)
+            case _:
+                return {"ok": False, "error": f"'{command}' is no command for a node in state {child.state}"}
+        self._write_state()
+        return {"ok": True, "pid": child.pid}
+
+    def _signal(self, child: Child, command: str) -> dict[str, Any]:
+        if child.pid is None:
+            return {"ok": False, "error": f"{child.plan.name} is not running"}
+        pid = child.pid
+        match command:
+            case "kill":
+                child.send(signal.SIGKILL)
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+                self._reap()
+            case "pause":
+                child.send(signal.SIGSTOP)
+                child.state = "paused"
+            case _:
+                child.send(signal.SIGCONT)
+                child.state = "running"
+        self._write_state()
+        return {"ok": True, "pid": pid}
+
+    def _answer_waiters(self) -> None:
+        if not self._all_settled():
+            return
+        for connection in self._waiting_for_ready:
+            with contextlib.suppress(OSError):
+                control.write_line(connection, {"ok": True})
+            connection.close()
+        self._waiting_for_ready.clear()
+
+    # --- cluster.json
+
+    def _write_state(self) -> None:
+        state_file.write(self._plan.data, self._state())
+
+    def _state(self) -> state_file.ClusterState:
+        plan = self._plan
+        return state_file.ClusterState(
+            cluster_id=plan.cluster_id,
+            bootstrap=plan.addresses("broker"),
+            controller_bootstrap=plan.addresses("controller"),
+            zookeeper=plan.addresses("zookeeper") or None,
+            control=str(self._control_path),
+            supervisor_pid=os.getpid(),
+            supervisor_started=state_file.start_time(os.getpid()),
+            settings=plan.settings,
+            nodes=tuple(child.snapshot() for child in self._children.values()),
+        )
+
+    def _close(self) -> None:
+        for connection in self._waiting_for_ready:
+            connection.close()
+        self._control.close()
+        self._control_path.unlink(missing_ok=True)
+        self._selector.close()
+
+
+def supervise(plan: ClusterPlan, on_ready: Callable[[], None]) -> None:
+    """Runs a supervisor in this process until it is told to stop."""
+    Path(plan.data).mkdir(parents=True, exist_ok=True)
+    Supervisor(plan).run(on_ready)

@@ -1,0 +1,67 @@
+"""Runs one node in this process until a signal: what a supervisor's child and `trimaran broker start` share.
+
+SIGTERM and SIGINT cancel the node's task; a broker then hands over its leaderships (controlled shutdown) before it goes.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import trio
+
+from quorum.config.server import ServerConfig
+from trimaran.properties import Setting
+
+Role = Callable[..., Awaitable[None]]
+
+
+def parse_config(settings: Mapping[str, Setting]) -> ServerConfig:
+    """Checks all settings; unknown keys warn on stderr, a wrong value is a `ConfigError` that names its origin."""
+    raise NotImplementedError
+
+
+def roles_of(config: ServerConfig) -> list[Role]:
+    """The role functions that `process.roles` names; imported on demand, a controller needs no broker."""
+    roles: list[Role] = []
+    if "controller" in config["process.roles"]:
+        from quorum.server import run_controller
+
+        roles.append(run_controller)
+    if "broker" in config["process.roles"]:
+        from broker.server import run_broker
+
+        roles.append(run_broker)
+    return roles
+
+
+async def run_roles(roles: list[Role], config: ServerConfig, on_ready: Callable[[], object]) -> None:
+    """Runs the roles until a signal; `on_ready` is called once all of them serve."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
+        for role in roles:
+            await nursery.start(_start_role, role, config)
+        on_ready()
+
+
+async def _start_role(role: Role, config: ServerConfig, *, task_status: trio.TaskStatus[Any]) -> None:
+    await role(config, task_status=task_status)
+
+
+async def _cancel_on_signal(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            scope.cancel()
+            return
+
+
+def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
+    """Blocks until the node has stopped."""
+    trio.run(run_roles, roles_of(config), config, on_ready)
+
+
+def say_started(config: ServerConfig) -> None:
+    """The line that scripts of Apache Kafka's users wait for."""
+    print(f"[KafkaServer id={config['node.id']}] started", file=sys.stderr, flush=True)  # noqa: T201
