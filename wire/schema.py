@@ -229,7 +229,7 @@ class Struct(metaclass=StructMeta):
 
 
 Writer = Callable[[Any, bytearray], None]
-Reader = Callable[[bytes | memoryview], Any]
+Reader = Callable[[Any], tuple[Any, int]]
 
 
 class Message(Struct):
@@ -278,9 +278,19 @@ class Message(Struct):
         Raises:
             RemoteProtocolError: whatever is wrong with the bytes, or no such version.
         """
+        found, pos = cls.decode_prefix(buf, version)
+        if pos != len(buf):
+            raise RemoteProtocolError(
+                f"{cls.__name__} v{version} is followed by {len(buf) - pos} bytes"
+            )
+        return found
+
+    @classmethod
+    def decode_prefix(cls, buf: bytes | bytearray | memoryview, version: int) -> tuple[Self, int]:
+        """As `decode`, but more may follow: the message and where it ends."""
         read = cls.readers.get(version) or cls._make_reader(version)
         try:
-            return read(buf)  # type: ignore[no-any-return, arg-type]
+            return read(buf)
         except _BAD_BYTES as error:
             raise RemoteProtocolError(f"{cls.__name__} v{version} is malformed: {error}") from error
 

@@ -35,10 +35,6 @@ def bad_tag(name: str, tag: int) -> NoReturn:
     raise RemoteProtocolError(f"{name} has tag {tag} out of place, or with a wrong size")
 
 
-def trailing(name: str, pos: int, end: int) -> NoReturn:
-    raise RemoteProtocolError(f"{name} is followed by {end - pos} bytes")
-
-
 class ReaderGenerator:
     """Emits the code that reads values of one version from `buf` at `pos`."""
 
@@ -50,11 +46,10 @@ class ReaderGenerator:
             read_uvarint=read_uvarint,
             bad_size=bad_size,
             bad_tag=bad_tag,
-            trailing=trailing,
         )
         self._end = "end"
 
-    def build(self, cls: type[Message]) -> Callable[[bytes | memoryview], Any]:
+    def build(self, cls: type[Message]) -> Callable[[Any], tuple[Any, int]]:
         emit = self.source.emit
         plan = plan_struct(cls, self.version)
         with self.source.block("def read(buf):"):
@@ -64,8 +59,7 @@ class ReaderGenerator:
             emit("end = len(buf)")
             emit(f"left = {ELEMENTS_MAX}")
             self.read_struct(plan, "self")
-            emit(f"if pos != end: trailing({cls.__name__!r}, pos, end)")
-            emit("return self")
+            emit("return self, pos")
         return self.source.compile("read", f"<read {cls.__name__} v{self.version}>")
 
     def read_struct(self, plan: StructPlan, target: str) -> None:

@@ -1,6 +1,6 @@
 """BrokerHeartbeat (63): keeps a broker's lease with the controller and moves it between states (KIP-631).
 
-Versions: 1 offline log directories (KIP-858); later ones as their fields say.
+Versions: 1 offline log directories (KIP-858); 2 cordoned ones (KIP-1066).
 """
 
 from wire.schema import Message, boolean, field, int16, int32, int64, request, response, uuid

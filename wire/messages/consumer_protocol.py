@@ -1,9 +1,12 @@
 """What consumers put into JoinGroup and SyncGroup: subscription and assignment.
 
-Both travel with their int16 version before them; the coordinator does not look inside.
+Both travel with their int16 version before them; a classic group's coordinator does not look inside.
 Versions: 1 owned partitions (KIP-429); 2 the generation (KIP-792); 3 the rack (KIP-881).
 """
 
+import struct
+
+from wire.errors import RemoteProtocolError
 from wire.schema import Message, Struct, data, field, int32, message, string
 
 
@@ -32,3 +35,51 @@ class ConsumerProtocolAssignmentTopicPartition(Struct):
 class ConsumerProtocolAssignment(Message):
     assigned_partitions: list[ConsumerProtocolAssignmentTopicPartition]
     user_data: data | None = None
+
+
+_VERSION = struct.Struct(">h")
+
+
+def encode_subscription(subscription: ConsumerProtocolSubscription, version: int) -> bytes:
+    """The metadata a consumer joins with.
+
+    Raises:
+        LocalProtocolError: as `Message.encode` does.
+    """
+    return _VERSION.pack(version) + subscription.encode(version)
+
+
+def decode_subscription(view: bytes | memoryview) -> ConsumerProtocolSubscription:
+    """The metadata a consumer joined with.
+
+    Raises:
+        RemoteProtocolError: the bytes are malformed.
+    """
+    version = _version(view, ConsumerProtocolSubscription.VERSIONS.high)
+    return ConsumerProtocolSubscription.decode_prefix(view[2:], version)[0]
+
+
+def encode_assignment(assignment: ConsumerProtocolAssignment, version: int) -> bytes:
+    """What the leader of a group sends for one member.
+
+    Raises:
+        LocalProtocolError: as `Message.encode` does.
+    """
+    return _VERSION.pack(version) + assignment.encode(version)
+
+
+def decode_assignment(view: bytes | memoryview) -> ConsumerProtocolAssignment:
+    """What the leader of a group sent for one member.
+
+    Raises:
+        RemoteProtocolError: the bytes are malformed.
+    """
+    version = _version(view, ConsumerProtocolAssignment.VERSIONS.high)
+    return ConsumerProtocolAssignment.decode_prefix(view[2:], version)[0]
+
+
+def _version(view: bytes | memoryview, highest: int) -> int:
+    """Later versions only append, so the highest we know reads the beginning of any of them."""
+    if len(view) < _VERSION.size:
+        raise RemoteProtocolError("a subscription or assignment is too short for its version")
+    return min(_VERSION.unpack_from(view, 0)[0], highest)
