@@ -1,0 +1,98 @@
+"""What a handler is given, and what it may give back.
+
+A handler is a function `(request, context, call)` of two stages. Stage one is the plain call: it puts effects in order
+(a batch is appended) and returns the response, or None where none is owed, or a `Parked` one. Stage two is what the
+connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two.
+Left out: principals and quotas; they will be attributes of the connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from wire.errors import ErrorCode
+from wire.schema import Message
+
+if TYPE_CHECKING:
+    from wire.messages.header import RequestHeader
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Message)
+Callback = Callable[[], object]
+Address = tuple[str, int]
+
+
+class CloseConnection(Exception):
+    """Raised by a handler that cannot answer (acks=0 with an error): answers owed before it leave, then it closes."""
+
+
+@dataclass(slots=True, frozen=True)
+class Parked(Generic[R]):
+    """A response that is not known yet.
+
+    Whatever `finish` holds on to stays in memory while it waits; a view of the request's records keeps the whole
+    receive buffer of the connection, so let go of the request in stage one.
+
+    Args:
+        finish: awaited once every earlier answer of the connection has been handed to the socket, and not before.
+        ready: says that `finish` would return without waiting; answers ready together leave in one packet.
+        on_error: the response for an exception out of `finish`. Without it, one with a top-level error code is made
+            where the response has such a field; else the connection closes.
+    """
+
+    finish: Callable[[], Awaitable[R]]
+    ready: Callable[[], bool] | None = None
+    on_error: Callable[[ErrorCode, str], R] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ConnectionInfo:
+    """One connection as handlers see it."""
+
+    id: int
+    listener: str
+    peer: Address
+    local: Address
+    # (name, version) as told by ApiVersions v3+ (KIP-511), in letters, digits, dots and dashes.
+    client_software: tuple[str, str] | None = None
+    closed: bool = False
+    _callbacks: dict[Callback, None] = field(default_factory=dict)
+
+    def on_close(self, callback: Callback) -> None:
+        """Calls `callback` as soon as the peer is seen to be gone, or at once if it is; the same one only once."""
+        if self.closed:
+            _call(callback)
+        else:
+            self._callbacks[callback] = None
+
+    def forget_on_close(self, callback: Callback) -> None:
+        """Takes a callback back; one that is not there is no error."""
+        self._callbacks.pop(callback, None)
+
+    def mark_closed(self) -> None:
+        """For the transport: the peer is gone."""
+        self.closed = True
+        while self._callbacks:
+            _call(self._callbacks.popitem()[0])
+
+    def __str__(self) -> str:
+        return f"connection {self.id} from {self.peer[0]}:{self.peer[1]} on {self.listener}"
+
+
+def _call(callback: Callback) -> None:
+    try:
+        callback()
+    except Exception:  # one part's callback must not keep the others from theirs
+        log.exception("a callback for a closed connection failed")
+
+
+@dataclass(slots=True)
+class Call:
+    """One request beside its body."""
+
+    header: RequestHeader
+    connection: ConnectionInfo

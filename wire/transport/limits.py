@@ -1,0 +1,44 @@
+"""Bounds of a listener and its connections, and what it counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class ConnectionLimits:
+    """Every bound with its reason; the defaults are those of Apache Kafka where it has the bound.
+
+    Args:
+        frame_bytes_max: `socket.request.max.bytes`.
+        idle_seconds: `connections.max.idle.ms`. A connection on which neither a request arrived nor an answer moved
+            for so long is closed: also one that sends a byte now and then, or stops reading. Time that an answer is
+            parked on our side does not count.
+        connections_max: `max.connections` of all listeners together; above it nobody is accepted until one closes.
+        connections_per_ip_max: `max.connections.per.ip`; above it a connection is closed as soon as it is accepted.
+        in_flight_max: requests of one connection that are begun and not answered. librdkafka's idempotent producers
+            keep 5; each holds an answer and perhaps a wait, no more.
+        unsent_bytes_max: while so many bytes of answers wait to be sent, no further request is begun.
+        half_closed_seconds: how long answers are still given to a peer that sends no more, or no sense.
+    """
+
+    frame_bytes_max: int = 100 << 20
+    idle_seconds: float = 600.0
+    connections_max: int = 1 << 31
+    connections_per_ip_max: int = 1 << 31
+    in_flight_max: int = 64
+    unsent_bytes_max: int = 1 << 20
+    half_closed_seconds: float = 1.0
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a server has seen since it began."""
+
+    accepted: int = 0
+    closed: int = 0
+    refused: int = 0
+    idle_closed: int = 0
+    bad_frames: int = 0
+    bad_requests: int = 0
+    requests: int = 0

@@ -1,0 +1,253 @@
+"""Which handler answers which request, and the way from a frame to its answer.
+
+ApiVersions is computed from the handlers, so it cannot lie, with one exception that is Kafka's too: Produce is
+advertised from version 0, because librdkafka gives up on brokers that do not (KAFKA-18659), and what is below our
+lowest is answered UNSUPPORTED_VERSION. Source: KIP-35, KIP-511; `RequestHandlerHelper` for errors.
+Left out: reading and writing; quotas.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import struct
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from wire.messages.header import RequestHeader, decode_request_header, encode_response
+from wire.outgoing import Outgoing
+from wire.schema import Message, Versions
+from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
+from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
+from wire.transport.error_answers import OnError, error_builder
+from wire.transport.old_produce import answer_old_produce
+
+log = logging.getLogger(__name__)
+
+C = TypeVar("C")
+F = TypeVar("F", bound=Callable[..., Any])
+
+API_VERSIONS_KEY = 18
+PRODUCE_KEY = 0
+
+# api key, api version, correlation id: the same in every header version, so readable before the header is
+_HEAD = struct.Struct(">hhi")
+
+
+class UnsupportedRequest(RemoteProtocolError):
+    """An api key that is not served here, or a version of it that is not."""
+
+
+@dataclass(slots=True, frozen=True)
+class Handled:
+    """What `handles` notes on a function."""
+
+    request: type[Message]
+    versions: Versions
+    on_error: OnError | None
+
+
+def handles(
+    request: type[Message], *, versions: str, on_error: OnError | None = None
+) -> Callable[[F], F]:
+    """Declares which request, in which versions (`"3-13"`), a function answers; does nothing else.
+
+    `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is not
+    just the top-level `error_code` of the response.
+    """
+
+    def note(function: F) -> F:
+        cast(Any, function).__handles__ = Handled(request, Versions.parse(versions), on_error)
+        return function
+
+    return note
+
+
+@dataclass(slots=True, frozen=True)
+class Route:
+    """One row of the registry.
+
+    `on_error` is None when no response can carry an error, `error_without_request` when it takes the request to say one.
+    """
+
+    request: type[Message]
+    versions: Versions
+    handler: Callable[..., Any]
+    is_async: bool
+    on_error: OnError | None
+    error_without_request: OnError | None
+
+
+@dataclass(slots=True)
+class Pending:
+    """A parked answer with what is needed to encode it."""
+
+    parked: Parked[Any]
+    route: Route
+    header: RequestHeader
+
+    def ready(self) -> bool:
+        return self.parked.ready is not None and self.parked.ready()
+
+    async def finish(self) -> Outgoing | None:
+        """Awaits and encodes the response.
+
+        Raises:
+            CloseConnection: there is no answer for what went wrong.
+        """
+        try:
+            response: Message | None = await self.parked.finish()
+        except CloseConnection:
+            raise
+        except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
+            response = self._error_response(error)
+        return _encode(response, self.header)
+
+    def _error_response(self, error: Exception) -> Message:
+        code, text = _code_of(error, self.route)
+        if self.parked.on_error is not None:
+            response: Message = self.parked.on_error(code, text)
+            return response
+        if self.route.error_without_request is not None:
+            return self.route.error_without_request(None, code, text)
+        raise CloseConnection(f"{self.route.request.__name__} failed: {error!r}") from error
+
+
+Answer = Outgoing | Pending | None
+
+
+class Registry(Generic[C]):
+    """The handlers of one kind of node; `features` tells what ApiVersions says beside versions."""
+
+    def __init__(
+        self,
+        handlers: Iterable[Callable[..., Any]],
+        *,
+        features: Callable[[C], Features] = lambda _context: Features(),
+    ) -> None:
+        self._features = features
+        self._routes: dict[int, Route] = {}
+        for handler in (self._answer_api_versions, *handlers):
+            route = _route_of(handler)
+            assert route.request.KEY not in self._routes, (
+                f"two handlers for {route.request.__name__}"
+            )
+            self._routes[route.request.KEY] = route
+
+    def api_versions(self) -> dict[int, Versions]:
+        """What is advertised: api key → versions."""
+        advertised = {key: route.versions for key, route in sorted(self._routes.items())}
+        if PRODUCE_KEY in advertised:
+            advertised[PRODUCE_KEY] = Versions(0, advertised[PRODUCE_KEY].high)
+        return advertised
+
+    def dispatch(self, frame: memoryview, context: C, connection: ConnectionInfo) -> Answer:
+        """Decodes one request and runs stage one of its handler.
+
+        Raises:
+            RemoteProtocolError: nothing was called; the connection must close.
+            CloseConnection: the handler wants it closed.
+        """
+        if len(frame) < _HEAD.size:
+            raise RemoteProtocolError(f"a request of {len(frame)} bytes has no header")
+        key, version, correlation_id = _HEAD.unpack_from(frame)
+        route = self._routes.get(key)
+        if route is None:
+            raise UnsupportedRequest(f"api key {key} is not served here")
+        if version not in route.versions:
+            return self._unsupported(route, version, correlation_id, frame)
+        header, body = decode_request_header(frame)
+        if route.is_async:
+            return _start_async(route, header, bytes(frame[body:]), context, connection)
+        request = route.request.decode(frame[body:], version)
+        try:
+            response = route.handler(request, context, Call(header, connection))
+        except (CloseConnection, RemoteProtocolError):
+            raise
+        except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
+            response = _error_response(route, request, error)
+        if response is None:
+            return None
+        if isinstance(response, Parked):
+            return Pending(response, route, header)
+        return _encode(response, header)
+
+    def _unsupported(
+        self, route: Route, version: int, correlation_id: int, frame: memoryview
+    ) -> Outgoing:
+        key = route.request.KEY
+        if key == API_VERSIONS_KEY:
+            return encode_response(unsupported_api_versions(route.versions), 0, correlation_id)
+        if key == PRODUCE_KEY and 0 <= version < route.versions.low:
+            return answer_old_produce(frame)
+        name = route.request.__name__
+        raise UnsupportedRequest(
+            f"{name} v{version}, served is {route.versions.low} to {route.versions.high}"
+        )
+
+    def _answer_api_versions(
+        self, request: ApiVersionsRequest, context: C, call: Call
+    ) -> ApiVersionsResponse:
+        return answer_api_versions(request, call, self.api_versions(), self._features(context))
+
+    _answer_api_versions.__handles__ = Handled(ApiVersionsRequest, Versions(0, 4), None)  # type: ignore[attr-defined]
+
+
+def _route_of(handler: Callable[..., Any]) -> Route:
+    handled = getattr(handler, "__handles__", None)
+    assert isinstance(handled, Handled), f"{handler!r} lacks @handles"
+    served = handled.request.VERSIONS
+    assert served.low <= handled.versions.low <= handled.versions.high <= served.high, handled
+    general = None if handled.on_error else error_builder(handled.request)
+    return Route(
+        handled.request,
+        handled.versions,
+        handler,
+        inspect.iscoroutinefunction(handler),
+        handled.on_error or general,
+        general,
+    )
+
+
+def _start_async(
+    route: Route, header: RequestHeader, body: bytes, context: Any, connection: ConnectionInfo
+) -> Pending:
+    """An async handler runs when its turn comes, on bytes of its own: the receive buffer has moved on by then."""
+    request = route.request.decode(body, header.api_version)
+
+    async def finish() -> Message | None:
+        try:
+            handling: Awaitable[Message | None] = route.handler(
+                request, context, Call(header, connection)
+            )
+            return await handling
+        except CloseConnection:
+            raise
+        except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
+            return _error_response(route, request, error)
+
+    return Pending(Parked(cast(Any, finish)), route, header)
+
+
+def _encode(response: Message | None, header: RequestHeader) -> Outgoing | None:
+    if response is None:
+        return None
+    return encode_response(response, header.api_version, header.correlation_id)
+
+
+def _error_response(route: Route, request: Message, error: Exception) -> Message:
+    code, text = _code_of(error, route)
+    if route.on_error is None:
+        raise CloseConnection(f"{route.request.__name__} failed: {error!r}") from error
+    return route.on_error(request, code, text)
+
+
+def _code_of(error: Exception, route: Route) -> tuple[ErrorCode, str]:
+    """The code to answer. The text of an error that was not meant for the peer does not reach it."""
+    if isinstance(error, KafkaError):
+        return error.code, error.message
+    log.error("%s failed", route.request.__name__, exc_info=error)
+    return ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"

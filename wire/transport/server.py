@@ -1,0 +1,246 @@
+"""Listeners: accept, serve each connection, close those that are idle, finish in order.
+
+Source: `SocketServer`, `ConnectionQuotas` and the idle expiry of `Selector`. Left out: connection rate limits, TLS, SASL.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import trio
+
+from wire.transport.calls import Address, ConnectionInfo
+from wire.transport.connection import Connection
+from wire.transport.endpoint import SocketEndpoint
+from wire.transport.limited_log import LimitedLog
+from wire.transport.limits import ConnectionLimits, Counters
+from wire.transport.registry import Registry
+
+log = logging.getLogger(__name__)
+
+C = TypeVar("C")
+
+# Clients of a whole fleet come back at once after a restart; Kafka's 50 makes a thousand of them wait 17 s.
+BACKLOG = 4096
+# Accepted in one go before other tasks get their turn.
+_ACCEPTS_PER_TURN = 64
+# No descriptors or memory left: wait for some to be freed; there is no event for it.
+_ACCEPT_PAUSE_SECONDS = 0.1
+_ACCEPT_PAUSE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# The idle are looked for this often within the idle time: one is closed at most an eighth late.
+_SWEEPS_PER_IDLE_TIME = 8
+
+
+@dataclass(slots=True, frozen=True)
+class Listener:
+    """A listening socket under its name in Kafka's `listeners`."""
+
+    name: str
+    socket: socket.socket
+
+    @classmethod
+    def bind(cls, name: str, host: str, port: int, *, backlog: int = BACKLOG) -> Self:
+        """Listens on `host` (empty: all interfaces) and `port` (0: a free one).
+
+        Raises:
+            OSError: the address is taken or not ours.
+        """
+        family, *_, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+            sock.listen(backlog)
+        except BaseException:
+            sock.close()
+            raise
+        return cls(name, sock)
+
+    @property
+    def address(self) -> Address:
+        host, port = self.socket.getsockname()[:2]
+        return host, port
+
+
+# What `Connection.progress` said, and since when it says so.
+_Seen = tuple[tuple[int, int, int] | None, float]
+
+
+class Server:
+    """What `serve_listener` reports when it has started."""
+
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        self.addresses: dict[str, Address] = {one.name: one.address for one in listeners}
+        self.counters = Counters()
+        self.connections: dict[int, Connection] = {}
+        self._drain = trio.Event()
+        self._drained = trio.Event()
+        self._drain_seconds = 0.0
+
+    async def drain(self, seconds: float) -> None:
+        """Stops accepting and reading, lets what was begun be answered for at most `seconds`, closes all."""
+        self._drain_seconds = seconds
+        self._drain.set()
+        await self._drained.wait()
+
+
+class _Acceptor(Server):
+    """The server with what only its own tasks use."""
+
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        registry: Registry[Any],
+        context: Any,
+        limits: ConnectionLimits,
+    ) -> None:
+        super().__init__(listeners)
+        self._registry = registry
+        self._context = context
+        self._limits = limits
+        self._log = LimitedLog(log)
+        self._ids = itertools.count(1)
+        self._per_ip: Counter[str] = Counter()
+        self._slot_freed = trio.Event()
+        self._accepting = trio.CancelScope()
+
+    async def accept_all(self, listeners: Sequence[Listener], serving: trio.Nursery) -> None:
+        """Accepts until drained; then nobody is listening any more."""
+        try:
+            with self._accepting:
+                async with trio.open_nursery() as nursery:
+                    for listener in listeners:
+                        nursery.start_soon(self._accept, listener, serving)
+        finally:
+            for listener in listeners:
+                listener.socket.close()
+
+    async def _accept(self, listener: Listener, nursery: trio.Nursery) -> None:
+        sock = listener.socket
+        sock.setblocking(False)
+        while True:
+            await trio.lowlevel.wait_readable(sock)
+            for _ in range(_ACCEPTS_PER_TURN):
+                if len(self.connections) >= self._limits.connections_max:
+                    await self._wait_for_slot()
+                try:
+                    accepted, peer = sock.accept()
+                except BlockingIOError:
+                    break
+                except OSError as error:
+                    await self._accept_failed(error)
+                    break
+                self._admit(listener, accepted, peer, nursery)
+
+    async def _wait_for_slot(self) -> None:
+        self._log.warning("connections", "%d connections, the most allowed", len(self.connections))
+        while len(self.connections) >= self._limits.connections_max:
+            self._slot_freed = trio.Event()
+            await self._slot_freed.wait()
+
+    async def _accept_failed(self, error: OSError) -> None:
+        if error.errno in _ACCEPT_PAUSE_ERRORS:
+            self._log.warning("accept", "cannot accept connections: %s", error)
+            await trio.sleep(_ACCEPT_PAUSE_SECONDS)
+        # Everything else is about a connection that ended before it was accepted (see accept(2)).
+
+    def _admit(
+        self, listener: Listener, accepted: socket.socket, peer: Any, nursery: trio.Nursery
+    ) -> None:
+        ip = str(peer[0])
+        if self._per_ip[ip] >= self._limits.connections_per_ip_max:
+            self.counters.refused += 1
+            self._log.warning(
+                "per ip", "%s has %d connections, the most allowed", ip, self._per_ip[ip]
+            )
+            accepted.close()
+            return
+        try:
+            local = accepted.getsockname()
+            endpoint = SocketEndpoint(accepted)
+        except OSError:  # reset before we looked
+            accepted.close()
+            return
+        info = ConnectionInfo(next(self._ids), listener.name, (ip, peer[1]), (local[0], local[1]))
+        connection = Connection(
+            endpoint, info, self._registry, self._context, self._limits, self.counters, self._log
+        )
+        self.connections[info.id] = connection
+        self._per_ip[ip] += 1
+        self.counters.accepted += 1
+        nursery.start_soon(self._serve, connection, ip)
+
+    async def _serve(self, connection: Connection, ip: str) -> None:
+        try:
+            await connection.serve()
+        finally:
+            del self.connections[connection.info.id]
+            self._per_ip[ip] -= 1
+            if not self._per_ip[ip]:
+                del self._per_ip[ip]
+            self.counters.closed += 1
+            self._slot_freed.set()
+
+    async def close_idle(self) -> None:
+        """Sweeps for ever; a look at each connection is all that idle time costs."""
+        seen: dict[int, _Seen] = {}
+        while True:
+            await trio.sleep(self._limits.idle_seconds / _SWEEPS_PER_IDLE_TIME)
+            now = trio.current_time()
+            seen = {one.info.id: self._look(one, seen, now) for one in self.connections.values()}
+
+    def _look(self, connection: Connection, seen: dict[int, _Seen], now: float) -> _Seen:
+        """Notes what the connection did since the last sweep, closes it if that was nothing for too long."""
+        progress = connection.progress()
+        before, since = seen.get(connection.info.id, (None, now))
+        if progress is None or progress != before:
+            return progress, now
+        connection.shrink()
+        if now - since >= self._limits.idle_seconds:
+            self.counters.idle_closed += 1
+            connection.abort()
+        return progress, since
+
+    async def wait_drained(self) -> None:
+        """Waits for `drain` to be asked, then does it."""
+        await self._drain.wait()
+        self._accepting.cancel()
+        for connection in list(self.connections.values()):
+            connection.stop_reading()
+        with trio.move_on_after(self._drain_seconds):
+            while self.connections:
+                self._slot_freed = trio.Event()
+                await self._slot_freed.wait()
+
+
+async def serve_listener(
+    listeners: Sequence[Listener],
+    registry: Registry[C],
+    context: C,
+    *,
+    limits: ConnectionLimits | None = None,
+    task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serves until it is cancelled, or drained through the `Server` that it reports as started.
+
+    The listening sockets are closed on return. Cancelling closes every connection at once.
+    """
+    acceptor = _Acceptor(listeners, registry, context, limits or ConnectionLimits())
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(acceptor.accept_all, listeners, nursery)
+            nursery.start_soon(acceptor.close_idle)
+            task_status.started(acceptor)
+            await acceptor.wait_drained()
+            nursery.cancel_scope.cancel()
+    finally:
+        acceptor._drained.set()  # noqa: SLF001 - same module
