@@ -1,0 +1,329 @@
+"""The Raft core of the metadata quorum: inputs, one output value, one deadline. No I/O, no clock, no randomness of its own.
+
+Inputs: `receive`, `request_failed`, `handle_timeout`, `propose`, `flushed`, `peer_gone`, `resign`, `shutdown`. After each of them
+(after any number of `propose`) the driver takes `ready()` until it is None and does what it says, then sleeps until
+`deadline()` or the next input. `now` is in seconds of one monotonic clock.
+
+Source: KIP-595, KIP-630, KIP-996; Kafka's `KafkaRaftClient`. Left out: changes of the voter set (KIP-853), linger.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from quorum.raft import elections, following, leading
+from quorum.raft.log_view import LogView
+from quorum.raft.messages import (
+    Answer,
+    AnyAnswer,
+    BeginQuorumEpochAnswer,
+    BeginQuorumEpochRequest,
+    EndQuorumEpochAnswer,
+    EndQuorumEpochRequest,
+    Envelope,
+    FetchAnswer,
+    FetchRequest,
+    FetchSnapshotAnswer,
+    FetchSnapshotRequest,
+    Request,
+    VoteAnswer,
+    VoteRequest,
+)
+from quorum.raft.ready import Proposal, Ready
+from quorum.raft.roles import (
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Role,
+    Unattached,
+    describe,
+)
+from quorum.raft.state import State
+from quorum.raft.types import (
+    NO_NODE,
+    Election,
+    Identity,
+    Peer,
+    Prng,
+    Timeouts,
+    ensure,
+)
+from wire.errors import ErrorCode
+
+
+class NotLeader(Exception):
+    """`propose` was called for an epoch that this node does not lead (any more)."""
+
+
+class Raft:
+    """One replica of the metadata log.
+
+    Args:
+        log: the log as opened and flushed: everything in it counts as durable.
+        election: what the vote file says (`Election()` if there is none).
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        log: LogView,
+        election: Election,
+        *,
+        timeouts: Timeouts | None = None,
+        prng: Prng,
+        now: float,
+    ) -> None:
+        timeouts = timeouts or Timeouts()
+        role = _first_role(identity, log, election, timeouts, prng, now)
+        self._state = State(identity, log, timeouts, prng, role, election)
+        self._fetched_watermark = -1
+        self._polled_at = now
+        if identity.is_voter and identity.majority == 1:
+            elections.become_prospective(self._state, now)
+        self._poll(now)
+
+    # --- inputs
+
+    def receive(self, envelope: Envelope, now: float) -> None:
+        """A request (to be answered under its token) or an answer (to a request sent under its token)."""
+        self._begin()
+        if isinstance(envelope.message, Answer):
+            self._on_answer(envelope.token, envelope.message, now)
+        else:
+            self._on_request(envelope.token, envelope.message, now)
+        self._poll(now)
+
+    def request_failed(self, token: int, now: float) -> None:
+        """No answer will come: connection lost or refused, timed out, or the answer was unusable."""
+        self._begin()
+        peer = self._state.requests.answered(token)
+        if peer is not None:
+            self._state.requests.back_off(peer, now)
+        self._poll(now)
+
+    def handle_timeout(self, now: float) -> None:
+        """To be called at `deadline()`; harmless at any other time."""
+        self._begin()
+        self._poll(now)
+
+    def propose(self, batch: bytes, count: int, epoch: int) -> int:
+        """Queues an atomic batch of `count` records; returns its base offset. May be called repeatedly before `ready`.
+
+        Raises:
+            NotLeader: this node does not lead `epoch`.
+        """
+        state = self._state
+        if not isinstance(state.role, Leader) or state.epoch != epoch:
+            raise NotLeader(epoch)
+        return state.append(Proposal(batch, count))
+
+    def flushed(self, upto: int, now: float) -> None:
+        """Everything below offset `upto` of the present log is on disk."""
+        self._begin()
+        state = self._state
+        ensure(upto <= state.log.end_offset, "R6 flushed is in the log", upto, state.log.end_offset)
+        state.flushed_offset = max(state.flushed_offset, upto)
+        if isinstance(state.role, Leader):
+            leading.on_flushed(state, state.role)
+        self._poll(now)
+
+    def log_changed(self, now: float) -> None:
+        """The driver has done the truncation, snapshot or append of a `Ready`: what waited for the log goes on."""
+        if isinstance(self._state.role, Leader):
+            leading.after_append(self._state)
+        else:
+            following.after_append(self._state, self._fetched_watermark)
+            self._fetched_watermark = -1
+        self._poll(now)
+
+    def peer_gone(self, node_id: int, now: float) -> None:
+        """The process of `node_id` is gone: its connection broke and its endpoint refuses (idea 11)."""
+        self._begin()
+        elections.leader_gone(self._state, node_id, now)
+        self._poll(now)
+
+    def resign(self, now: float) -> None:
+        """Gives up leadership, if we have it."""
+        self._begin()
+        if isinstance(self._state.role, Leader):
+            leading.resign(self._state, self._state.role, now)
+        self._poll(now)
+
+    def shutdown(self, now: float) -> None:
+        """Stands for nothing any more; a leader hands over (EndQuorumEpoch) and waits for a higher epoch."""
+        self._begin()
+        self._state.shutting_down = True
+        self.resign(now)
+
+    # --- outputs
+
+    def ready(self) -> Ready | None:
+        """Takes what is to be done; None if there is nothing."""
+        return self._state.take()
+
+    def deadline(self) -> float:
+        """When `handle_timeout` wants to be called; may be infinite."""
+        state = self._state
+        waits_for_requests = not (
+            isinstance(state.role, Leader) or following.is_waiting_for_flush(state)
+        )
+        requests = (
+            state.requests.deadline(self._polled_at)
+            if waits_for_requests
+            else state.requests.deadline(inf)
+        )
+        if isinstance(state.role, Leader):
+            return min(state.role.reign.deadline(), requests)
+        return min(self._role_deadline(), requests)
+
+    @property
+    def role(self) -> Role:
+        return self._state.role
+
+    @property
+    def epoch(self) -> int:
+        return self._state.epoch
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who leads the present epoch, ourselves included; None if unknown or resigned."""
+        if isinstance(self._state.role, Resigned):
+            return None
+        leader = self._state.election.leader_id
+        return None if leader == NO_NODE else leader
+
+    @property
+    def leader_peer(self) -> Peer | None:
+        return self._state.leader_peer
+
+    @property
+    def high_watermark(self) -> int | None:
+        return self._state.high_watermark
+
+    @property
+    def flushed_offset(self) -> int:
+        return self._state.flushed_offset
+
+    @property
+    def identity(self) -> Identity:
+        return self._state.identity
+
+    @property
+    def election(self) -> Election:
+        return self._state.election
+
+    def __str__(self) -> str:
+        state = self._state
+        known = "-" if state.high_watermark is None else state.high_watermark
+        return (
+            f"{state.identity.node_id}: {describe(state.role)} log={state.log.end_offset}@{state.log.last_epoch}"
+            f" flushed={state.flushed_offset} hw={known}"
+        )
+
+    # --- inside
+
+    def _begin(self) -> None:
+        ensure(self._state.is_drained, "the driver does each Ready before the next input")
+
+    def _role_deadline(self) -> float:
+        state = self._state
+        stays = state.shutting_down and not isinstance(state.role, Resigned)
+        return inf if stays else state.role.deadline
+
+    def _on_request(self, token: int, request: Request, now: float) -> None:
+        state = self._state
+        match request:
+            case FetchRequest():
+                leading.on_fetch(state, request, token, now)
+            case VoteRequest():
+                elections.on_vote_request(state, request, token, now)
+            case BeginQuorumEpochRequest():
+                elections.on_begin_request(state, request, token, now)
+            case EndQuorumEpochRequest():
+                elections.on_end_request(state, request, token, now)
+            case FetchSnapshotRequest():
+                leading.on_fetch_snapshot(state, request, token, now)
+
+    def _on_answer(self, token: int, answer: AnyAnswer, now: float) -> None:
+        state = self._state
+        source = state.requests.answered(token)
+        if source is None:
+            return
+        if answer.error == ErrorCode.UNSUPPORTED_VERSION and isinstance(state.role, Prospective):
+            # a voter from before KIP-996: no pre-vote in this quorum
+            elections.become_candidate(state, now)
+            return
+        handled = following.judge_head(state, source, answer, now)
+        if handled is False:
+            state.requests.back_off(source, now)
+            return
+        state.requests.succeeded(source)
+        if handled is None:
+            self._on_present_answer(source, answer, now)
+
+    def _on_present_answer(self, source: Peer, answer: AnyAnswer, now: float) -> None:
+        state = self._state
+        match answer:
+            case FetchAnswer():
+                if len(answer.records):
+                    self._fetched_watermark = answer.high_watermark
+                following.on_fetch_answer(state, answer, now)
+            case VoteAnswer():
+                elections.on_vote_answer(state, source, answer, now)
+            case FetchSnapshotAnswer():
+                following.on_snapshot_answer(state, answer, now)
+            case EndQuorumEpochAnswer():
+                leading.on_end_answer(state, source.id)
+            case BeginQuorumEpochAnswer():
+                pass
+
+    def _poll(self, now: float) -> None:
+        """Does what the clock and the role ask for; each change of role is followed by a look at the new one."""
+        state = self._state
+        self._polled_at = now
+        state.requests.expire(now)
+        before = None
+        # requests tell about the log, so they wait until the driver has changed it (`log_changed` polls again)
+        while before is not state.role and not state.has_log_work:
+            before = state.role
+            self._poll_role(before, now)
+
+    def _poll_role(self, role: Role, now: float) -> None:
+        state = self._state
+        expired = now >= self._role_deadline()
+        match role:
+            case Leader():
+                leading.poll_leader(state, role, now)
+            case Resigned():
+                leading.poll_resigned(state, role, now)
+            case Candidate() | Prospective() if not expired:
+                elections.ask_for_votes(state, now)
+            case Prospective():
+                elections.give_up_pre_vote(state, now)
+            case Follower() if not expired:
+                following.poll_follower(state, role, now)
+            case Unattached() if not expired:
+                following.poll_unattached(state, now)
+            case Candidate() | Follower() | Unattached():
+                elections.become_prospective(state, now)
+
+
+def _first_role(
+    identity: Identity, log: LogView, election: Election, timeouts: Timeouts, prng: Prng, now: float
+) -> Role:
+    """Where a (re)started replica begins: never in a role that lets it lead or vote twice in one epoch."""
+    deadline = inf
+    if identity.is_voter:
+        rank = sorted(identity.voters).index(identity.node_id)
+        deadline = now + timeouts.start_delay * (1 + rank) + prng.uniform(0, timeouts.start_delay)
+    if election.epoch < log.last_epoch:
+        return Unattached(log.last_epoch, deadline)
+    if election.leader_id == identity.node_id and identity.is_voter:
+        return Resigned(election.epoch, deadline)
+    leader = identity.voters.get(election.leader_id)
+    if leader is not None and leader.id != identity.node_id:
+        patience = now + timeouts.fetch if identity.is_voter else inf
+        return Follower(election.epoch, patience, leader, election.voted)
+    return Unattached(election.epoch, deadline, election.leader_id, election.voted)

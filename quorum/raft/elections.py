@@ -1,0 +1,314 @@
+"""Rules of elections: votes, pre-votes, and the ends of epochs.
+
+Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Different from Kafka:
+who has seen the leader's process vanish asks for pre-votes at once and grants them (idea 11); a refused candidate tries again
+after a short random pause instead of the rest of its election timeout; requests of strangers are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quorum.raft import leading
+from quorum.raft.log_view import end_of
+from quorum.raft.messages import (
+    BeginQuorumEpochAnswer,
+    BeginQuorumEpochRequest,
+    EndQuorumEpochAnswer,
+    EndQuorumEpochRequest,
+    VoteAnswer,
+    VoteRequest,
+)
+from quorum.raft.roles import Candidate, Follower, Prospective, Unattached, grants
+from quorum.raft.state import State
+from quorum.raft.types import (
+    EPOCH_JUMP_MAX,
+    EPOCH_MAX,
+    NO_NODE,
+    OffsetAndEpoch,
+    Peer,
+    ReplicaKey,
+    ensure,
+)
+from wire.errors import ErrorCode
+
+# --- requests of other voters
+
+
+def _refusal(state: State, cluster_id: str | None, sender: int, epoch: int) -> ErrorCode | None:
+    """What is wrong with a request that only a voter may send."""
+    if not is_our_cluster(state, cluster_id):
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    if epoch < state.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if epoch >= EPOCH_MAX or epoch - state.epoch > EPOCH_JUMP_MAX:
+        return ErrorCode.INVALID_REQUEST
+    voters = state.identity.voters
+    if sender < 0 or sender == state.identity.node_id or (voters and sender not in voters):
+        return ErrorCode.INVALID_REQUEST
+    return None
+
+
+def is_our_cluster(state: State, cluster_id: str | None) -> bool:
+    ours = state.identity.cluster_id
+    return cluster_id is None or ours is None or cluster_id == ours
+
+
+def _is_for_us(state: State, voter: ReplicaKey | None) -> bool:
+    return voter is None or voter.matches(state.identity.key)
+
+
+def on_vote_request(state: State, request: VoteRequest, token: int, now: float) -> None:
+    state.reply(token, _judge_vote(state, request, now))
+
+
+def _judge_vote(state: State, request: VoteRequest, now: float) -> VoteAnswer:
+    error = _refusal(state, request.cluster_id, request.candidate.id, request.epoch)
+    # the log of a candidate cannot reach into the epoch it stands for; that of a mere asker can
+    newest = request.epoch if request.pre_vote else request.epoch - 1
+    if error is None and not (0 <= request.last_epoch <= newest and request.end_offset >= 0):
+        error = ErrorCode.INVALID_REQUEST
+    if error is not None:
+        return state.answer(VoteAnswer, error)
+    if request.epoch > state.epoch:
+        state.become_unattached(request.epoch, now)
+    if not _is_for_us(state, request.voter):
+        return state.answer(VoteAnswer, ErrorCode.INVALID_VOTER_KEY)
+    up_to_date = (
+        OffsetAndEpoch(request.end_offset, request.last_epoch).rank >= end_of(state.log).rank
+    )
+    granted = grants(state.role, request.candidate, up_to_date, request.pre_vote)
+    if granted and not request.pre_vote:
+        _record_vote(state, request.candidate, now)
+    return replace(state.answer(VoteAnswer), granted=granted)
+
+
+def _record_vote(state: State, candidate: ReplicaKey, now: float) -> None:
+    role = state.role
+    ensure(isinstance(role, Unattached | Prospective), "R3 only who has no leader votes", role)
+    assert isinstance(role, Unattached | Prospective)
+    if role.voted is None:
+        # the candidate has as good a chance as we have: leave it a whole election timeout
+        state.update(replace(role, voted=candidate, deadline=state.election_deadline(now)))
+
+
+def on_begin_request(
+    state: State, request: BeginQuorumEpochRequest, token: int, now: float
+) -> None:
+    error = _refusal(state, request.cluster_id, request.leader_id, request.epoch)
+    if error is None:
+        follow_if_news(
+            state,
+            request.leader_id,
+            request.epoch,
+            _first(request.leader_id, request.endpoints),
+            now,
+        )
+        _see_alive(state, now)
+        if not _is_for_us(state, request.voter):
+            error = ErrorCode.INVALID_VOTER_KEY
+    state.reply(token, state.answer(BeginQuorumEpochAnswer, error or 0))
+
+
+def _see_alive(state: State, now: float) -> None:
+    """Our leader spoke: it is not gone after all."""
+    role = state.role
+    if isinstance(role, Follower) and role.leader_gone:
+        state.update(replace(role, leader_gone=False, deadline=now + state.timeouts.fetch))
+
+
+def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now: float) -> None:
+    error = _refusal(state, request.cluster_id, request.leader_id, request.epoch)
+    if error is None:
+        follow_if_news(
+            state,
+            request.leader_id,
+            request.epoch,
+            _first(request.leader_id, request.endpoints),
+            now,
+        )
+        role = state.role
+        if (
+            isinstance(role, Follower)
+            and role.leader_id == request.leader_id
+            and state.identity.is_voter
+        ):
+            wait = _succession_wait(state, request.successors)
+            deadline = min(role.deadline, now + wait)
+            state.update(replace(role, leader_gone=True, deadline=deadline))
+    state.reply(token, state.answer(EndQuorumEpochAnswer, error or 0))
+
+
+def _first(node_id: int, endpoints: tuple[tuple[str, str, int], ...]) -> Peer | None:
+    return Peer(node_id, endpoints[0][1], endpoints[0][2]) if endpoints else None
+
+
+def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
+    """The first of the preferred successors stands at once, each further one waits twice as long (Kafka's rule)."""
+    longest = state.timeouts.election_backoff_max
+    for position, successor in enumerate(successors):
+        if successor.matches(state.identity.key):
+            base = longest / 2 ** (len(successors) - 1)
+            return 0.0 if position == 0 else min(longest, base * 2 ** (position - 1))
+    return longest
+
+
+def follow_if_news(state: State, leader_id: int, epoch: int, hint: Peer | None, now: float) -> bool:
+    """Acts on a claim that `leader_id` (or nobody known: -1) leads `epoch`; True if the role changed."""
+    if epoch < state.epoch or epoch >= EPOCH_MAX:
+        return False
+    known = state.election.leader_id
+    if epoch == state.epoch and leader_id >= 0 and known >= 0 and state.identity.is_voter:
+        ensure(leader_id == known, "R1 two leaders in epoch", epoch, leader_id, known)
+    if epoch == state.epoch and (leader_id < 0 or isinstance(state.role, Follower)):
+        return False
+    # an epoch that we led but know nothing of (a replaced disk): take it over unattached, so without a vote in it
+    is_other = leader_id >= 0 and leader_id != state.identity.node_id
+    peer = state.find_peer(leader_id, hint) if is_other else None
+    if peer is None:
+        return _unattach_if_higher(state, epoch, leader_id, now)
+    if epoch == state.epoch and not _may_follow(state):
+        return False
+    state.become_follower(epoch, peer, now)
+    return True
+
+
+def _unattach_if_higher(state: State, epoch: int, leader_id: int, now: float) -> bool:
+    if epoch == state.epoch:
+        return False
+    state.become_unattached(epoch, now, max(leader_id, NO_NODE))
+    return True
+
+
+def _may_follow(state: State) -> bool:
+    """In its own epoch a replica may find out the leader unless it has one, or asks the others about its end."""
+    match state.role:
+        case Unattached() | Candidate():
+            return True
+        case Prospective(leader_id=leader_id):
+            return leader_id == NO_NODE
+        case _:
+            return False
+
+
+# --- standing for election
+
+
+def become_prospective(state: State, now: float) -> None:
+    """Asks the others whether they would vote for us; the epoch stays."""
+    role = state.role
+    gone = isinstance(role, Follower) and role.leader_gone
+    leader = role.leader if isinstance(role, Follower) else None
+    me = frozenset({state.identity.node_id})
+    election = state.election
+    state.become(
+        Prospective(
+            state.epoch,
+            state.election_deadline(now),
+            leader,
+            election.leader_id,
+            election.voted,
+            granted=me,
+            leader_gone=gone,
+        )
+    )
+    _go_on_if_granted(state, now)
+
+
+def become_candidate(state: State, now: float) -> None:
+    me = frozenset({state.identity.node_id})
+    deadline = state.election_deadline(now)
+    state.become(Candidate(state.epoch + 1, deadline, state.identity.key, granted=me))
+    _go_on_if_granted(state, now)
+
+
+def _go_on_if_granted(state: State, now: float) -> None:
+    role = state.role
+    assert isinstance(role, Prospective | Candidate)
+    if len(role.granted) < state.identity.majority:
+        return
+    if isinstance(role, Prospective):
+        become_candidate(state, now)
+    else:
+        leading.become_leader(state, role.granted, now)
+
+
+def on_vote_answer(state: State, voter: Peer, answer: VoteAnswer, now: float) -> None:
+    role = state.role
+    if not isinstance(role, Prospective | Candidate):
+        return
+    if answer.granted:
+        state.update(replace(role, granted=role.granted | {voter.id}))
+        _go_on_if_granted(state, now)
+    elif isinstance(role, Prospective) and role.leader_gone:
+        # it will see within milliseconds what we saw: ask again
+        state.requests.back_off(voter, now)
+    else:
+        state.update(replace(role, rejected=role.rejected | {voter.id}))
+        _handle_loss(state, now)
+
+
+def _handle_loss(state: State, now: float) -> None:
+    role = state.role
+    assert isinstance(role, Prospective | Candidate)
+    if len(state.identity.voters) - len(role.rejected) >= state.identity.majority:
+        return
+    if isinstance(role, Prospective):
+        give_up_pre_vote(state, now)
+    else:
+        state.update(replace(role, deadline=min(role.deadline, state.backoff_deadline(now))))
+
+
+def give_up_pre_vote(state: State, now: float) -> None:
+    """Back to the leader if there is one to reach, else wait for another."""
+    role = state.role
+    assert isinstance(role, Prospective)
+    if role.leader is not None:
+        state.become_follower(role.epoch, role.leader, now)
+        return
+    state.become_unattached(role.epoch, now, role.leader_id)
+    assert isinstance(state.role, Unattached)
+    state.update(replace(state.role, deadline=state.backoff_deadline(now)))
+
+
+def ask_for_votes(state: State, now: float) -> None:
+    """Sends what is due to the voters that have not answered, as long as we can still win."""
+    role = state.role
+    assert isinstance(role, Prospective | Candidate)
+    if len(state.identity.voters) - len(role.rejected) < state.identity.majority:
+        return
+    end = end_of(state.log)
+    for voter in state.identity.other_voters:
+        peer = state.identity.voters[voter]
+        if (
+            voter in role.granted
+            or voter in role.rejected
+            or not state.requests.is_ready(peer, now)
+        ):
+            continue
+        request = VoteRequest(
+            cluster_id=state.identity.cluster_id,
+            epoch=state.epoch,
+            candidate=state.identity.key,
+            voter=ReplicaKey(voter),
+            last_epoch=end.epoch,
+            end_offset=end.offset,
+            pre_vote=isinstance(role, Prospective),
+        )
+        state.send(peer, request, now)
+
+
+def leader_gone(state: State, node_id: int, now: float) -> None:
+    """The leader's process is gone: succeed it by rank, and grant pre-votes from now on."""
+    role = state.role
+    if not state.identity.is_voter:
+        return
+    if isinstance(role, Prospective) and role.leader_id == node_id and not role.leader_gone:
+        state.update(replace(role, leader_gone=True, rejected=frozenset()))
+    if isinstance(role, Follower) and role.leader_id == node_id and not role.leader_gone:
+        rank = [v for v in sorted(state.identity.voters) if v != node_id].index(
+            state.identity.node_id
+        )
+        jitter = state.prng.uniform(0, state.timeouts.succession_jitter)
+        wait = rank * state.timeouts.succession_step + jitter
+        state.update(replace(role, leader_gone=True, deadline=min(role.deadline, now + wait)))

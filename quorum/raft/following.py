@@ -1,0 +1,172 @@
+"""Rules of a follower and of who looks for a leader: fetch, truncate, append, take over snapshots.
+
+Source: KIP-595, KIP-630, Kafka's `KafkaRaftClient`. A voter fetches on only when what it appended is flushed: the fetch
+offset is its promise to the leader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quorum.raft import elections
+from quorum.raft.log_view import end_of, truncation_offset
+from quorum.raft.messages import (
+    Answer,
+    FetchAnswer,
+    FetchRequest,
+    FetchSnapshotAnswer,
+    FetchSnapshotRequest,
+)
+from quorum.raft.ready import SnapshotChunk
+from quorum.raft.roles import Follower, SnapshotFetch, Unattached
+from quorum.raft.state import State
+from quorum.raft.types import Peer
+from wire.errors import ErrorCode
+
+
+def judge_head(state: State, source: Peer, answer: Answer, now: float) -> bool | None:
+    """What every answer has in common.
+
+    Returns True if the answer is dealt with, False if the peer shall be left alone for a while, None if the answer is
+    about the present and its own handler goes on.
+    """
+    if answer.is_top_level:
+        return False
+    hint = answer.leader
+    if (
+        answer.error == 0
+        and hint is None
+        and answer.leader_id >= 0
+        and isinstance(answer, FetchAnswer)
+    ):
+        # only a leader answers a fetch without error, so it is at the address that we asked
+        hint = Peer(answer.leader_id, source.host, source.port)
+    changed = elections.follow_if_news(state, answer.leader_id, answer.epoch, hint, now)
+    if changed and answer.error:
+        return True
+    if answer.epoch < state.epoch or answer.error in _STALE:
+        return False
+    if changed and not isinstance(answer, FetchAnswer):
+        return True
+    return None if answer.error == 0 or answer.error == ErrorCode.SNAPSHOT_NOT_FOUND else False
+
+
+_STALE = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
+
+
+def on_fetch_answer(state: State, answer: FetchAnswer, now: float) -> None:
+    role = state.role
+    if not isinstance(role, Follower):
+        return
+    if answer.diverging is not None:
+        state.truncate(truncation_offset(state.log, answer.diverging))
+    elif answer.snapshot_id is not None:
+        if answer.snapshot_id.rank > end_of(state.log).rank:
+            role = replace(role, snapshot=SnapshotFetch(answer.snapshot_id))
+    else:
+        if len(answer.records):
+            state.append_fetched(answer.records)
+        elif answer.high_watermark >= 0:
+            state.commit(min(answer.high_watermark, state.log.end_offset))
+    state.update(_fed(state, role, now))
+
+
+def after_append(state: State, high_watermark: int) -> None:
+    """The records of a fetch are in the log; what of them is committed may be applied."""
+    if high_watermark >= 0:
+        state.commit(min(high_watermark, state.log.end_offset))
+
+
+def _fed(state: State, role: Follower, now: float) -> Follower:
+    """The leader has answered: the fetch timeout begins anew."""
+    deadline = now + state.timeouts.fetch if state.identity.is_voter else role.deadline
+    return replace(role, deadline=deadline, has_fetched=True, leader_gone=False)
+
+
+def on_snapshot_answer(state: State, answer: FetchSnapshotAnswer, now: float) -> None:
+    role = state.role
+    if not isinstance(role, Follower) or role.snapshot is None:
+        return
+    fetch = role.snapshot
+    is_gone = (
+        answer.error == ErrorCode.SNAPSHOT_NOT_FOUND or answer.snapshot_id != fetch.snapshot_id
+    )
+    end = fetch.position + len(answer.data)
+    if is_gone or answer.position != fetch.position or end > answer.size or end == fetch.position:
+        # the leader has dropped it or talks of another: ask again by Fetch
+        state.update(replace(_fed(state, role, now), snapshot=None))
+        return
+    is_last = end == answer.size
+    state.take_snapshot_chunk(
+        SnapshotChunk(fetch.snapshot_id, fetch.position, answer.data, is_last)
+    )
+    onward = None if is_last else SnapshotFetch(fetch.snapshot_id, end)
+    state.update(replace(_fed(state, role, now), snapshot=onward))
+    if is_last:
+        state.commit(fetch.snapshot_id.offset)
+
+
+# --- what is asked
+
+
+def poll_follower(state: State, role: Follower, now: float) -> None:
+    """Keeps one fetch with the leader; while the leader does not answer, asks around."""
+    if not _is_flushed(state) or state.shutting_down:
+        return
+    if state.requests.is_ready(role.leader, now):
+        if not state.requests.any_in_flight():
+            state.send(role.leader, _next_request(state, role), now)
+    elif state.requests.is_backing_off(role.leader, now):
+        _look_around(state, now)
+
+
+def poll_unattached(state: State, now: float) -> None:
+    if _is_flushed(state) and not state.shutting_down:
+        _look_around(state, now)
+
+
+def _is_flushed(state: State) -> bool:
+    return not state.identity.is_voter or state.flushed_offset >= state.log.end_offset
+
+
+def _look_around(state: State, now: float) -> None:
+    if state.requests.any_in_flight():
+        return
+    peer = state.next_discovery(now)
+    if peer is not None:
+        state.send(peer, _fetch(state), now)
+
+
+def _next_request(state: State, role: Follower) -> FetchRequest | FetchSnapshotRequest:
+    if role.snapshot is None:
+        return _fetch(state)
+    return FetchSnapshotRequest(
+        cluster_id=state.identity.cluster_id,
+        epoch=state.epoch,
+        replica=state.identity.key,
+        snapshot_id=role.snapshot.snapshot_id,
+        position=role.snapshot.position,
+        max_bytes=state.timeouts.snapshot_max_bytes,
+    )
+
+
+def _fetch(state: State) -> FetchRequest:
+    end = end_of(state.log)
+    return FetchRequest(
+        cluster_id=state.identity.cluster_id,
+        epoch=state.epoch,
+        replica=state.identity.key,
+        fetch_offset=end.offset,
+        last_fetched_epoch=end.epoch,
+        high_watermark=-1 if state.high_watermark is None else state.high_watermark,
+        max_wait=state.timeouts.fetch_max_wait,
+        max_bytes=state.timeouts.fetch_max_bytes,
+    )
+
+
+def is_waiting_for_flush(state: State) -> bool:
+    return isinstance(state.role, Follower | Unattached) and not _is_flushed(state)

@@ -1,0 +1,252 @@
+"""Rules of a leader: append, answer fetches, advance the high watermark, resign.
+
+Source: KIP-595, KIP-630, KIP-1166 (answer at once when the fetcher's high watermark is behind), Kafka's `KafkaRaftClient`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from quorum.raft.log_view import FetchKind, validate_fetch
+from quorum.raft.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchAnswer,
+    FetchRequest,
+    FetchSnapshotAnswer,
+    FetchSnapshotRequest,
+    Read,
+    SnapshotRead,
+)
+from quorum.raft.ready import LeaderChange
+from quorum.raft.reign import PARKED_MAX, ParkedFetch, Reign
+from quorum.raft.roles import Leader, Resigned
+from quorum.raft.state import State
+from quorum.raft.types import ReplicaKey, ensure
+from wire.errors import ErrorCode
+
+# Nobody waits longer for news than this, whatever it asks for.
+MAX_WAIT = 30.0
+
+
+def become_leader(state: State, granting: frozenset[int], now: float) -> None:
+    """Opens the epoch with a control record: only when it is committed is anything before it known to be."""
+    ensure(state.log.last_epoch < state.epoch, "R1 our log already has records of", state.epoch)
+    ensure(len(granting) >= state.identity.majority, "R1 a majority elects", granting)
+    start = state.log.end_offset
+    reign = Reign.begin(state.identity, state.timeouts, start, granting, now)
+    state.become(Leader(state.epoch, start, reign))
+    state.lost_elections = 0
+    voters = tuple(sorted(state.identity.voters))
+    state.append(LeaderChange(state.identity.node_id, voters, tuple(sorted(granting))))
+    reign.flushed(state.flushed_offset)
+
+
+def after_append(state: State) -> None:
+    """New records: whoever waits for them is answered. Called once the driver has appended."""
+    if isinstance(state.role, Leader):
+        _wake(state, state.role)
+
+
+def on_flushed(state: State, leader: Leader) -> None:
+    if leader.reign.flushed(state.flushed_offset):
+        _on_high_watermark(state, leader)
+
+
+def _on_high_watermark(state: State, leader: Leader) -> None:
+    reached = leader.reign.high_watermark
+    assert reached is not None
+    ensure(reached <= state.log.end_offset, "R6 the high watermark is in the log", reached)
+    state.commit(reached)
+    _wake(state, leader)
+
+
+# --- fetches
+
+
+def _fetch_refusal(state: State, cluster_id: str | None, epoch: int) -> ErrorCode | None:
+    ours = state.identity.cluster_id
+    if cluster_id is not None and ours is not None and cluster_id != ours:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    if epoch < state.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if epoch > state.epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    if not isinstance(state.role, Leader):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.BROKER_NOT_AVAILABLE if state.shutting_down else None
+
+
+def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> None:
+    """Answers, or parks the fetch until there is something new."""
+    answer = _try_fetch(state, request)
+    role = state.role
+    if isinstance(role, Leader) and not (answer.error or answer.diverging or answer.snapshot_id):
+        end = state.log.end_offset
+        if role.reign.fetched_by(request.replica, request.fetch_offset, end, now):
+            _on_high_watermark(state, role)
+            answer = _with_watermarks(state, role, answer)
+    if (
+        not isinstance(role, Leader)
+        or _is_worth_sending(answer, request)
+        or request.max_wait <= 0
+        or len(role.reign.parked) >= PARKED_MAX
+    ):
+        state.reply(token, answer)
+    else:
+        expires = now + min(request.max_wait, MAX_WAIT)
+        role.reign.parked[token] = ParkedFetch(token, request, expires)
+
+
+def _try_fetch(state: State, request: FetchRequest) -> FetchAnswer:
+    error = _fetch_error(state, request)
+    if error is not None:
+        return state.answer(FetchAnswer, error)
+    leader = state.role
+    assert isinstance(leader, Leader)
+    position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
+    if position.kind is FetchKind.DIVERGING:
+        return _with_watermarks(
+            state, leader, replace(state.answer(FetchAnswer), diverging=position.at)
+        )
+    if position.kind is FetchKind.SNAPSHOT:
+        return _with_watermarks(
+            state, leader, replace(state.answer(FetchAnswer), snapshot_id=position.at)
+        )
+    read = None
+    if request.fetch_offset < state.log.end_offset:
+        read = Read(
+            request.fetch_offset, min(max(request.max_bytes, 0), state.timeouts.fetch_max_bytes)
+        )
+    return _with_watermarks(state, leader, replace(state.answer(FetchAnswer), read=read))
+
+
+def _fetch_error(state: State, request: FetchRequest) -> ErrorCode | None:
+    refusal = _fetch_refusal(state, request.cluster_id, request.epoch)
+    if refusal is ErrorCode.INCONSISTENT_CLUSTER_ID:
+        return refusal
+    sane = (
+        request.max_wait >= 0
+        and request.fetch_offset >= 0
+        and 0 <= request.last_fetched_epoch <= request.epoch
+        and (request.replica.id < 0 or request.replica.id != state.identity.node_id)
+    )
+    return refusal if sane else ErrorCode.INVALID_REQUEST
+
+
+def _with_watermarks(state: State, leader: Leader, answer: FetchAnswer) -> FetchAnswer:
+    known = leader.reign.high_watermark
+    return replace(
+        answer,
+        high_watermark=-1 if known is None else known,
+        log_start_offset=state.log.start_offset,
+    )
+
+
+def _is_worth_sending(answer: FetchAnswer, request: FetchRequest) -> bool:
+    return bool(
+        answer.error
+        or answer.read is not None
+        or answer.diverging
+        or answer.snapshot_id
+        or answer.high_watermark > request.high_watermark
+    )
+
+
+def _wake(state: State, leader: Leader) -> None:
+    """Answers the parked fetches that have something to learn. Their offsets were counted when they came."""
+    reign = leader.reign
+    end = state.log.end_offset
+    known = -1 if reign.high_watermark is None else reign.high_watermark
+    for parked in list(reign.parked.values()):
+        request = parked.request
+        if request.fetch_offset < end or request.high_watermark < known:
+            _answer_parked(state, leader, parked)
+
+
+def _answer_parked(state: State, leader: Leader, parked: ParkedFetch) -> None:
+    if leader.reign.parked.pop(parked.token, None) is not None:
+        state.reply(parked.token, _try_fetch(state, parked.request))
+
+
+def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, now: float) -> None:
+    answer = state.answer(FetchSnapshotAnswer)
+    error = _fetch_refusal(state, request.cluster_id, request.epoch)
+    size = state.log.snapshot_size(request.snapshot_id) if request.snapshot_id.offset > 0 else None
+    if error is None and size is None:
+        error = ErrorCode.SNAPSHOT_NOT_FOUND
+    if error is None and size is not None and not 0 <= request.position < size:
+        error = ErrorCode.POSITION_OUT_OF_RANGE
+    if error is not None or size is None:
+        state.reply(token, replace(answer, error=int(error or 0)))
+        return
+    assert isinstance(state.role, Leader)
+    state.role.reign.heard_from(request.replica.id, now)
+    max_bytes = min(max(request.max_bytes, 1), state.timeouts.snapshot_max_bytes)
+    read = SnapshotRead(request.snapshot_id, request.position, max_bytes)
+    state.reply(
+        token,
+        replace(
+            answer, snapshot_id=request.snapshot_id, size=size, position=request.position, read=read
+        ),
+    )
+
+
+# --- what a leader does by the clock
+
+
+def poll_leader(state: State, leader: Leader, now: float) -> None:
+    reign = leader.reign
+    if now >= reign.check_deadline:
+        resign(state, leader, now)
+        return
+    for parked in [parked for parked in reign.parked.values() if now >= parked.expires]:
+        _answer_parked(state, leader, parked)
+    if now >= reign.begin_deadline:
+        _announce(state, leader, now)
+
+
+def _announce(state: State, leader: Leader, now: float) -> None:
+    for voter in leader.reign.silent_voters(now):
+        peer = state.identity.voters[voter]
+        if state.requests.is_ready(peer, now):
+            request = BeginQuorumEpochRequest(
+                cluster_id=state.identity.cluster_id,
+                epoch=state.epoch,
+                leader_id=state.identity.node_id,
+                voter=ReplicaKey(voter),
+                endpoints=state.identity.endpoints,
+            )
+            state.send(peer, request, now)
+    leader.reign.begin_deadline = now + state.timeouts.begin_quorum_epoch
+
+
+def resign(state: State, leader: Leader, now: float) -> None:
+    """Ends our leadership: tell the others, the most advanced first in line, and wait for one of them."""
+    others = frozenset(state.identity.other_voters)
+    deadline = inf if state.shutting_down else state.election_deadline(now)
+    state.become(Resigned(state.epoch, deadline, others, leader.reign.successors()))
+
+
+def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
+    """Leaves after an election timeout, into a higher epoch: nobody may follow us in the old one again."""
+    if now >= resigned.deadline:
+        state.become_unattached(state.epoch + 1, now)
+        return
+    for voter in sorted(resigned.unacked):
+        peer = state.identity.voters[voter]
+        if state.requests.is_ready(peer, now):
+            request = EndQuorumEpochRequest(
+                cluster_id=state.identity.cluster_id,
+                epoch=state.epoch,
+                leader_id=state.identity.node_id,
+                successors=resigned.successors,
+                endpoints=state.identity.endpoints,
+            )
+            state.send(peer, request, now)
+
+
+def on_end_answer(state: State, voter: int) -> None:
+    if isinstance(state.role, Resigned):
+        state.update(replace(state.role, unacked=state.role.unacked - {voter}))

@@ -1,0 +1,91 @@
+"""All that the core asks of the log, and the two decisions that are arithmetic over it.
+
+Source: Kafka's `RaftLog.validateOffsetAndEpoch` and `truncateToEndOffset` (KIP-595, KIP-630).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from quorum.raft.types import OffsetAndEpoch
+
+
+class LogView(Protocol):
+    """The replicated log as the core sees it; offsets are half-open, `end_offset` is the next to be written."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def last_epoch(self) -> int:
+        """Epoch of the last record; of the snapshot at the start if the log is empty; else 0."""
+
+    @property
+    def earliest_snapshot(self) -> OffsetAndEpoch | None: ...
+
+    @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None: ...
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        """The largest epoch of the log that is not above `epoch`, and where it ends."""
+
+    def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
+        """Bytes of a complete snapshot, None if there is none of that id."""
+
+
+class FetchKind(Enum):
+    VALID = "valid"
+    DIVERGING = "diverging"
+    SNAPSHOT = "snapshot"
+
+
+class FetchPosition(NamedTuple):
+    kind: FetchKind
+    at: OffsetAndEpoch
+
+
+def end_of(log: LogView) -> OffsetAndEpoch:
+    return OffsetAndEpoch(log.end_offset, log.last_epoch)
+
+
+def validate_fetch(log: LogView, offset: int, last_fetched_epoch: int) -> FetchPosition:
+    """Where a fetch from `offset` stands in our log: on it, on a diverged one, or before what we still hold."""
+    latest = log.latest_snapshot
+    if offset == 0 and latest is not None and latest.offset > 0:
+        # the snapshot is always the shorter way for an empty log; (0, 0) is the bootstrap file, which is not replicated
+        return FetchPosition(FetchKind.SNAPSHOT, latest)
+    if offset == 0 and log.start_offset == 0:
+        return FetchPosition(FetchKind.VALID, OffsetAndEpoch(0, 0))
+    earliest = log.earliest_snapshot
+    if (
+        earliest is not None
+        and latest is not None
+        and _is_before(log, earliest, offset, last_fetched_epoch)
+    ):
+        return FetchPosition(FetchKind.SNAPSHOT, latest)
+    known = log.end_offset_for_epoch(last_fetched_epoch)
+    if known.epoch != last_fetched_epoch or known.offset < offset:
+        return FetchPosition(FetchKind.DIVERGING, known)
+    return FetchPosition(FetchKind.VALID, OffsetAndEpoch(offset, last_fetched_epoch))
+
+
+def _is_before(log: LogView, earliest: OffsetAndEpoch, offset: int, epoch: int) -> bool:
+    return (
+        offset < log.start_offset
+        or (offset == log.start_offset and epoch != earliest.epoch)
+        or epoch < earliest.epoch
+    )
+
+
+def truncation_offset(log: LogView, diverging: OffsetAndEpoch) -> int:
+    """How much of our log can still agree with a leader whose `diverging.epoch` ends at `diverging.offset`."""
+    if diverging.epoch == 0:
+        return min(diverging.offset, log.end_offset)
+    ours = log.end_offset_for_epoch(diverging.epoch)
+    if ours.epoch == diverging.epoch:
+        return min(ours.offset, diverging.offset)
+    return ours.offset

@@ -1,0 +1,202 @@
+"""The messages of the core: flat values for the one partition of the metadata log.
+
+The wire structs nest topics and partitions and differ by version; `quorum.translate` maps between the two, so that the
+core and its simulation see only what the protocol is about. Answers share a head: error, and who leads which epoch.
+Source: KIP-595, KIP-630 (snapshots), KIP-853 (keys and endpoints), KIP-996 (pre-vote).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from quorum.raft.types import NO_NODE, Endpoint, OffsetAndEpoch, Peer, ReplicaKey
+from wire.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteRequest:
+    cluster_id: str | None
+    epoch: int
+    candidate: ReplicaKey
+    voter: ReplicaKey | None
+    last_epoch: int
+    end_offset: int
+    pre_vote: bool
+
+    def __str__(self) -> str:
+        name = "PreVote" if self.pre_vote else "Vote"
+        return f"{name} epoch={self.epoch} log={self.end_offset}@{self.last_epoch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochRequest:
+    cluster_id: str | None
+    epoch: int
+    leader_id: int
+    voter: ReplicaKey | None
+    endpoints: tuple[Endpoint, ...] = ()
+
+    def __str__(self) -> str:
+        return f"Begin epoch={self.epoch} leader={self.leader_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochRequest:
+    cluster_id: str | None
+    epoch: int
+    leader_id: int
+    successors: tuple[ReplicaKey, ...]
+    endpoints: tuple[Endpoint, ...] = ()
+
+    def __str__(self) -> str:
+        successors = ",".join(map(str, self.successors))
+        return f"End epoch={self.epoch} leader={self.leader_id} successors={successors}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """`high_watermark` is what the fetcher knows (-1: nothing, KIP-1166); `max_wait` in seconds."""
+
+    cluster_id: str | None
+    epoch: int
+    replica: ReplicaKey
+    fetch_offset: int
+    last_fetched_epoch: int
+    high_watermark: int
+    max_wait: float
+    max_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"Fetch epoch={self.epoch} from={self.fetch_offset}@{self.last_fetched_epoch}"
+            f" hw={self.high_watermark}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotRequest:
+    cluster_id: str | None
+    epoch: int
+    replica: ReplicaKey
+    snapshot_id: OffsetAndEpoch
+    position: int
+    max_bytes: int
+
+    def __str__(self) -> str:
+        return f"FetchSnapshot epoch={self.epoch} {self.snapshot_id} at={self.position}"
+
+
+Request = (
+    VoteRequest
+    | BeginQuorumEpochRequest
+    | EndQuorumEpochRequest
+    | FetchRequest
+    | FetchSnapshotRequest
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The head of every answer. A top-level error says nothing about epoch and leader (`epoch` is -1)."""
+
+    error: int = 0
+    epoch: int = -1
+    leader_id: int = NO_NODE
+    leader: Peer | None = None
+
+    @property
+    def is_top_level(self) -> bool:
+        return self.epoch < 0
+
+    def _head(self, name: str) -> str:
+        error = f" {ErrorCode(self.error).name}" if self.error else ""
+        leader = f" leader={self.leader_id}" if self.leader_id >= 0 else ""
+        return f"{name}{error} epoch={self.epoch}{leader}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteAnswer(Answer):
+    granted: bool = False
+
+    def __str__(self) -> str:
+        return self._head("Granted" if self.granted else "Refused")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochAnswer(Answer):
+    def __str__(self) -> str:
+        return self._head("Begun")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochAnswer(Answer):
+    def __str__(self) -> str:
+        return self._head("Ended")
+
+
+class Read(NamedTuple):
+    """Bytes of our log that the driver puts into an answer: whole batches from `offset`, at least one if there is one."""
+
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchAnswer(Answer):
+    """Made by a leader with `read`, which the driver fills in; received with `records` that the driver has validated.
+
+    Validated means: whole batches with good checksums that continue from the offset that was asked for.
+    """
+
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    diverging: OffsetAndEpoch | None = None
+    snapshot_id: OffsetAndEpoch | None = None
+    read: Read | None = None
+    records: bytes | memoryview = b""
+
+    def __str__(self) -> str:
+        parts = [self._head("Fetched"), f"hw={self.high_watermark}"]
+        if self.diverging:
+            parts.append(f"diverging={self.diverging}")
+        if self.snapshot_id:
+            parts.append(f"snapshot={self.snapshot_id}")
+        if self.read:
+            parts.append(f"read={self.read.offset}")
+        if len(self.records):
+            parts.append(f"bytes={len(self.records)}")
+        return " ".join(parts)
+
+
+class SnapshotRead(NamedTuple):
+    """Bytes of one of our snapshots that the driver puts into an answer."""
+
+    snapshot_id: OffsetAndEpoch
+    position: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotAnswer(Answer):
+    snapshot_id: OffsetAndEpoch | None = None
+    size: int = 0
+    position: int = 0
+    read: SnapshotRead | None = None
+    data: bytes | memoryview = b""
+
+    def __str__(self) -> str:
+        return f"{self._head('FetchedSnapshot')} {self.snapshot_id} at={self.position}/{self.size}"
+
+
+AnyAnswer = (
+    VoteAnswer | BeginQuorumEpochAnswer | EndQuorumEpochAnswer | FetchAnswer | FetchSnapshotAnswer
+)
+Message = Request | AnyAnswer
+
+
+class Envelope(NamedTuple):
+    """A message that arrived. `token` of a request names it for its answer; that of an answer is the request's."""
+
+    token: int
+    message: Message

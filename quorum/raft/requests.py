@@ -1,0 +1,92 @@
+"""Requests on their way: at most one per peer, each with a deadline, and a backoff after a failure.
+
+Source: Kafka's `RequestManager`, with a backoff that doubles. Forgetting everything at a change of role makes late answers
+unknown, and unknown answers are dropped: no answer is ever judged by another role than the one that asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from quorum.raft.types import Peer, Timeouts
+
+
+@dataclass(slots=True)
+class _Line:
+    """What we know about sending to one peer."""
+
+    token: int | None = None
+    expires: float = inf
+    resume: float = -inf
+    failures: int = 0
+
+
+class Requests:
+    """Keyed by peer id; tokens are never reused."""
+
+    __slots__ = ("_by_token", "_lines", "_next_token", "_timeouts")
+
+    def __init__(self, timeouts: Timeouts, first_token: int = 1) -> None:
+        self._timeouts = timeouts
+        self._lines: dict[int, _Line] = {}
+        self._by_token: dict[int, Peer] = {}
+        self._next_token = first_token
+
+    def reset(self) -> None:
+        """Forgets requests in flight and backoffs."""
+        self._lines.clear()
+        self._by_token.clear()
+
+    def is_ready(self, peer: Peer, now: float) -> bool:
+        line = self._lines.get(peer.id)
+        return line is None or (line.token is None and now >= line.resume)
+
+    def is_backing_off(self, peer: Peer, now: float) -> bool:
+        line = self._lines.get(peer.id)
+        return line is not None and line.token is None and now < line.resume
+
+    def any_in_flight(self) -> bool:
+        return bool(self._by_token)
+
+    def sent(self, peer: Peer, now: float) -> int:
+        """Registers a request; returns its token."""
+        token = self._next_token
+        self._next_token += 1
+        line = self._lines.setdefault(peer.id, _Line())
+        line.token, line.expires = token, now + self._timeouts.request
+        self._by_token[token] = peer
+        return token
+
+    def answered(self, token: int) -> Peer | None:
+        """The peer that a token was sent to, free again; None if the answer is no longer awaited."""
+        peer = self._by_token.pop(token, None)
+        if peer is not None:
+            line = self._lines[peer.id]
+            line.token, line.expires = None, inf
+        return peer
+
+    def succeeded(self, peer: Peer) -> None:
+        line = self._lines.get(peer.id)
+        if line is not None:
+            line.failures, line.resume = 0, -inf
+
+    def back_off(self, peer: Peer, now: float) -> None:
+        line = self._lines.setdefault(peer.id, _Line())
+        line.failures += 1
+        delay = self._timeouts.retry_backoff * 2 ** min(line.failures - 1, 16)
+        line.resume = now + min(delay, self._timeouts.retry_backoff_max)
+
+    def expire(self, now: float) -> None:
+        """Gives up the requests whose time is over; their peers back off."""
+        for line in [line for line in self._lines.values() if line.expires <= now]:
+            if line.token is not None and (peer := self.answered(line.token)) is not None:
+                self.back_off(peer, now)
+
+    def deadline(self, now: float) -> float:
+        """When a request expires or a peer may be asked again."""
+        times = [line.expires for line in self._lines.values()]
+        times += [
+            line.resume for line in self._lines.values() if line.token is None and line.resume > now
+        ]
+        return min(times, default=inf)

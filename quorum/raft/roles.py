@@ -1,0 +1,208 @@
+"""The roles of a replica: frozen values that hold what dies with the role, and the table of allowed changes.
+
+Source: Kafka's `QuorumState` and the `EpochState` classes (KIP-595, KIP-996). An observer is a replica that is
+`Unattached` or `Follower` and has no other role. Where Kafka restarts a voter that had voted for itself as a candidate of the
+same epoch, we restart it unattached with its vote: it can then never lead one epoch twice with an unflushed tail lost between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from quorum.raft.types import NO_NODE, Election, OffsetAndEpoch, Peer, ReplicaKey
+
+if TYPE_CHECKING:
+    from quorum.raft.reign import Reign
+
+
+@dataclass(frozen=True, slots=True)
+class Unattached:
+    """No leader to fetch from in this epoch. `leader_id` may be known without an address; `voted` is our vote, kept."""
+
+    epoch: int
+    deadline: float = inf
+    leader_id: int = NO_NODE
+    voted: ReplicaKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prospective:
+    """Asking whether an election would be won, without raising the epoch (pre-vote)."""
+
+    epoch: int
+    deadline: float
+    leader: Peer | None
+    leader_id: int
+    voted: ReplicaKey | None
+    granted: frozenset[int]
+    rejected: frozenset[int] = frozenset()
+    leader_gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Standing for election in its own new epoch, with its own vote."""
+
+    epoch: int
+    deadline: float
+    voted: ReplicaKey
+    granted: frozenset[int]
+    rejected: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFetch:
+    """A snapshot of the leader that we have up to `position`."""
+
+    snapshot_id: OffsetAndEpoch
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """Fetching from a leader; `deadline` is the end of the fetch timeout (infinite for an observer).
+
+    `has_fetched`: this leader has answered us, so we refuse pre-votes against it.
+    `leader_gone`: it resigned or its process is gone; we grant them again.
+    """
+
+    epoch: int
+    deadline: float
+    leader: Peer
+    voted: ReplicaKey | None = None
+    has_fetched: bool = False
+    leader_gone: bool = False
+    snapshot: SnapshotFetch | None = None
+
+    @property
+    def leader_id(self) -> int:
+        return self.leader.id
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Leading `epoch` from `start_offset` on; what it knows of the others is in `reign`."""
+
+    epoch: int
+    start_offset: int
+    reign: Reign
+    deadline: float = inf
+
+
+@dataclass(frozen=True, slots=True)
+class Resigned:
+    """Was the leader of this epoch (also: restarted), tells the others, and waits for a higher epoch."""
+
+    epoch: int
+    deadline: float
+    unacked: frozenset[int] = frozenset()
+    successors: tuple[ReplicaKey, ...] = ()
+
+
+Role = Unattached | Prospective | Candidate | Follower | Leader | Resigned
+
+# from → what may come in the same epoch; in a higher epoch every role may become Unattached or Follower.
+SAME_EPOCH: dict[type, tuple[type, ...]] = {
+    Unattached: (Unattached, Prospective, Follower),
+    Prospective: (Prospective, Unattached, Follower),
+    Candidate: (Candidate, Prospective, Leader, Follower),
+    Follower: (Follower, Prospective),
+    Leader: (Leader, Resigned),
+    Resigned: (Resigned, Prospective),
+}
+HIGHER_EPOCH: dict[type, tuple[type, ...]] = {
+    Unattached: (Unattached, Follower),
+    Prospective: (Unattached, Follower, Candidate),
+    Candidate: (Unattached, Follower),
+    Follower: (Unattached, Follower),
+    Leader: (Unattached, Follower),
+    Resigned: (Unattached, Follower),
+}
+
+
+def is_allowed(before: Role, after: Role) -> bool:
+    """The transition table: epochs never go back, and one epoch has one leader and one vote."""
+    if after.epoch < before.epoch:
+        return False
+    if after.epoch > before.epoch:
+        return type(after) in HIGHER_EPOCH[type(before)]
+    return type(after) in SAME_EPOCH[type(before)] and _keeps_vote_and_leader(before, after)
+
+
+def _keeps_vote_and_leader(before: Role, after: Role) -> bool:
+    was, now = election_of(before, NO_NODE), election_of(after, NO_NODE)
+    if was.leader_id != NO_NODE and now.leader_id not in (was.leader_id, NO_NODE):
+        return False
+    if isinstance(after, Leader) or was.voted is None:
+        return True
+    return now.voted == was.voted
+
+
+def election_of(role: Role, node_id: int) -> Election:
+    """What `quorum-state` says of a role; `node_id` is our own."""
+    match role:
+        case Unattached(epoch=epoch, leader_id=leader_id, voted=voted):
+            return Election(epoch, leader_id, voted)
+        case Prospective(epoch=epoch, leader_id=leader_id, voted=voted):
+            return Election(epoch, leader_id, voted)
+        case Candidate(epoch=epoch, voted=voted):
+            return Election(epoch, NO_NODE, voted)
+        case Follower(epoch=epoch, leader=leader, voted=voted):
+            return Election(epoch, leader.id, voted)
+        case Leader(epoch=epoch) | Resigned(epoch=epoch):
+            return Election(epoch, node_id, None)
+
+
+def grants(role: Role, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:
+    """Whether a (pre-)vote request of the role's own epoch is granted."""
+    if pre_vote:
+        return up_to_date and _grants_pre_vote(role)
+    match role:
+        case (
+            Unattached(voted=voted, leader_id=leader_id)
+            | Prospective(voted=voted, leader_id=leader_id)
+        ):
+            if voted is not None:
+                return voted.matches(candidate)
+            return leader_id == NO_NODE and up_to_date
+        case _:
+            return False
+
+
+def _grants_pre_vote(role: Role) -> bool:
+    match role:
+        case Leader():
+            return False
+        case Follower(has_fetched=has_fetched, leader_gone=leader_gone):
+            return leader_gone or not has_fetched
+        case _:
+            return True
+
+
+def vote_of(role: Role) -> ReplicaKey | None:
+    match role:
+        case Unattached() | Prospective() | Follower() | Candidate():
+            return role.voted
+        case _:
+            return None
+
+
+def describe(role: Role) -> str:
+    """One line for logs and transcripts."""
+    extra = ""
+    match role:
+        case Unattached():
+            extra = f" leader={role.leader_id}" if role.leader_id >= 0 else ""
+            extra += f" voted={role.voted}" if role.voted else ""
+        case Prospective() | Candidate():
+            extra = f" granted={sorted(role.granted)} rejected={sorted(role.rejected)}"
+        case Follower():
+            extra = f" leader={role.leader.id}" + (" gone" if role.leader_gone else "")
+            extra += f" snapshot={role.snapshot.snapshot_id}" if role.snapshot else ""
+        case Leader():
+            extra = f" start={role.start_offset} hw={role.reign.high_watermark}"
+        case Resigned():
+            extra = f" unacked={sorted(role.unacked)}"
+    return f"{type(role).__name__} epoch={role.epoch}{extra}"

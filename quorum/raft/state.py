@@ -1,0 +1,313 @@
+"""The one mutable value of the core: role, requests on their way, and the effects not yet taken by the driver.
+
+The rules live in the modules beside it (`elections`, `leading`, `following`) as functions over a `State`; the change of role
+lives here, in `become`, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TypeVar
+
+from quorum.raft import roles
+from quorum.raft.log_view import LogView
+from quorum.raft.messages import Answer, AnyAnswer, FetchAnswer, Request
+from quorum.raft.ready import (
+    FollowerAppend,
+    LeaderAppend,
+    LeaderChange,
+    Proposal,
+    Ready,
+    Reply,
+    Send,
+    SnapshotChunk,
+)
+from quorum.raft.requests import Requests
+from quorum.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
+from quorum.raft.types import (
+    NO_NODE,
+    Election,
+    Identity,
+    Peer,
+    Prng,
+    Timeouts,
+    ensure,
+)
+from wire.errors import ErrorCode
+
+A = TypeVar("A", bound=Answer)
+
+# The first pause after a lost election; doubles up to `Timeouts.election_backoff_max`.
+ELECTION_BACKOFF = 0.1
+
+
+class State:
+    """What the modules of rules share. Attributes without underscore may be read by all of them."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        log: LogView,
+        timeouts: Timeouts,
+        prng: Prng,
+        role: Role,
+        persisted: Election,
+    ) -> None:
+        self.identity = identity
+        self.log = log
+        self.timeouts = timeouts
+        self.prng = prng
+        self.role: Role = role
+        self.requests = Requests(timeouts)
+        self.high_watermark: int | None = None
+        self.flushed_offset = log.end_offset
+        self.lost_elections = 0
+        self.shutting_down = False
+        self._discovery_turn = 0
+        self._persisted = persisted
+        self._truncate_to: int | None = None
+        self._snapshot: SnapshotChunk | None = None
+        self._fetched: FollowerAppend | None = None
+        self._pending: list[LeaderChange | Proposal] = []
+        self._pending_base = 0
+        self._pending_count = 0
+        self._replies: list[Reply] = []
+        self._sends: list[Send] = []
+        self._committed: int | None = None
+
+    # --- questions
+
+    @property
+    def epoch(self) -> int:
+        return self.role.epoch
+
+    @property
+    def election(self) -> Election:
+        return roles.election_of(self.role, self.identity.node_id)
+
+    @property
+    def end_offset(self) -> int:
+        """Where the next proposal goes: the log's end and what is about to be appended."""
+        return self.log.end_offset + self._pending_count
+
+    @property
+    def leader_peer(self) -> Peer | None:
+        """The leader with an address to reach it at, as far as known."""
+        match self.role:
+            case Follower(leader=leader):
+                return leader
+            case Prospective(leader=leader):
+                return leader
+            case Leader() if self.identity.endpoints:
+                own = self.identity.endpoints[0]
+                return Peer(self.identity.node_id, own.host, own.port)
+            case _:
+                return self.identity.voters.get(self.election.leader_id)
+
+    def find_peer(self, node_id: int, hint: Peer | None) -> Peer | None:
+        """Where to reach `node_id`: what the message said, else what the configuration says."""
+        if hint is not None and hint.id == node_id and hint.host:
+            return hint
+        return self.identity.voters.get(node_id)
+
+    # --- change of role
+
+    def become(self, role: Role) -> None:
+        """The only way from one role to another; refuses what the table does not allow."""
+        before = self.role
+        ensure(
+            roles.is_allowed(before, role),
+            "transition",
+            roles.describe(before),
+            "->",
+            roles.describe(role),
+        )
+        ensure(
+            not isinstance(role, Prospective | Candidate | Leader) or self.identity.is_voter,
+            "an observer neither stands nor leads",
+            roles.describe(role),
+        )
+        ensure(not self._pending, "a role is left with proposals not yet appended")
+        self.role = role
+        if isinstance(before, Leader):
+            self._refuse_parked(before)
+        self.requests.reset()
+
+    def update(self, role: Role) -> None:
+        """Replaces the role's value within the same role, epoch and leader; requests go on."""
+        ensure(type(role) is type(self.role) and role.epoch == self.epoch, "update keeps the role")
+        ensure(
+            roles.is_allowed(self.role, role),
+            "update",
+            roles.describe(self.role),
+            roles.describe(role),
+        )
+        self.role = role
+
+    def become_unattached(self, epoch: int, now: float, leader_id: int = NO_NODE) -> None:
+        """A higher epoch without a known leader, or (from `Prospective`) the same epoch after a lost pre-vote."""
+        voted = roles.vote_of(self.role) if epoch == self.epoch else None
+        self.become(Unattached(epoch, self._unattached_deadline(now), leader_id, voted))
+
+    def become_follower(self, epoch: int, leader: Peer, now: float) -> None:
+        ensure(
+            leader.id != self.identity.node_id,
+            "R1 somebody follows us in an epoch that we do not lead",
+            epoch,
+        )
+        voted = roles.vote_of(self.role) if epoch == self.epoch else None
+        deadline = now + self.timeouts.fetch if self.identity.is_voter else inf
+        self.become(Follower(epoch, deadline, leader, voted))
+
+    def _unattached_deadline(self, now: float) -> float:
+        if not self.identity.is_voter:
+            return inf
+        match self.role:
+            case Candidate() | Unattached() | Resigned():
+                return max(self.role.deadline, now)
+            case _:
+                return self.election_deadline(now)
+
+    def election_deadline(self, now: float) -> float:
+        return now + self.prng.uniform(1, 2) * self.timeouts.election
+
+    def backoff_deadline(self, now: float) -> float:
+        """After a lost election: a random pause that doubles with every loss in a row."""
+        pause = min(
+            self.timeouts.election_backoff_max, ELECTION_BACKOFF * 2 ** min(self.lost_elections, 16)
+        )
+        self.lost_elections += 1
+        return float(now + self.prng.uniform(0.5, 1) * pause)
+
+    def _refuse_parked(self, leader: Leader) -> None:
+        for parked in leader.reign.parked.values():
+            self.reply(parked.token, self.answer(FetchAnswer, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        leader.reign.parked.clear()
+
+    # --- effects
+
+    def answer(self, cls: type[A], error: int = 0) -> A:
+        """An answer with its head filled in: who leads, as far as we know."""
+        return cls(
+            error=int(error),
+            epoch=self.epoch,
+            leader_id=self.election.leader_id,
+            leader=self.leader_peer,
+        )
+
+    def reply(self, token: int, answer: AnyAnswer) -> None:
+        self._replies.append(Reply(token, answer))
+
+    def send(self, peer: Peer, request: Request, now: float) -> None:
+        token = self.requests.sent(peer, now)
+        self._sends.append(Send(token, peer, request, self.timeouts.request))
+
+    def next_discovery(self, now: float) -> Peer | None:
+        """The next of the servers that may know the leader, in turn; None while all back off."""
+        peers = self.identity.discovery
+        for _ in peers:
+            peer = peers[self._discovery_turn % len(peers)]
+            self._discovery_turn += 1
+            if self.requests.is_ready(peer, now):
+                return peer
+        return None
+
+    def truncate(self, offset: int) -> None:
+        ensure(
+            self.high_watermark is None or offset >= self.high_watermark,
+            "R7 no truncation below the high watermark",
+            offset,
+            self.high_watermark,
+        )
+        ensure(not isinstance(self.role, Leader), "a leader never truncates")
+        self._truncate_to = offset
+        self.flushed_offset = min(self.flushed_offset, offset)
+
+    def append_fetched(self, records: bytes | memoryview) -> None:
+        self._fetched = FollowerAppend(self.epoch, records)
+
+    def take_snapshot_chunk(self, chunk: SnapshotChunk) -> None:
+        ensure(not isinstance(self.role, Leader), "R9 a leader never loads a snapshot")
+        self._snapshot = chunk
+        if chunk.is_last:
+            reached = self.high_watermark or 0
+            ensure(
+                chunk.snapshot_id.offset >= reached,
+                "R7 a snapshot does not take back",
+                chunk.snapshot_id,
+                reached,
+            )
+            self.flushed_offset = chunk.snapshot_id.offset
+
+    def append(self, batch: LeaderChange | Proposal) -> int:
+        """Queues a batch of the leader; returns its base offset."""
+        if not self._pending:
+            self._pending_base = self.log.end_offset
+        base_offset = self._pending_base + self._pending_count
+        self._pending.append(batch)
+        self._pending_count += 1 if isinstance(batch, LeaderChange) else batch.record_count
+        return base_offset
+
+    def commit(self, offset: int) -> bool:
+        """Raises the high watermark; True if it moved. It never goes back (R6)."""
+        if self.high_watermark is not None and offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        self._committed = offset
+        return True
+
+    @property
+    def is_drained(self) -> bool:
+        """True if nothing but a vote file or a watermark waits to be dealt with."""
+        waiting = self._fetched or self._snapshot or self._replies or self._sends or self._pending
+        return not waiting and self._truncate_to is None
+
+    @property
+    def has_log_work(self) -> bool:
+        """True if the log is about to change under the next `Ready`."""
+        return (
+            bool(self._fetched or self._snapshot or self._pending) or self._truncate_to is not None
+        )
+
+    def take(self) -> Ready | None:
+        """Hands over all effects; None if there are none."""
+        election = self._election_to_persist()
+        append = self._take_append()
+        if election is None and append is None and self.is_drained and self._committed is None:
+            return None
+        ready = Ready(
+            election=election,
+            truncate_to=self._truncate_to,
+            snapshot=self._snapshot,
+            append=append,
+            needs_flush=append is not None and self.identity.is_voter,
+            replies=tuple(self._replies),
+            sends=tuple(self._sends),
+            committed=self._committed,
+        )
+        self._truncate_to = self._snapshot = self._fetched = self._committed = None
+        self._replies, self._sends = [], []
+        return ready
+
+    def _election_to_persist(self) -> Election | None:
+        election = self.election
+        if election == self._persisted:
+            return None
+        ensure(
+            election.epoch >= self._persisted.epoch,
+            "R2 epochs never go back",
+            election,
+            self._persisted,
+        )
+        self._persisted = election
+        return election
+
+    def _take_append(self) -> LeaderAppend | FollowerAppend | None:
+        if self._fetched is not None:
+            ensure(not self._pending, "a follower proposes nothing")
+            return self._fetched
+        if not self._pending:
+            return None
+        append = LeaderAppend(self._pending_base, self.epoch, tuple(self._pending))
+        self._pending, self._pending_count = [], 0
+        return append

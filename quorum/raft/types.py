@@ -1,0 +1,163 @@
+"""The small values that the Raft core is made of: replica keys, peers, elections, timeouts, invariants.
+
+Source: KIP-595, KIP-853 (`ReplicaKey`, `VoterSet`), KIP-996; Kafka's `QuorumConfig` for the defaults.
+Left out: dynamic voter sets (kraft.version 1); keys carry directory ids already so that they can be added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+NO_DIRECTORY = bytes(16)
+NO_NODE = -1
+
+# An epoch that nobody can have reached by elections from where we are: one election a second for twelve days.
+# A Vote or BeginQuorumEpoch beyond it is a corrupted or hostile message and must not use up the 31 bits.
+EPOCH_JUMP_MAX = 1 << 20
+EPOCH_MAX = (1 << 31) - 1
+
+
+class InvariantViolated(Exception):
+    """A safety rule of `reliability.md` 3R does not hold in this process; it must stop, not go on."""
+
+
+def ensure(holds: bool, invariant: str, *facts: object) -> None:
+    """Fail-stop check that stays on in production (`assert` would vanish under `-O`)."""
+    if not holds:
+        raise InvariantViolated(" ".join([invariant, *map(str, facts)]))
+
+
+class ReplicaKey(NamedTuple):
+    """A replica's identity: node id plus the id of its directory (nil where the version has none)."""
+
+    id: int
+    directory_id: bytes = NO_DIRECTORY
+
+    def matches(self, other: ReplicaKey) -> bool:
+        """True if `other` is this replica, as far as this key says: without a directory id only the node id counts."""
+        return self.id == other.id and self.directory_id in (NO_DIRECTORY, other.directory_id)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class OffsetAndEpoch(NamedTuple):
+    """An end offset and the epoch of the record before it; names a snapshot or a point of divergence."""
+
+    offset: int
+    epoch: int
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Orders logs by how up to date they are."""
+        return (self.epoch, self.offset)
+
+    def __str__(self) -> str:
+        return f"{self.offset}@{self.epoch}"
+
+
+class Peer(NamedTuple):
+    """A node to send requests to. Ids below -1 stand for bootstrap servers, whose node id is not known."""
+
+    id: int
+    host: str = ""
+    port: int = 0
+
+
+class Endpoint(NamedTuple):
+    """One advertised listener of a node."""
+
+    name: str
+    host: str
+    port: int
+
+
+class Election(NamedTuple):
+    """What `quorum-state` keeps: must be on disk before any message of its epoch leaves (R2, R3)."""
+
+    epoch: int = 0
+    leader_id: int = NO_NODE
+    voted: ReplicaKey | None = None
+
+    def __str__(self) -> str:
+        leader = f" leader={self.leader_id}" if self.leader_id >= 0 else ""
+        voted = f" voted={self.voted}" if self.voted else ""
+        return f"epoch={self.epoch}{leader}{voted}"
+
+
+class Prng(Protocol):
+    """The randomness that the core may use."""
+
+    def uniform(self, a: float, b: float, /) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds and bytes; the defaults are those of Kafka's `controller.quorum.*`, except where said."""
+
+    election: float = 1.0
+    fetch: float = 2.0
+    election_backoff_max: float = 1.0
+    request: float = 2.0
+    retry_backoff: float = 0.02
+    # Kafka retries every 20 ms for ever; we double up to this, so that a dead peer costs little.
+    retry_backoff_max: float = 0.1
+    fetch_max_wait: float = 0.5
+    fetch_max_bytes: int = 1 << 20
+    snapshot_max_bytes: int = 1 << 20
+    # A vanished leader (closed socket, refused connection) is succeeded by rank: voter number n waits n steps and a
+    # jitter, so that the survivors seldom split the vote. A step is longer than a vote round with its two fsyncs.
+    succession_step: float = 0.04
+    succession_jitter: float = 0.01
+    # A voter that starts asks for leadership early: a pre-vote disturbs nobody who has a leader.
+    start_delay: float = 0.05
+
+    @property
+    def check_quorum(self) -> float:
+        """A leader without fetches of a majority for so long resigns (R11); 1.5 leaves room for slow disks and networks."""
+        return self.fetch * 1.5
+
+    @property
+    def begin_quorum_epoch(self) -> float:
+        """A voter that has not fetched for so long is told again who leads."""
+        return self.fetch / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who we are and whom we know. `node_id` is -1 for an observer that wants to stay invisible.
+
+    `voters` are the static voters by id (empty for an outsider that knows only `bootstrap`).
+    `endpoints` are our own listeners, told to the other voters when we lead.
+    """
+
+    node_id: int
+    directory_id: bytes = NO_DIRECTORY
+    cluster_id: str | None = None
+    voters: Mapping[int, Peer] = field(default_factory=dict)
+    bootstrap: tuple[Peer, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
+
+    @property
+    def key(self) -> ReplicaKey:
+        return ReplicaKey(self.node_id, self.directory_id)
+
+    @property
+    def is_voter(self) -> bool:
+        return self.node_id in self.voters
+
+    @property
+    def other_voters(self) -> tuple[int, ...]:
+        return tuple(sorted(voter for voter in self.voters if voter != self.node_id))
+
+    @property
+    def discovery(self) -> tuple[Peer, ...]:
+        """Where to ask who leads."""
+        known = tuple(self.voters[voter] for voter in self.other_voters)
+        return known or self.bootstrap
+
+    @property
+    def majority(self) -> int:
+        return len(self.voters) // 2 + 1
