@@ -82,4 +82,5 @@ def _version(view: bytes | memoryview, highest: int) -> int:
     """Later versions only append, so the highest we know reads the beginning of any of them."""
     if len(view) < _VERSION.size:
         raise RemoteProtocolError("a subscription or assignment is too short for its version")
-    return min(_VERSION.unpack_from(view, 0)[0], highest)
+    version: int = _VERSION.unpack_from(view, 0)[0]
+    return min(version, highest)
