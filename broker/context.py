@@ -11,8 +11,10 @@ How the parts meet:
 - `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
   `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises
   `NotLeaderError` when the epoch ends first. `leader.partition.log.read_bytes(…)` reads back.
-- `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` of every epoch that begins and ends on the
-  partitions of one topic. Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1.
+- `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` (`broker.partitions.registry`) of every epoch that
+  begins and ends on the partitions of one topic: `began(partition, leader_epoch)`, `ended(partition, leader_epoch)`.
+  Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1. In an epoch
+  `partition.leader` is its `LeaderEpoch` (asking opens the log); after it, or on a follower, None.
 - `ctx.controller.call(request)` asks the active controller, finding the new one when it changes; `ctx.forwarder` wraps
   a client's request in an Envelope; `ctx.topic_creation.create(names)` makes missing topics (also internal ones).
 - `ctx.groups` is the coordinator of consumer groups: constructed as `GroupCoordinator(config, partitions, metadata)`,

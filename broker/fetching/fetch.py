@@ -1,0 +1,273 @@
+"""One Fetch request at work: which partitions to look at, what was found, when it is enough.
+
+Source: `ReplicaManager.fetchMessages` and `DelayedFetch` of Kafka, KIP-74 (byte limits), KIP-227 (what an incremental
+answer leaves out). Sans-I/O: who parks it (`broker.handlers.fetch`) is told by `wake`. Only partitions that may have
+something new are looked at: an idle partition of a session costs nothing.
+Left out: reading from followers (KIP-392), tiered storage, aborted transactions (there are none yet).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from broker.fetching.slots import Slot
+from broker.partitions.isr import FetchClock
+from broker.partitions.leader import LeaderEpoch
+from broker.partitions.registry import Partitions
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+    SnapshotId,
+)
+
+READ_COMMITTED = 1
+CONSUMER = -1
+
+_NO_DIVERGENCE = EpochEndOffset()
+_NO_LEADER = LeaderIdAndEpoch()
+_NO_SNAPSHOT = SnapshotId()
+_NOTHING = b""  # librdkafka takes null records for a protocol error, so Kafka and we send none as no bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FetchTerms:
+    """What holds for all partitions of one request; `replica_id` is CONSUMER or a broker's that has been checked."""
+
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int = 0
+    replica_id: int = CONSUMER
+    replica_epoch: int = -1
+    refused: ErrorCode = ErrorCode.NONE  # for every partition: not the broker it says it is
+
+    @property
+    def is_follower(self) -> bool:
+        return self.replica_id >= 0
+
+
+class FetchReader:
+    """The partitions that one fetch, or the fetches of one session, read.
+
+    `changed` are those that may have something to give; `wake` is called when one is added while somebody waits.
+    A `standing` reader outlives the request, so its slots stay attached to their partitions.
+    """
+
+    __slots__ = ("changed", "clock", "standing", "wake")
+
+    def __init__(self, *, standing: bool = False) -> None:
+        self.changed: dict[Slot, None] = {}
+        self.clock = FetchClock()
+        self.standing = standing
+        self.wake: Callable[[], None] | None = None
+
+    def data_changed(self, interest: Slot) -> None:
+        self.changed[interest] = None
+        if self.wake is not None:
+            self.wake()
+
+    def watermark_changed(self, interest: Slot) -> None:
+        """A follower hears of the watermark with whatever it is answered next, at the latest after its max wait."""
+        self.changed[interest] = None
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the last look at a slot gave; `size` of the records; `urgent` ends the wait."""
+
+    data: PartitionData
+    size: int
+    urgent: bool
+    again: bool  # must be looked at by the next request whatever happens
+    watermark: int = -1
+    log_start_offset: int = -1
+
+
+class Fetch:
+    """The state of one request between its arrival and its answer."""
+
+    __slots__ = ("_found", "_partitions", "_reader", "_size", "_terms", "_urgent", "released")
+
+    def __init__(self, reader: FetchReader, partitions: Partitions, terms: FetchTerms) -> None:
+        self._reader = reader
+        self._partitions = partitions
+        self._terms = terms
+        self._found: dict[Slot, _Found] = {}
+        self._size = 0
+        self._urgent = False
+        self.released = False
+
+    def look(self) -> bool:
+        """Looks at the slots that changed; returns True if there is enough to answer."""
+        if self.released:
+            return True
+        reader = self._reader
+        changed, reader.changed = reader.changed, {}
+        for slot in changed:
+            before = self._found.get(slot)
+            if before is not None:
+                self._size -= before.size
+            found = self._found[slot] = self._read(slot)
+            self._size += found.size
+            self._urgent = self._urgent or found.urgent
+        return self._urgent or self._size >= self._terms.min_bytes
+
+    def release(self) -> None:
+        """The next request of the session is here: give back what was found and answer nothing."""
+        self.released = True
+        for slot, found in self._found.items():
+            if found.size or found.again or found.urgent:
+                self._reader.changed[slot] = None
+        self._found = {}
+        if self._reader.wake is not None:
+            self._reader.wake()
+
+    # -- answering
+
+    def answer_all(self, slots: Iterable[Slot]) -> list[FetchableTopicResponse]:
+        """The answer to a full fetch: every partition asked for, in order."""
+        return _by_topic((slot, self._taken(slot)) for slot in slots if slot in self._found)
+
+    def answer_changes(self) -> list[FetchableTopicResponse]:
+        """The answer to an incremental fetch: only what the session has not been told (KIP-227)."""
+        return _by_topic(
+            (slot, self._taken(slot))
+            for slot, found in list(self._found.items())
+            if found.size
+            or found.urgent
+            or found.watermark != slot.sent_watermark
+            or found.log_start_offset != slot.sent_log_start
+        )
+
+    def _taken(self, slot: Slot) -> PartitionData:
+        found = self._found[slot]
+        slot.sent_watermark = found.watermark
+        slot.sent_log_start = found.log_start_offset
+        return found.data
+
+    def keep_unfinished(self) -> None:
+        """After answering in a session: what had something to give is looked at again by the next request.
+
+        Those that were not reached come first, so that no partition starves behind busy ones.
+        """
+        changed = self._reader.changed
+        for slot, found in self._found.items():
+            if found.again:
+                changed[slot] = None
+        for slot, found in self._found.items():
+            if found.size:
+                changed[slot] = None
+
+    # -- looking
+
+    def _read(self, slot: Slot) -> _Found:
+        try:
+            if self._terms.refused:
+                raise KafkaError(self._terms.refused)
+            leader = slot.leader(self._partitions)
+            if self._reader.standing:
+                slot.attach(leader.partition)
+            return self._diverged(slot, leader) or self._read_log(slot, leader)
+        except KafkaError as error:
+            return _Found(
+                _error_data(slot, error.code, self._partitions), 0, urgent=True, again=True
+            )
+
+    def _diverged(self, slot: Slot, leader: LeaderEpoch) -> _Found | None:
+        """Tells a reader whose last epoch ends elsewhere here where to cut back (KIP-595)."""
+        log = leader.log
+        offset = slot.fetch_offset
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            if slot.last_fetched_epoch < 0 or offset < log.log_start_offset:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if slot.last_fetched_epoch < 0:
+            return None
+        epoch, end_offset = log.end_offset_for_epoch(slot.last_fetched_epoch)
+        if epoch < 0 or end_offset < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch >= slot.last_fetched_epoch and end_offset >= offset:
+            return None
+        data = self._data(slot, leader, _NOTHING)
+        data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        return _Found(data, 0, urgent=True, again=True)
+
+    def _read_log(self, slot: Slot, leader: LeaderEpoch) -> _Found:
+        terms, log = self._terms, leader.log
+        if terms.is_follower:
+            leader.record_fetch(
+                terms.replica_id,
+                slot.fetch_offset,
+                slot.log_start_offset,
+                terms.replica_epoch,
+                self._reader.clock,
+            )
+            upto = log.log_end_offset
+        else:
+            upto = leader.high_watermark.offset
+        slot.seen_upto = upto
+        piece = None
+        budget = terms.max_bytes - self._size
+        if upto > slot.fetch_offset and (budget > 0 or not self._size):
+            piece = log.read(
+                slot.fetch_offset,
+                max(0, min(slot.max_bytes, budget)),
+                upto_offset=upto,
+                min_one=not self._size,
+            )
+        data = self._data(slot, leader, _NOTHING if piece is None else piece)
+        return _Found(
+            data,
+            0 if piece is None else piece.size,
+            urgent=False,
+            again=piece is None and upto > slot.fetch_offset,
+            watermark=data.high_watermark,
+            log_start_offset=data.log_start_offset,
+        )
+
+    def _data(self, slot: Slot, leader: LeaderEpoch, records: object) -> PartitionData:
+        watermark = leader.high_watermark.offset
+        return PartitionData(
+            partition_index=slot.index,
+            high_watermark=watermark,
+            last_stable_offset=watermark,
+            log_start_offset=leader.log.log_start_offset,
+            diverging_epoch=_NO_DIVERGENCE,
+            current_leader=_NO_LEADER,
+            snapshot_id=_NO_SNAPSHOT,
+            aborted_transactions=[] if self._terms.isolation_level == READ_COMMITTED else None,
+            records=records,  # type: ignore[arg-type]
+        )
+
+
+def _error_data(slot: Slot, code: ErrorCode, partitions: Partitions) -> PartitionData:
+    leader = _NO_LEADER
+    if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+        state = partitions.state_of(slot.name_in(partitions), slot.index)
+        if state is not None:
+            leader = LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
+    return PartitionData(
+        partition_index=slot.index,
+        error_code=code,
+        high_watermark=-1,
+        diverging_epoch=_NO_DIVERGENCE,
+        current_leader=leader,
+        snapshot_id=_NO_SNAPSHOT,
+        aborted_transactions=None,
+        records=_NOTHING,
+    )
+
+
+def _by_topic(found: Iterable[tuple[Slot, PartitionData]]) -> list[FetchableTopicResponse]:
+    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    for slot, data in found:
+        key = (slot.topic, slot.topic_id)
+        topic = topics.get(key)
+        if topic is None:
+            topic = topics[key] = FetchableTopicResponse(
+                topic=slot.topic, topic_id=slot.topic_id, partitions=[]
+            )
+        topic.partitions.append(data)
+    return list(topics.values())

@@ -1,0 +1,162 @@
+"""Fetch sessions: the partitions of a fetcher are remembered, so that requests and answers name only changes (KIP-227).
+
+Source: `FetchSession`, `FetchManager` and `FetchSessionCacheShard` of Kafka. A session here also ends with the connection
+that made it: its owner learns so from FETCH_SESSION_ID_NOT_FOUND and starts a new one.
+Left out: shards (one loop needs no locks).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from broker.fetching.fetch import Fetch, FetchReader
+from broker.fetching.slots import Slot, SlotKey
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
+from wire.primitives import NIL_UUID
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+EPOCH_MAX = (1 << 31) - 1
+# Kafka's: a session that was used within two minutes is not taken away by an equal.
+EVICTION_IDLE_SECONDS = 120.0
+
+
+def next_epoch(epoch: int) -> int:
+    """Epochs count from 1 after the initial 0, and wrap to 1."""
+    return 1 if epoch >= EPOCH_MAX else epoch + 1
+
+
+@dataclass(slots=True, eq=False)
+class FetchSession:
+    """The partitions of one fetcher; `epoch` is what its next request must say."""
+
+    id: int
+    privileged: bool  # a follower's: consumers' sessions make room for it
+    by_id: bool  # partitions are named by topic id
+    reader: FetchReader
+    used_at: float
+    epoch: int = next_epoch(INITIAL_EPOCH)
+    slots: dict[SlotKey, Slot] = field(default_factory=dict)
+    under_way: Fetch | None = None
+
+    def update(self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]) -> None:
+        """Adds and changes partitions, then drops the forgotten; unknown ones among these are ignored."""
+        for topic in topics:
+            self._update_topic(topic)
+        for gone in forgotten:
+            name = gone.topic if gone.topic_id == NIL_UUID else gone.topic_id
+            for index in gone.partitions:
+                if slot := self.slots.pop((name, index), None):
+                    slot.detach()
+                    self.reader.changed.pop(slot, None)
+
+    def _update_topic(self, topic: FetchTopic) -> None:
+        name = topic.topic if topic.topic_id == NIL_UUID else topic.topic_id
+        for wanted in topic.partitions:
+            slot = self.slots.get((name, wanted.partition))
+            if slot is None:
+                slot = Slot(self.reader, topic, wanted, upto_end=self.privileged)
+                self.slots[slot.key] = slot
+            else:
+                slot.update(wanted)
+            self.reader.changed[slot] = None
+
+    def begin(self, fetch: Fetch) -> None:
+        """Makes `fetch` the one under way; one still waiting answers nothing, at once.
+
+        A fetcher that got new partitions need not wait for its long poll to end: it sends the next request, and this
+        releases the first. (Kafka looks at the second when it has answered the first: slower, not wrong.)
+        """
+        if self.under_way is not None:
+            self.under_way.release()
+        self.under_way = fetch
+
+    def finished(self, fetch: Fetch) -> None:
+        if self.under_way is fetch:
+            self.under_way = None
+
+    def close(self) -> None:
+        for slot in self.slots.values():
+            slot.detach()
+        self.slots.clear()
+        self.reader.changed.clear()
+        if self.under_way is not None:
+            self.under_way.release()
+
+
+class FetchSessions:
+    """The sessions of this broker, at most `sessions_max` of them."""
+
+    def __init__(self, sessions_max: int) -> None:
+        self._sessions_max = sessions_max
+        self._sessions: dict[int, FetchSession] = {}
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, request: FetchRequest, now: float) -> FetchSession:
+        """The session that an incremental request continues; its epoch moves on.
+
+        Raises:
+            KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if request.session_epoch != session.epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != all(topic.topic_id != NIL_UUID for topic in request.topics) and (
+            request.topics
+        ):
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = next_epoch(session.epoch)
+        session.used_at = now
+        return session
+
+    def open(
+        self, *, privileged: bool, by_id: bool, size: int, now: float
+    ) -> FetchSession | None:
+        """A new session of about `size` partitions, or None where there is no room: then every fetch is a full one."""
+        if len(self._sessions) >= self._sessions_max and not self._evict(privileged, size, now):
+            return None
+        session = FetchSession(
+            self._new_id(), privileged, by_id, FetchReader(standing=True), used_at=now
+        )
+        self._sessions[session.id] = session
+        return session
+
+    def close(self, session_id: int) -> None:
+        """Ends a session if it still exists."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = secrets.randbelow(EPOCH_MAX) + 1
+            if session_id not in self._sessions:
+                return session_id
+
+    def _evict(self, privileged: bool, size: int, now: float) -> bool:
+        """Makes room by Kafka's three rules: the idle go, then consumers for followers, then the small for the large."""
+        least_used = min(self._sessions.values(), key=lambda session: session.used_at, default=None)
+        if least_used is None:
+            return False
+        if now - least_used.used_at >= EVICTION_IDLE_SECONDS:
+            victim = least_used
+        else:
+            ordinary = [session for session in self._sessions.values() if not session.privileged]
+            rivals = ordinary or ([] if not privileged else list(self._sessions.values()))
+            if not rivals:
+                return False
+            victim = min(rivals, key=lambda session: (len(session.slots), session.used_at))
+            if not (privileged and not victim.privileged) and len(victim.slots) >= size:
+                return False
+        self.evictions += 1
+        self.close(victim.id)
+        return True

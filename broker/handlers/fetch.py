@@ -1,0 +1,212 @@
+"""Fetch (1): consumers read, followers replicate.
+
+A fetch that finds enough answers at once. One that must wait parks without a task: it leaves an interest with each of
+its partitions and its connection's writer waits when its turn comes.
+Versions: 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the follower's broker
+epoch (KIP-903), 16 who leads now (KIP-951), 18 the follower's high watermark, which we do not need.
+Not done: reading from followers (KIP-392: rack ids are ignored), aborted transactions, throttling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import trio
+
+from broker.context import Context
+from broker.endpoints import fetch_endpoints
+from broker.fetching.fetch import CONSUMER, Fetch, FetchReader, FetchTerms
+from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
+from broker.fetching.slots import Slot
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
+from wire.primitives import NIL_UUID
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+# A client may ask to wait for ever; the connection is looked at again after this (Kafka has no bound).
+MAX_WAIT_SECONDS = 300.0
+
+
+@handles(FetchRequest, versions="4-18")
+def fetch(
+    request: FetchRequest, ctx: Context, call: Call
+) -> FetchResponse | Parked[FetchResponse]:
+    terms = _terms(request, ctx)
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        return _full(request, ctx, call, terms)
+    try:
+        session = ctx.fetch_sessions.find(request, trio.current_time())
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code, responses=[])
+    session.update(request.topics, request.forgotten_topics_data)
+    return _incremental(request, ctx, call, session, terms)
+
+
+def _terms(request: FetchRequest, ctx: Context) -> FetchTerms:
+    replica_id, epoch = request.replica_id, -1
+    if request.replica_state.replica_id >= 0:
+        replica_id, epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    return FetchTerms(
+        min_bytes=request.min_bytes,
+        max_bytes=max(0, min(request.max_bytes, ctx.limits.fetch_bytes_max)),
+        isolation_level=request.isolation_level,
+        replica_id=max(replica_id, CONSUMER),
+        replica_epoch=epoch,
+        refused=_refusal(replica_id, epoch, ctx),
+    )
+
+
+def _refusal(replica_id: int, broker_epoch: int, ctx: Context) -> ErrorCode:
+    """Who fetches as a follower moves the ISR and the watermark, so it must be that broker (CVE-2018-1288)."""
+    if replica_id < 0:
+        return ErrorCode.NONE
+    broker = ctx.metadata.image.cluster.brokers.get(replica_id)
+    if broker is None or replica_id == ctx.node_id or broker_epoch < 0:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if broker_epoch < broker.epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    if broker_epoch > broker.epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH  # we have not heard of its registration yet: retriable
+    return ErrorCode.NONE
+
+
+def _full(
+    request: FetchRequest, ctx: Context, call: Call, terms: FetchTerms
+) -> FetchResponse | Parked[FetchResponse]:
+    """Every partition is named, and answered; perhaps the first of a session."""
+    if request.session_id != NO_SESSION:
+        ctx.fetch_sessions.close(request.session_id)
+    session = None
+    if request.session_epoch == INITIAL_EPOCH and request.topics:
+        session = _open_session(request, ctx, call, terms)
+    if session is None:
+        reader = FetchReader()
+        slots = _slots(request, reader, terms)
+        reader.changed = dict.fromkeys(slots)
+    else:
+        reader = session.reader
+        session.update(request.topics, ())
+        slots = list(session.slots.values())
+    reader.clock.tick(trio.current_time())
+    fetch = Fetch(reader, ctx.partitions, terms)
+
+    def answer() -> FetchResponse:
+        responses = fetch.answer_all(slots)
+        if session is not None:
+            fetch.keep_unfinished()
+            session.finished(fetch)
+        return _response(responses, ctx, call, NO_SESSION if session is None else session.id)
+
+    if session is not None:
+        session.begin(fetch)
+    if fetch.look() or request.max_wait_ms <= 0 or not slots:
+        return answer()
+    return _park(fetch, reader, slots, ctx, request.max_wait_ms, answer)
+
+
+def _open_session(
+    request: FetchRequest, ctx: Context, call: Call, terms: FetchTerms
+) -> FetchSession | None:
+    sessions = ctx.fetch_sessions
+    session = sessions.open(
+        privileged=terms.is_follower,
+        by_id=request.topics[0].topic_id != NIL_UUID,
+        size=sum(len(topic.partitions) for topic in request.topics),
+        now=trio.current_time(),
+    )
+    if session is not None:
+        session_id = session.id
+        call.connection.on_close(lambda: sessions.close(session_id))
+    return session
+
+
+def _slots(request: FetchRequest, reader: FetchReader, terms: FetchTerms) -> list[Slot]:
+    """One slot a partition; of one named twice the last counts, as in Kafka."""
+    slots = {
+        slot.key: slot
+        for topic in request.topics
+        for wanted in topic.partitions
+        for slot in (Slot(reader, topic, wanted, upto_end=terms.is_follower),)
+    }
+    return list(slots.values())
+
+
+def _incremental(
+    request: FetchRequest, ctx: Context, call: Call, session: FetchSession, terms: FetchTerms
+) -> FetchResponse | Parked[FetchResponse]:
+    """Only changes are named and answered."""
+    reader = session.reader
+    reader.clock.tick(trio.current_time())
+    fetch = Fetch(reader, ctx.partitions, terms)
+
+    def answer() -> FetchResponse:
+        responses = [] if fetch.released else fetch.answer_changes()
+        if not fetch.released:
+            fetch.keep_unfinished()
+        session.finished(fetch)
+        return _response(responses, ctx, call, session.id)
+
+    session.begin(fetch)
+    if fetch.look() or request.max_wait_ms <= 0:
+        return answer()
+    return _park(fetch, reader, (), ctx, request.max_wait_ms, answer)
+
+
+def _response(
+    responses: list[FetchableTopicResponse], ctx: Context, call: Call, session_id: int
+) -> FetchResponse:
+    response = FetchResponse(session_id=session_id, responses=responses)
+    if call.header.api_version >= 16:
+        response.node_endpoints = fetch_endpoints(responses, ctx, call.connection.listener)
+    return response
+
+
+def _park(
+    fetch: Fetch,
+    reader: FetchReader,
+    passing: Iterable[Slot],
+    ctx: Context,
+    max_wait_ms: int,
+    answer: object,
+) -> Parked[FetchResponse]:
+    """Waits for enough or for the time to be up; `passing` slots are attached for the time of the wait."""
+    deadline = trio.current_time() + min(max_wait_ms / 1000, MAX_WAIT_SECONDS)
+
+    async def finish() -> FetchResponse:
+        changed = trio.Event()
+
+        def wake() -> None:
+            changed.set()
+
+        if not reader.standing:
+            attach_changed(passing, reader, ctx)
+        reader.wake = wake
+        try:
+            with trio.move_on_at(deadline):
+                while not fetch.look():
+                    await changed.wait()
+                    changed = trio.Event()
+        finally:
+            if reader.wake is wake:
+                reader.wake = None
+            if not reader.standing:
+                for slot in passing:
+                    slot.detach()
+        return answer()  # type: ignore[operator,no-any-return]
+
+    return Parked(finish)
+
+
+def attach_changed(slots: Iterable[Slot], reader: FetchReader, ctx: Context) -> None:
+    """Attaches slots that were looked at before, and marks those where something happened since."""
+    for slot in slots:
+        try:
+            leader = slot.leader(ctx.partitions)
+        except KafkaError:
+            reader.changed[slot] = None
+            continue
+        slot.attach(leader.partition)
+        upto = leader.log.log_end_offset if slot.upto_end else leader.high_watermark.offset
+        if upto != slot.seen_upto:
+            reader.changed[slot] = None

@@ -1,0 +1,126 @@
+"""One epoch in which a partition follows: where it reads on, and what it does with the leader's answer.
+
+Source: `AbstractFetcherThread` and `ReplicaFetcherThread` of Kafka, KIP-101, KIP-279, KIP-595 (diverging epoch in Fetch).
+Order matters (reliability P9): truncation first, then append, then the high watermark. Nothing is reported to the
+leader before it is durable: a partition is `ready` to be fetched when all of its log is. I/O with the leader is
+`broker.partitions.fetcher`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from log.batch import HEADER_BYTES, BatchView
+from log.partition_log import PartitionLog
+from quorum.metadata.image import PartitionImage
+
+if TYPE_CHECKING:
+    from broker.partitions.partition import Partition
+
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPosition:
+    """Where a follower reads on; everything below `offset` is durable here."""
+
+    offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+
+
+class FollowerEpoch:
+    """`leader_id` leads `epoch`; `on_ready` is called when the log has become durable to its end."""
+
+    __slots__ = ("_services", "ended", "epoch", "leader_id", "log", "on_ready", "partition")
+
+    def __init__(self, partition: Partition, state: PartitionImage) -> None:
+        self.partition = partition
+        self.epoch = state.leader_epoch
+        self.leader_id = state.leader
+        self.log: PartitionLog = partition.log
+        self.ended = False
+        self.on_ready: Callable[[FollowerEpoch], None] | None = None
+        self._services = partition.services
+        if not self.ready:
+            self._services.commit.mark_dirty(self.log, partition.flushed)
+
+    @property
+    def ready(self) -> bool:
+        return self._services.commit.durable_end(self.log) >= self.log.log_end_offset
+
+    def position(self) -> FetchPosition:
+        """Where to fetch from next; only while `ready`."""
+        assert self.ready
+        log = self.log
+        epoch = log.latest_epoch
+        return FetchPosition(
+            log.log_end_offset, NO_EPOCH if epoch is None else epoch, log.log_start_offset
+        )
+
+    def append(self, records: memoryview) -> None:
+        """Writes what the leader sent and starts its flush; batches that are here already are left out.
+
+        Raises:
+            RemoteProtocolError, KafkaError: the bytes are not whole valid batches, or do not continue the log.
+        """
+        end = self.log.log_end_offset
+        records = _from_offset(records, end)
+        if not records:
+            return
+        self.log.append_as_follower(records)
+        self._services.commit.mark_dirty(self.log, self.partition.flushed)
+
+    def take_watermark(self, high_watermark: int, leader_log_start_offset: int) -> None:
+        """After append and truncation: follows the leader's high watermark and log start, as far as the log goes."""
+        partition, log = self.partition, self.log
+        partition.save_watermark(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
+        if log.log_start_offset < leader_log_start_offset <= partition.high_watermark:
+            log.delete_records_before(leader_log_start_offset)
+
+    def truncate_diverging(self, leader_epoch: int, leader_end_offset: int) -> None:
+        """The leader's log of the epoch we read last ends below our position: cut back, and ask again (KIP-279)."""
+        log = self.log
+        target = min(leader_end_offset, log.log_end_offset)
+        if leader_epoch >= 0:
+            own_epoch, own_end = log.end_offset_for_epoch(leader_epoch)
+            if own_epoch >= 0:
+                target = min(own_end, log.log_end_offset)
+                if own_epoch == leader_epoch:
+                    target = min(target, leader_end_offset)
+        self.truncate_to(target)
+
+    def truncate_to(self, offset: int) -> None:
+        if offset < self.log.log_end_offset:
+            self.log.truncate_to(offset)
+            self.partition.save_watermark(min(self.partition.high_watermark, offset))
+            self._flush_truncated()
+
+    def start_at(self, offset: int) -> None:
+        """Throws away the whole log: the leader no longer has what comes next."""
+        self.log.truncate_fully_and_start_at(offset)
+        self.partition.save_watermark(offset)
+        self._flush_truncated()
+
+    def _flush_truncated(self) -> None:
+        if not self.ready:
+            self._services.commit.mark_dirty(self.log, self.partition.flushed)
+
+    def flushed(self) -> None:
+        if not self.ended and self.on_ready is not None and self.ready:
+            self.on_ready(self)
+
+    def end(self) -> None:
+        self.ended = True
+
+
+def _from_offset(records: memoryview, offset: int) -> memoryview:
+    """Drops leading batches that lie wholly below `offset`: a leader may begin with the batch that holds it."""
+    while len(records) >= HEADER_BYTES:
+        batch = BatchView(records)
+        if batch.next_offset > offset or batch.size < HEADER_BYTES:
+            break
+        records = records[batch.size :]
+    return records

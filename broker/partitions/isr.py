@@ -1,0 +1,132 @@
+"""In-sync replicas and the high watermark: arithmetic without I/O.
+
+Source: `Partition`, `PartitionState` and `Replica` of Kafka, KIP-497 (maximal ISR), KIP-841 and KIP-903 (eligibility).
+Two things differ on purpose: a replica's end offset is what it has on *disk* (the leader counts its own flushed end), and
+min.insync.replicas does not hold the watermark back, it only decides whether a produce is admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+UNKNOWN_OFFSET = -1
+"""The end offset of a replica that has not fetched in this leader epoch; below every offset, so it holds back."""
+
+
+@dataclass(slots=True)
+class FetchClock:
+    """When one follower last fetched, whichever partitions the request named.
+
+    Shared by all partitions of a fetch session: an incremental fetch that leaves a partition out says that its
+    position has not changed, so the follower is as current there as its last request.
+    """
+
+    time: float = float("-inf")
+    previous: float = float("-inf")
+
+    def tick(self, now: float) -> None:
+        """A request has come at `now`; done before its partitions are looked at."""
+        self.previous, self.time = self.time, now
+
+
+@dataclass(slots=True)
+class ReplicaProgress:
+    """What the leader knows of one follower, from the follower's fetches of this leader epoch."""
+
+    end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    broker_epoch: int = -1  # of the fetch that gave `end_offset`
+    at_end: bool = False  # the last fetch asked for the leader's end offset
+    leader_end_at_fetch: int = 0
+    caught_up_at: float = float("-inf")
+    clock: FetchClock = field(default_factory=FetchClock)
+
+    def record(
+        self, offset: int, *, leader_end: int, broker_epoch: int, clock: FetchClock, now: float
+    ) -> None:
+        """Takes over a fetch at `offset` made at `now`, to which `clock` has been ticked.
+
+        Everything below `offset` is on the follower's disk; `leader_end` is the leader's end before it reads.
+        """
+        if offset >= leader_end:
+            self.caught_up_at = max(self.caught_up_at, now)
+        elif offset >= self.leader_end_at_fetch:
+            # It had, at its previous fetch, everything that existed then.
+            previous = clock.previous if self.clock is clock else self.clock.time
+            self.caught_up_at = max(self.caught_up_at, previous)
+        self.end_offset = offset
+        self.broker_epoch = broker_epoch
+        self.at_end = offset >= leader_end
+        self.leader_end_at_fetch = leader_end
+        self.clock = clock
+
+    def caught_up(self, leader_end: int, now: float, lag_seconds_max: float) -> bool:
+        """True unless the follower has lacked something for longer than `lag_seconds_max`."""
+        if self.end_offset == leader_end:
+            return True
+        last = max(self.caught_up_at, self.clock.time) if self.at_end else self.caught_up_at
+        return now - last <= lag_seconds_max
+
+
+@dataclass(frozen=True, slots=True)
+class IsrState:
+    """The ISR that the controller committed, and the one asked for while an AlterPartition is under way."""
+
+    isr: tuple[int, ...]
+    partition_epoch: int
+    proposed: tuple[int, ...] | None = None
+
+    @property
+    def maximal(self) -> frozenset[int]:
+        """Whoever is or may already be in the ISR: what the watermark must wait for (KIP-497)."""
+        return frozenset(self.isr) if self.proposed is None else frozenset((*self.isr, *self.proposed))
+
+
+def next_high_watermark(
+    current: int,
+    leader_flushed: int,
+    replicas: Mapping[int, ReplicaProgress],
+    maximal: Collection[int],
+    about_to_join: Callable[[int, ReplicaProgress], bool],
+) -> int:
+    """The least end offset on disk over the maximal ISR and those about to join it; never below `current`.
+
+    Waiting for a caught-up replica outside the ISR keeps the watermark from running away from it for ever.
+    `about_to_join` is asked only about replicas that would hold back.
+    """
+    watermark = leader_flushed
+    for replica_id, progress in replicas.items():
+        if progress.end_offset < watermark and (
+            replica_id in maximal or about_to_join(replica_id, progress)
+        ):
+            watermark = progress.end_offset
+    return max(current, watermark)
+
+
+def may_join(progress: ReplicaProgress, high_watermark: int, epoch_start_offset: int) -> bool:
+    """Whether a follower has all that a member of the ISR must have (KAFKA-7128: also the epoch's start)."""
+    return progress.end_offset >= high_watermark and progress.end_offset >= epoch_start_offset
+
+
+def lagging(
+    state: IsrState,
+    replicas: Mapping[int, ReplicaProgress],
+    *,
+    leader_id: int,
+    leader_end: int,
+    now: float,
+    lag_seconds_max: float,
+) -> tuple[int, ...]:
+    """Members of the ISR to drop; empty while a change is under way."""
+    if state.proposed is not None:
+        return ()
+    return tuple(
+        replica_id
+        for replica_id in state.isr
+        if replica_id != leader_id
+        and not (
+            replica_id in replicas
+            and replicas[replica_id].caught_up(leader_end, now, lag_seconds_max)
+        )
+    )

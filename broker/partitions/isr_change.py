@@ -1,0 +1,35 @@
+"""A change of the ISR that a leader asks the controller for: built once, so that a retry says the same (KAFKA-15353)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    """`new_isr` pairs broker ids with the broker epochs that the leader saw in their fetches (-1: none yet)."""
+
+    topic_id: bytes
+    partition_index: int
+    leader_epoch: int
+    partition_epoch: int
+    leader_recovery_state: int
+    new_isr: tuple[tuple[int, int], ...]
+
+
+class IsrChangeOwner(Protocol):
+    """The leader epoch that a change belongs to; it ignores answers to changes that it no longer wants."""
+
+    def isr_committed(
+        self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
+    ) -> None: ...
+
+    def isr_refused(self, change: IsrChange, code: int) -> bool:
+        """Returns True if the same change should be sent again."""
+
+
+class IsrChanges(Protocol):
+    """Takes changes to the controller."""
+
+    def submit(self, owner: IsrChangeOwner, change: IsrChange) -> None: ...

@@ -1,0 +1,179 @@
+"""A replica on this broker: what outlives the epochs in which it leads or follows.
+
+Source: `Partition` of Kafka. A partition that nobody reads or writes is a row here: the log is opened, and the epoch made,
+when first asked for. Left out: future replicas (moving between directories).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.partitions.follower import FollowerEpoch
+from broker.partitions.leader import LeaderEpoch
+from broker.partitions.watchers import Watchers
+from log.partition_log import PartitionLog
+from quorum.metadata.image import PartitionImage
+from wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from broker.partitions.services import Services
+    from broker.topic_settings import TopicSettings
+
+
+class Partition:
+    """`state` is the newest metadata; at most one of leader and follower epoch is alive, and it is of `state`'s epoch."""
+
+    __slots__ = (
+        "_follower",
+        "_leader",
+        "_log",
+        "_saved_watermark",
+        "deleted",
+        "index",
+        "services",
+        "state",
+        "topic",
+        "topic_id",
+        "watchers",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        state: PartitionImage,
+        saved_watermark: int = 0,
+    ) -> None:
+        self.services = services
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.state = state
+        self.deleted = False
+        self.watchers = Watchers()
+        self._saved_watermark = saved_watermark
+        self._log: PartitionLog | None = None
+        self._leader: LeaderEpoch | None = None
+        self._follower: FollowerEpoch | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    def __repr__(self) -> str:
+        return f"<partition {self.name} leader {self.state.leader} epoch {self.state.leader_epoch}>"
+
+    # -- the log
+
+    @property
+    def settings(self) -> TopicSettings:
+        return self.services.settings.of(self.topic)
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log, opened (or created) when first needed; blocks for as long as that takes.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR; UNKNOWN_TOPIC_OR_PARTITION once the partition is gone from here.
+        """
+        if self._log is None:
+            if self.deleted:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self._log = self.services.directories.open_log(
+                self.topic, self.index, self.topic_id, self.settings.log
+            )
+        return self._log
+
+    @property
+    def open_log(self) -> PartitionLog | None:
+        """The log if it is open."""
+        return self._log
+
+    def watermark_in_log(self) -> int:
+        """The last known high watermark, held to what the log has after a crash or truncation."""
+        log = self.log
+        return max(log.log_start_offset, min(self._saved_watermark, log.log_end_offset))
+
+    @property
+    def high_watermark(self) -> int:
+        """The newest one known here; does not open the log."""
+        if self._leader is not None:
+            return self._leader.high_watermark.offset
+        return self._saved_watermark
+
+    def save_watermark(self, offset: int) -> None:
+        """Takes over the leader's high watermark, as a follower."""
+        self._saved_watermark = offset
+
+    def flushed(self, _offset: int) -> None:
+        """Group commit's word that the log is durable further than before."""
+        if self._leader is not None:
+            self._leader.flushed()
+        elif self._follower is not None:
+            self._follower.flushed()
+
+    # -- epochs
+
+    @property
+    def leads(self) -> bool:
+        return self.state.leader == self.services.node_id
+
+    @property
+    def follows(self) -> bool:
+        return self.state.leader >= 0 and not self.leads
+
+    @property
+    def leader(self) -> LeaderEpoch | None:
+        """The leader epoch if this broker leads, begun when first asked for (then this opens the log)."""
+        if self._leader is None and self.leads and not self.deleted:
+            self._leader = LeaderEpoch(self, self.state, self.services.now())
+            self._saved_watermark = self._leader.high_watermark.offset
+        return self._leader
+
+    @property
+    def begun_leader(self) -> LeaderEpoch | None:
+        """The leader epoch if it has been asked for already."""
+        return self._leader
+
+    def follower(self) -> FollowerEpoch | None:
+        """The follower epoch if another broker leads, begun when first asked for (then this opens the log)."""
+        if self._follower is None and self.follows and not self.deleted:
+            self._follower = FollowerEpoch(self, self.state)
+        return self._follower
+
+    def apply(self, state: PartitionImage) -> bool:
+        """Goes over to newer metadata; returns True if a new epoch began."""
+        old, self.state = self.state, state
+        if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
+            if self._leader is not None:
+                self._leader.update(state)
+            return False
+        self._end_epoch()
+        self.watchers.look_again()
+        return True
+
+    def _end_epoch(self) -> None:
+        if self._leader is not None:
+            self._saved_watermark = self._leader.high_watermark.offset
+            self._leader.end()
+            self._leader = None
+        if self._follower is not None:
+            self._follower.end()
+            self._follower = None
+
+    def settings_changed(self) -> None:
+        """The topic's configuration is another one."""
+        if self._log is not None:
+            self._log.config = self.settings.log
+
+    def close(self) -> None:
+        """Ends the epoch and closes the log; the partition is not used afterwards."""
+        self.deleted = True
+        self._end_epoch()
+        self.watchers.look_again()
+        if self._log is not None:
+            self.services.commit.forget(self._log)
+            self._log.close()
+            self._log = None

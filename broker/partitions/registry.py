@@ -1,0 +1,196 @@
+"""The partitions of this broker, kept in step with the metadata image.
+
+Source: the part of Kafka's `ReplicaManager` that applies `TopicsDelta` and finds partitions for requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from broker.partitions.leader import LeaderEpoch
+from broker.partitions.partition import Partition
+from broker.partitions.services import Services
+from quorum.metadata.image import PartitionImage, TopicImage
+from wire.errors import ErrorCode, KafkaError
+
+NO_EPOCH = -1
+
+
+class LeadershipListener(Protocol):
+    """Hears of the epochs in which this broker leads partitions of one topic. Calls must not block."""
+
+    def began(self, partition: Partition, leader_epoch: int) -> None:
+        """`partition.leader` is the epoch (asking for it opens the log)."""
+
+    def ended(self, partition: Partition, leader_epoch: int) -> None:
+        """The epoch is over; its watermark is closed."""
+
+
+class Follows(Protocol):
+    """Replicates partitions that this broker follows."""
+
+    def follow(self, partition: Partition) -> None:
+        """A follower epoch begins."""
+
+    def unfollow(self, partition: Partition) -> None:
+        """Whatever epoch of it was followed is over."""
+
+
+class Partitions:
+    """All replicas that the image assigns to this broker."""
+
+    def __init__(
+        self,
+        services: Services,
+        follows: Follows,
+        saved_watermarks: Mapping[tuple[str, int], int],
+    ) -> None:
+        self._services = services
+        self._follows = follows
+        self._saved_watermarks = dict(saved_watermarks)
+        self._topics: dict[str, dict[int, Partition]] = {}
+        self._listeners: dict[str, LeadershipListener] = {}
+        self.node_id = services.node_id
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in list(self._topics.values()):
+            yield from list(partitions.values())
+
+    def listen(self, topic: str, listener: LeadershipListener) -> None:
+        """Tells `listener` of this topic from now on; one listener a topic, registered before the first image."""
+        self._listeners[topic] = listener
+
+    # -- finding
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        partitions = self._topics.get(topic)
+        return None if partitions is None else partitions.get(index)
+
+    def topic_name(self, topic_id: bytes) -> str:
+        """Raises KafkaError UNKNOWN_TOPIC_ID."""
+        topic = self._services.metadata.image.topics.by_id.get(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic.name
+
+    def state_of(self, topic: str, index: int) -> PartitionImage | None:
+        """What the image says of a partition, wherever it is."""
+        image = self._services.metadata.image.topics.by_name.get(topic)
+        return None if image is None else image.partitions.get(index)
+
+    def hosted(self, topic: str, index: int, current_leader_epoch: int = NO_EPOCH) -> Partition:
+        """The partition, if the caller's idea of its epoch is ours.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (it exists, elsewhere), FENCED_LEADER_EPOCH,
+                UNKNOWN_LEADER_EPOCH (we may be behind), KAFKA_STORAGE_ERROR.
+        """
+        partition = self.find(topic, index)
+        if partition is None:
+            unknown = self.state_of(topic, index) is None
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if unknown else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+        if current_leader_epoch != NO_EPOCH:
+            epoch = partition.state.leader_epoch
+            if current_leader_epoch < epoch:
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+            if current_leader_epoch > epoch:
+                raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return partition
+
+    def leader_of(
+        self, topic: str, index: int, current_leader_epoch: int = NO_EPOCH
+    ) -> LeaderEpoch:
+        """The epoch in which this broker leads the partition; raises as `hosted`, and NOT_LEADER_OR_FOLLOWER."""
+        leader = self.hosted(topic, index, current_leader_epoch).leader
+        if leader is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return leader
+
+    # -- following the image
+
+    def apply_topic(self, name: str, new: TopicImage | None) -> None:
+        """Makes this topic's partitions here what `new` says (None: the topic is gone)."""
+        present = self._topics.get(name, {})
+        wanted = {} if new is None else self._assigned(new)
+        for index, partition in list(present.items()):
+            if new is None or index not in wanted or partition.topic_id != new.id:
+                self._remove(partition)
+        for index, state in wanted.items():
+            assert new is not None
+            partition = self.find(name, index)
+            if partition is None:
+                self._add(new, index, state)
+            elif partition.state is not state:
+                self._change(partition, state)
+
+    def _assigned(self, topic: TopicImage) -> dict[int, PartitionImage]:
+        return {
+            index: state
+            for index, state in topic.partitions.items()
+            if self.node_id in state.replicas
+        }
+
+    def _add(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
+        saved = self._saved_watermarks.pop((topic.name, index), 0)
+        partition = Partition(self._services, topic.name, index, topic.id, state, saved)
+        self._topics.setdefault(topic.name, {})[index] = partition
+        self._begin(partition)
+
+    def _change(self, partition: Partition, state: PartitionImage) -> None:
+        led, epoch = partition.leads, partition.state.leader_epoch
+        if partition.apply(state):
+            self._tell_ended(partition, led, epoch)
+            self._begin(partition)
+
+    def _remove(self, partition: Partition) -> None:
+        led, epoch = partition.leads, partition.state.leader_epoch
+        partition.close()
+        self._tell_ended(partition, led, epoch)
+        of_topic = self._topics[partition.topic]
+        del of_topic[partition.index]
+        if not of_topic:
+            del self._topics[partition.topic]
+        self._services.directories.delete_log(partition.topic, partition.index, partition.topic_id)
+
+    def _begin(self, partition: Partition) -> None:
+        if partition.follows:
+            self._follows.follow(partition)
+        elif partition.leads and (listener := self._listeners.get(partition.topic)):
+            listener.began(partition, partition.state.leader_epoch)
+
+    def _tell_ended(self, partition: Partition, led: bool, leader_epoch: int) -> None:
+        if not led:
+            self._follows.unfollow(partition)
+        elif listener := self._listeners.get(partition.topic):
+            listener.ended(partition, leader_epoch)
+
+    def brokers_changed(self, broker_ids: frozenset[int]) -> None:
+        """Registrations of `broker_ids` changed: leaders look at these followers again."""
+        for partition in self:
+            leader = partition.begun_leader
+            if leader is not None and not broker_ids.isdisjoint(leader.replicas):
+                leader.reconsider_followers()
+
+    def settings_changed(self, topic: str | None) -> None:
+        """The configuration of `topic` changed; None: that of all."""
+        for partition in self if topic is None else self._topics.get(topic, {}).values():
+            partition.settings_changed()
+
+    def drop_lagging_followers(self) -> None:
+        for partition in self:
+            if (leader := partition.begun_leader) is not None and leader.replicas:
+                leader.drop_lagging()
+
+    def watermarks(self) -> dict[tuple[str, int], int]:
+        """High watermarks for the checkpoint; those of partitions not used since the start as they were read."""
+        return {
+            (partition.topic, partition.index): partition.high_watermark for partition in self
+        }
+
+    def close(self) -> None:
+        """Ends every epoch and closes every log."""
+        for partition in self:
+            partition.close()
