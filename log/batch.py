@@ -37,7 +37,9 @@ NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header count, a byte each
 SEQUENCE_SPACE = 1 << 31  # sequences wrap from 2^31 - 1 to 0
-RECORDS_BYTES_MAX = 256 << 20  # output limit of `decode_records` unless told otherwise: 2.5 times the largest frame
+RECORDS_BYTES_MAX = (
+    256 << 20
+)  # output limit of `decode_records` unless told otherwise: 2.5 times the largest frame
 
 _STAMP_OFFSET = struct.Struct(">q")
 _STAMP_EPOCH = struct.Struct(">i")
@@ -128,6 +130,19 @@ class BatchView:
         "size",
     )
 
+    base_offset: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
         """Unpacks the header at `position` of at least 61 bytes; `buffer` is kept as it is (see `iter_batches`)."""
         (
@@ -191,8 +206,8 @@ class BatchView:
 
     def stamp(self, base_offset: int, leader_epoch: int) -> None:
         """Writes both into the (writable) bytes; the CRC does not cover them."""
-        _STAMP_OFFSET.pack_into(self.buffer, 0, base_offset)  # type: ignore[arg-type]
-        _STAMP_EPOCH.pack_into(self.buffer, _EPOCH_POSITION, leader_epoch)  # type: ignore[arg-type]
+        _STAMP_OFFSET.pack_into(self.buffer, 0, base_offset)
+        _STAMP_EPOCH.pack_into(self.buffer, _EPOCH_POSITION, leader_epoch)
         self.base_offset = base_offset
         self.leader_epoch = leader_epoch
 
@@ -201,10 +216,10 @@ class BatchView:
         buffer = self.buffer
         self.attributes |= ATTRIBUTES_LOG_APPEND_TIME
         self.max_timestamp = now_ms
-        _STAMP_ATTRIBUTES.pack_into(buffer, _ATTRIBUTES_POSITION, self.attributes)  # type: ignore[arg-type]
-        _STAMP_OFFSET.pack_into(buffer, _MAX_TIMESTAMP_POSITION, now_ms)  # type: ignore[arg-type]
+        _STAMP_ATTRIBUTES.pack_into(buffer, _ATTRIBUTES_POSITION, self.attributes)
+        _STAMP_OFFSET.pack_into(buffer, _MAX_TIMESTAMP_POSITION, now_ms)
         self.crc = crc32c.crc32c(memoryview(buffer)[CRC_START:])
-        _STAMP_CRC.pack_into(buffer, CRC_POSITION, self.crc)  # type: ignore[arg-type]
+        _STAMP_CRC.pack_into(buffer, CRC_POSITION, self.crc)
 
     def __repr__(self) -> str:
         return (
@@ -287,9 +302,7 @@ def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> li
     count = batch.count
     if not 0 <= count * RECORD_BYTES_MIN <= len(data):
         raise RemoteProtocolError(f"{count} records cannot lie in {len(data)} bytes")
-    append_time = (
-        batch.max_timestamp if batch.attributes & ATTRIBUTES_LOG_APPEND_TIME else None
-    )
+    append_time = batch.max_timestamp if batch.attributes & ATTRIBUTES_LOG_APPEND_TIME else None
     base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
     records: list[Record] = []
     position = 0
@@ -301,7 +314,9 @@ def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> li
             timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
             records.append(Record(base_offset + offset_delta, timestamp, key, value, headers))
     except (IndexError, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(f"malformed record {len(records)} in {batch!r}: {error}") from None
+        raise RemoteProtocolError(
+            f"malformed record {len(records)} in {batch!r}: {error}"
+        ) from None
     if position != len(data):
         raise RemoteProtocolError(f"{len(data) - position} bytes after the records of {batch!r}")
     return records

@@ -25,8 +25,12 @@ XERIAL_HEADER = struct.Struct(">8sii")  # magic, version, lowest compatible vers
 _INT32 = struct.Struct(">i")
 
 SNAPPY_BLOCK_BYTES = 32 * 1024  # snappy-java's default block
-CHUNK_BYTES = 128 * 1024  # output grows by this: a declared size is never allocated before its bytes exist
-ZSTD_WINDOW_BYTES_MAX = 8 << 20  # RFC 8878 asks decoders to take 8 MiB windows; more would be memory for strangers
+CHUNK_BYTES = (
+    128 * 1024
+)  # output grows by this: a declared size is never allocated before its bytes exist
+ZSTD_WINDOW_BYTES_MAX = (
+    8 << 20
+)  # RFC 8878 asks decoders to take 8 MiB windows; more would be memory for strangers
 
 
 class Compression(IntEnum):

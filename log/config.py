@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from log.batch import TimestampType
 
-RELATIVE_OFFSET_MAX = (1 << 31) - 1  # index entries hold offsets relative to the segment in an int32
+RELATIVE_OFFSET_MAX = (
+    1 << 31
+) - 1  # index entries hold offsets relative to the segment in an int32
 
 
 @dataclass(frozen=True, slots=True)

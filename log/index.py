@@ -1,0 +1,178 @@
+"""The sparse indexes of a segment: offset → position and timestamp → offset, in Kafka's file layouts.
+
+Source: Kafka's `OffsetIndex` and `TimeIndex`.
+
+```
+.index      entry = int32 relative offset, int32 position            8 bytes, ascending in both
+.timeindex  entry = int64 timestamp, int32 relative offset          12 bytes, ascending in both
+```
+
+An offset entry names the *last* offset of the batch that begins at the position, so every use of an entry can be
+verified against the batch header there. A time entry says: no timestamp above it up to and including that offset.
+Kafka preallocates the files with zeros and cuts them at roll; we append, so there is nothing to cut, and read both
+(zeros at the end are no entries). New entries are kept in memory and written some at a time.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from operator import lt
+from pathlib import Path
+
+from log.files import Files, OpenFile
+
+PENDING_BYTES_MAX = (
+    512  # 64 offset entries: at Kafka's interval of 4 KiB, one write per 256 KiB of log at the most
+)
+
+
+class IndexDamaged(Exception):
+    """An index file is missing or not an index: the segment rebuilds it from its batches."""
+
+
+class IndexFile:
+    """Entries of fixed size, their keys ascending; the file is opened when first needed.
+
+    `entries` counts the file's and the pending ones. Keys are the tuples that `unpack` gives.
+    """
+
+    layout: struct.Struct
+
+    def __init__(self, path: Path, files: Files, *, created: bool) -> None:
+        """`created`: the caller has just made the segment, so there is no file to read."""
+        self.path = path
+        self._files = files
+        self._file: OpenFile | None = None
+        self._pending = bytearray()
+        self._written = 0  # entries in the file
+        self._created = created
+        self._loaded = created
+        self._last: tuple[int, int] | None = None
+
+    @property
+    def entries(self) -> int:
+        self._load()
+        return self._written + len(self._pending) // self.layout.size
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        self._load()
+        return self._last
+
+    def entry(self, slot: int) -> tuple[int, int]:
+        size = self.layout.size
+        if slot >= self._written:
+            first, second = self.layout.unpack_from(self._pending, (slot - self._written) * size)
+        else:
+            data = self._files.pread(self._opened(), size, slot * size)
+            first, second = self.layout.unpack(data)
+        return first, second
+
+    def append(self, first: int, second: int) -> None:
+        self._load()
+        self._pending += self.layout.pack(first, second)
+        self._last = (first, second)
+        if len(self._pending) >= PENDING_BYTES_MAX:
+            self.write_pending()
+
+    def clear(self) -> None:
+        """Starts again with no entries, whatever the file holds."""
+        self._pending = bytearray()
+        self._written = 0
+        self._created = self._loaded = True
+        self._file = None
+        self._last = None
+
+    def write_pending(self) -> None:
+        """Puts what is in memory into the file (and makes the file, as Kafka expects one). Raises OSError."""
+        if not self._loaded:
+            return
+        file = self._opened()
+        if self._pending:
+            self._files.pwrite(file, self._pending, self._written * self.layout.size)
+            self._written += len(self._pending) // self.layout.size
+            self._pending = bytearray()
+
+    def keep(self, entries: int) -> None:
+        """Drops all entries from slot `entries` on."""
+        self._load()
+        if entries >= self.entries:
+            return
+        if entries >= self._written:
+            del self._pending[(entries - self._written) * self.layout.size :]
+        else:
+            self._pending = bytearray()
+            self._written = entries
+            self._files.truncate(self._opened(), entries * self.layout.size)
+        self._last = self.entry(entries - 1) if entries else None
+
+    def floor(self, key: int, field: int = 0) -> int:
+        """The last slot whose `field` (0 or 1) is at most `key`; -1 when there is none."""
+        self._load()
+        last = self._last
+        if last is not None and last[field] <= key:
+            return self.entries - 1
+        return bisect_right(range(self.entries), key, key=lambda slot: self.entry(slot)[field]) - 1
+
+    def ceiling(self, key: int, field: int = 0) -> int:
+        """The first slot whose `field` is at least `key`; `entries` when there is none."""
+        return bisect_left(range(self.entries), key, key=lambda slot: self.entry(slot)[field])
+
+    def reopen_for_use(self) -> OpenFile:
+        """The file to fsync; made if it was not."""
+        self.write_pending()
+        return self._opened()
+
+    def release(self) -> None:
+        """Closes the file until it is needed again; pending entries stay in memory."""
+        self._file = None
+
+    def _opened(self) -> OpenFile:
+        if self._file is None:
+            self._file = self._files.open(self.path, create=True)
+            if self._created:
+                self._files.truncate(self._file, 0)  # a leftover of the same name
+                self._created = False
+        return self._file
+
+    def _load(self) -> None:
+        """Counts the file's entries, and checks once that they ascend. Raises IndexDamaged."""
+        if self._loaded:
+            return
+        size = self.layout.size
+        try:
+            file = self._files.open(self.path)
+        except FileNotFoundError:
+            raise IndexDamaged(f"{self.path} is missing") from None
+        data = self._files.pread(file, self._files.size(file), 0).rstrip(b"\0")
+        entries = -(-len(data) // size)
+        data = data.ljust(entries * size, b"\0")
+        if not ascends(data, self.layout):
+            raise IndexDamaged(f"{self.path}: entries do not ascend")
+        self._file = file
+        self._written = entries
+        self._loaded = True
+        self._last = self.entry(entries - 1) if entries else None
+
+
+def ascends(data: bytes, layout: struct.Struct) -> bool:
+    """Whether both fields of all entries ascend strictly and none is negative."""
+    entries = list(layout.iter_unpack(data))
+    for field in (0, 1):
+        values = [entry[field] for entry in entries]
+        if values and (values[0] < 0 or not all(map(lt, values, values[1:]))):
+            return False
+    return True
+
+
+class OffsetIndex(IndexFile):
+    """Entries (relative last offset of a batch, position of the batch)."""
+
+    layout = struct.Struct(">ii")
+
+
+class TimeIndex(IndexFile):
+    """Entries (largest timestamp so far, relative last offset of the batch that had it)."""
+
+    layout = struct.Struct(">qi")

@@ -1,0 +1,138 @@
+"""Loading a partition's directory into segments and leader epochs that agree with each other.
+
+Source: Kafka's `LogLoader.load`. The checks that cut or refuse are in `log/recovery.py`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from pathlib import Path
+
+from log.checkpoints import LEADER_EPOCHS, CheckpointDamaged
+from log.config import LogConfig
+from log.files import Files
+from log.leader_epochs import LeaderEpochs
+from log.recovery import list_segments, recover_segment
+from log.scan import scan_headers
+from log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    SegmentDamaged,
+)
+
+
+def load_log(
+    directory: Path,
+    config: LogConfig,
+    files: Files,
+    *,
+    recovery_point: int,
+    clean_shutdown: bool,
+    log_start_offset: int,
+) -> tuple[list[Segment], LeaderEpochs]:
+    """The segments, the last one ready for appending, and the epochs of what they hold.
+
+    Raises:
+        SegmentDamaged: what was flushed is not there any more, or not intact.
+        OSError
+    """
+    segments = list_segments(directory, files)
+    if not segments:
+        if recovery_point > log_start_offset:
+            raise SegmentDamaged(
+                f"{directory} has no segments, {recovery_point} offsets were flushed"
+            )
+        segments = [Segment(directory, log_start_offset, files, size=0, created=True)]
+    epochs = _read_epochs(directory, files)
+    if clean_shutdown:
+        _load_after_clean_shutdown(segments[-1], config)
+    else:
+        found = LeaderEpochs() if epochs is None else epochs
+        _recover(segments, config, recovery_point, found, files)
+    end_offset = segments[-1].next_offset
+    if not clean_shutdown and end_offset < recovery_point:
+        raise SegmentDamaged(
+            f"{directory} ends at {end_offset}, {recovery_point} offsets were flushed"
+        )
+    if epochs is None or not _epochs_agree(epochs, segments[-1]):
+        epochs = _epochs_of(segments, files)
+    epochs.truncate_from_end(end_offset)
+    epochs.truncate_from_start(max(log_start_offset, segments[0].base_offset))
+    return segments, epochs
+
+
+def _load_after_clean_shutdown(active: Segment, config: LogConfig) -> None:
+    if not active.exists:
+        return
+    reached = active.load_tail(config.index_interval_bytes)
+    if reached != active.size:
+        raise SegmentDamaged(
+            f"{active.path(LOG_SUFFIX)}: no valid batch at position {reached} of {active.size}, after a clean shutdown"
+        )
+
+
+def _recover(
+    segments: list[Segment],
+    config: LogConfig,
+    recovery_point: int,
+    epochs: LeaderEpochs,
+    files: Files,
+) -> None:
+    """Checks all segments that reach over the recovery point; those after a cut or a hole go."""
+    bases = [segment.base_offset for segment in segments]
+    first = max(0, bisect_right(bases, recovery_point) - 1)
+    keep = first
+    for segment in segments[first:]:
+        before = segments[keep - 1].next_offset if keep > first else segment.base_offset
+        has_hole = segment.base_offset != before and not config.compacts
+        if segment.base_offset < before or has_hole:
+            break
+        keep += 1
+        if not segment.exists:
+            continue
+        cut = recover_segment(
+            segment,
+            recovery_point=recovery_point,
+            index_interval=config.index_interval_bytes,
+            note=lambda view: epochs.assign(view.leader_epoch, view.base_offset),
+        )
+        if cut:
+            break
+    for segment in segments[keep:]:
+        segment.release()
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX):
+            files.unlink(segment.path(suffix))
+    del segments[keep:]
+
+
+def _read_epochs(directory: Path, files: Files) -> LeaderEpochs | None:
+    """None when the file is missing or damaged: the log itself says it then."""
+    path = directory / LEADER_EPOCHS
+    try:
+        return LeaderEpochs.parse(path, files.read_bytes(path))
+    except (FileNotFoundError, CheckpointDamaged):
+        return None
+
+
+def _epochs_agree(epochs: LeaderEpochs, active: Segment) -> bool:
+    """An old copy of the file would not know the epoch of the last batch."""
+    if active.last_epoch is None or active.last_epoch < 0:
+        return True
+    return epochs.epoch_for(active.next_offset - 1) == active.last_epoch
+
+
+def _epochs_of(segments: list[Segment], files: Files) -> LeaderEpochs:
+    epochs = LeaderEpochs()
+    for segment in segments:
+        if not segment.exists:
+            continue
+        for _, view in scan_headers(files, segment.file, 0, segment.size):
+            if view.leader_epoch > epochs.latest_epoch:
+                epochs.assign(view.leader_epoch, view.base_offset)
+        if segment is not segments[-1]:
+            segment.release()
+    epochs.version += 1
+    return epochs

@@ -1,0 +1,631 @@
+"""The log of one partition: append, read as slices, flush, truncate, retain.
+
+Source: Kafka's `UnifiedLog` and `LocalLog`. The same class serves data partitions and `__cluster_metadata-0`. Synchronous, and
+called from one thread (the event loop), except `Flush.run`. Left out: high watermark and leadership (the broker's), compaction,
+the transaction index.
+
+Errors: KafkaError with the code a client gets. An OSError anywhere takes the whole log directory offline
+(`log/health.py`): from the first failed append on, none succeeds (KAFKA-10778).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from log.batch import BatchView, TimestampType, check_batch, iter_batches
+from log.checkpoints import LEADER_EPOCHS
+from log.config import RELATIVE_OFFSET_MAX, LogConfig
+from log.files import REAL_FILES, Files
+from log.flush import Flush
+from log.health import DirectoryHealth
+from log.leader_epochs import LeaderEpochs
+from log.opening import load_log
+from log.producer_snapshots import load_producers, remove_snapshots, write_snapshot
+from log.producers import ProducerState
+from log.retention import deletable
+from log.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    SegmentDamaged,
+)
+from log.slices import LogSlice
+from log.timestamps import TimestampOffset, find_max_timestamp, find_timestamp
+from wire.errors import ErrorCode, KafkaError
+
+OPEN_SEGMENTS_MAX = (
+    8  # old segments whose files stay open; more would let slow readers eat the file handles
+)
+
+
+class AppendInfo(NamedTuple):
+    """What an append did. `log_append_time_ms` is -1 unless the topic stamps append time."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+
+
+class PartitionLog:
+    """Offsets [log_start_offset, log_end_offset); those below `flushed_offset` are durable.
+
+    Invariants: segments ascend without overlap, the last is the one appended to; `flushed_offset` never passes what a
+    finished flush covered, and is lowered by truncation. `before_truncate` is called with the new recovery point before
+    bytes below the old one go, so that its owner can lower the checkpoint first.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        config: LogConfig,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        *,
+        files: Files = REAL_FILES,
+        health: DirectoryHealth | None = None,
+    ) -> None:
+        """For `open`, which recovers; `segments` has one element at the least."""
+        self.directory = directory
+        self.topic_partition = parse_directory_name(directory.name)
+        self.config = config
+        self.epochs = epochs
+        self.before_truncate: Callable[[int], None] | None = None
+        self.deleted_files: list[Path] = []
+        self._files = files
+        self._health = health or DirectoryHealth()
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._active = segments[-1]
+        self._recently_read: list[Segment] = []
+        self._producers: ProducerState | None = None
+        self._flushes: list[Flush] = []
+        self._names_version = (
+            0  # counts changes of names in the directory; the flush makes them durable
+        )
+        self._names_saved = 0
+        self._epochs_saved = 0
+        self._new_directory = False
+        self.log_start_offset = 0
+        self.log_end_offset = self._active.next_offset
+        self.flushed_offset = 0
+        self._sealed_bytes = sum(segment.size for segment in segments[:-1])
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.directory.name} [{self.log_start_offset}, {self.log_end_offset}), "
+            f"flushed {self.flushed_offset}, {len(self._segments)} segments"
+        )
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        config: LogConfig,
+        *,
+        recovery_point: int,
+        clean_shutdown: bool,
+        now_ms: int,
+        log_start_offset: int = 0,
+        files: Files = REAL_FILES,
+        health: DirectoryHealth | None = None,
+    ) -> PartitionLog:
+        """Opens an existing directory (an empty one is an empty log) and recovers it after a crash.
+
+        Args:
+            recovery_point: every offset below it was flushed. Only what lies above may be cut.
+            clean_shutdown: everything was flushed; nothing is checked but the end.
+            log_start_offset: as checkpointed; the first segment's base if that is higher.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, the flushed part is damaged (this replica only), or the disk failed (the directory).
+        """
+        health = health or DirectoryHealth()
+        with health.guard(f"opening {directory}"):
+            try:
+                segments, epochs = load_log(
+                    directory,
+                    config,
+                    files,
+                    recovery_point=recovery_point,
+                    clean_shutdown=clean_shutdown,
+                    log_start_offset=log_start_offset,
+                )
+            except SegmentDamaged as damage:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
+        log = cls(directory, config, segments, epochs, files=files, health=health)
+        log._active.opened_ms = now_ms
+        log.log_start_offset = max(log_start_offset, segments[0].base_offset)
+        log.flushed_offset = log.log_end_offset if clean_shutdown else recovery_point
+        log.flushed_offset = min(log.flushed_offset, log.log_end_offset)
+        log._epochs_saved = -1 if epochs.version else 0
+        return log
+
+    # Facts
+
+    @property
+    def size_bytes(self) -> int:
+        return self._sealed_bytes + self._active.size
+
+    @property
+    def segment_base_offsets(self) -> Sequence[int]:
+        return tuple(self._bases)
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs.latest_epoch
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """KIP-279: the largest epoch not above `epoch`, and where it ended; (-1, -1) when unknown."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def assign_epoch(self, epoch: int) -> None:
+        """Says that `epoch` begins at the log's end (a leader does, before it appends)."""
+        self.epochs.assign(epoch, self.log_end_offset)
+
+    @property
+    def producers(self) -> ProducerState:
+        """State of idempotent producers at the log's end; built from snapshot and headers when first asked for."""
+        if self._producers is None:
+            with self._health.guard(f"producer state of {self.directory.name}"):
+                self._producers = load_producers(
+                    self.directory,
+                    self._segments,
+                    self._files,
+                    start_offset=self.log_start_offset,
+                    end_offset=self.log_end_offset,
+                )
+        return self._producers
+
+    # Appending
+
+    def append_as_leader(
+        self, batches: memoryview, views: list[BatchView], *, leader_epoch: int, now_ms: int
+    ) -> AppendInfo:
+        """Gives the batches the next offsets and `leader_epoch`, and writes them with one call.
+
+        Args:
+            batches: exactly the bytes of `views`, validated; stamped in place when writable, else copied.
+
+        Raises:
+            KafkaError: RECORD_LIST_TOO_LARGE, more than a segment holds; KAFKA_STORAGE_ERROR.
+        """
+        self._health.check()
+        if len(batches) > self.config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{len(batches)} bytes in a segment of {self.config.segment_bytes}",
+            )
+        if batches.readonly:
+            batches = memoryview(bytearray(batches))
+            views = list(iter_batches(batches))
+        append_time = self.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        first_offset = offset = self.log_end_offset
+        for view in views:
+            view.stamp(offset, leader_epoch)
+            if append_time and not view.is_control:
+                view.stamp_append_time(now_ms)
+            offset = view.next_offset
+        self._append(batches, views, now_ms)
+        if leader_epoch != self.epochs.latest_epoch:
+            self.epochs.assign(leader_epoch, first_offset)
+        return AppendInfo(
+            first_offset, offset - 1, now_ms if append_time else -1, self.log_start_offset
+        )
+
+    def append_as_follower(self, records: memoryview, *, now_ms: int = 0) -> AppendInfo:
+        """Appends fetched batches with the offsets and epochs they have; a partial batch at the end is left out.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE, wrong CRC; OFFSET_OUT_OF_RANGE, they do not continue the log; KAFKA_STORAGE_ERROR.
+            RemoteProtocolError: these are no batches.
+        """
+        self._health.check()
+        views = []
+        expected = first_offset = self.log_end_offset
+        for view in iter_batches(records, allow_partial_tail=True):
+            check_batch(view)
+            if view.base_offset < expected:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"{view!r} does not continue {self.directory.name} at {expected}",
+                )
+            views.append(view)
+            expected = view.next_offset
+        if not views:
+            return AppendInfo(first_offset, first_offset - 1, -1, self.log_start_offset)
+        start = 0
+        for run, size in _runs_within_segment(views, self.config.segment_bytes):
+            self._append(records[start : start + size], run, now_ms)
+            start += size
+            for view in run:
+                if view.leader_epoch != self.epochs.latest_epoch:
+                    self.epochs.assign(view.leader_epoch, view.base_offset)
+        return AppendInfo(first_offset, expected - 1, -1, self.log_start_offset)
+
+    def _append(self, data: memoryview, views: list[BatchView], now_ms: int) -> None:
+        last = views[-1]
+        last_offset = last.base_offset + last.last_offset_delta
+        producers = self.producers
+        active = self._active
+        try:
+            if self._must_roll(active, len(data), last_offset, last.max_timestamp, now_ms):
+                self.roll(now_ms)
+                active = self._active
+            elif not active.size:
+                active.opened_ms = now_ms
+                self._names_version += 1
+            active.append(data, views, self.config.index_interval_bytes)
+        except OSError as error:
+            raise self._health.fail(f"append to {self.directory}: {error}") from error
+        for view in views:
+            producers.update(view)
+        self.log_end_offset = last_offset + 1
+
+    def _must_roll(
+        self, active: Segment, size: int, last_offset: int, timestamp: int, now_ms: int
+    ) -> bool:
+        if not active.size:
+            return False
+        config = self.config
+        if active.size + size > config.segment_bytes:
+            return True
+        if last_offset - active.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        if active.age_ms(timestamp, now_ms) > config.segment_ms:
+            return True
+        return active.indexes_are_full(config.segment_index_bytes)
+
+    def roll(self, now_ms: int) -> None:
+        """Begins a new segment at the log's end, unless the active one is empty. Raises KafkaError."""
+        if not self._active.size:
+            return
+        with self._health.guard(f"new segment in {self.directory}"):
+            self._active.seal()
+            write_snapshot(self.directory, self.producers, self._files)
+            self._sealed_bytes += self._active.size
+            self._touch(self._active)
+            self._add_segment(self.log_end_offset, now_ms)
+
+    def _add_segment(self, base_offset: int, now_ms: int) -> None:
+        segment = Segment(self.directory, base_offset, self._files, size=0, created=True)
+        segment.opened_ms = now_ms
+        segment.seal()
+        self._segments.append(segment)
+        self._bases.append(base_offset)
+        self._active = segment
+        self._names_version += 1
+
+    # Reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, upto_offset: int, min_one: bool
+    ) -> LogSlice | None:
+        """Whole batches of one segment from the one with `offset` on, at most `max_bytes`, all below `upto_offset`.
+
+        Args:
+            upto_offset: high watermark, last stable offset or log end: read once by the caller (KAFKA-9807).
+            min_one: the first batch comes even if it is larger than `max_bytes`.
+
+        Returns:
+            None when there is nothing to give.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, below the log's start or above its end; KAFKA_STORAGE_ERROR.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{offset} is not in [{self.log_start_offset}, {self.log_end_offset}]",
+            )
+        if offset >= upto_offset or offset == self.log_end_offset:
+            return None
+        with self._lookup("read"):
+            return self._read(offset, max_bytes, min(upto_offset, self.log_end_offset), min_one)
+
+    def _read(self, offset: int, max_bytes: int, upto: int, min_one: bool) -> LogSlice | None:
+        interval = self.config.index_interval_bytes
+        at = bisect_right(self._bases, offset) - 1
+        start = None
+        segment = self._active
+        while start is None:  # the offset may fall into a gap at a segment's end
+            if at >= len(self._segments):
+                return None
+            segment = self._segments[at]
+            self._touch(segment)
+            start = segment.locate(offset, interval)
+            at += 1
+        end = self._end_of_read(at - 1, upto)
+        if end > start + max_bytes:
+            boundary = segment.boundary(start + max_bytes, start, interval)
+            if boundary is not None:
+                segment.hint(boundary)
+                end = boundary.position
+            elif min_one:
+                end = min(end, segment.end_of_batch(start))
+            else:
+                return None
+        if end <= start:
+            return None
+        return LogSlice(segment.file, start, end - start, offset, self._files)
+
+    def _end_of_read(self, at: int, upto: int) -> int:
+        """Where in segment `at` the first batch with something at `upto` or above begins, or the segment ends."""
+        segment = self._segments[at]
+        is_last = at == len(self._segments) - 1
+        if upto >= (self.log_end_offset if is_last else self._bases[at + 1]):
+            return segment.size
+        position = segment.locate(upto, self.config.index_interval_bytes)
+        return segment.size if position is None else position
+
+    def _touch(self, segment: Segment) -> None:
+        """Bounds the number of old segments with open files, the least recently read going first."""
+        if segment is self._active and segment is self._segments[-1]:
+            return
+        recent = self._recently_read
+        if segment in recent:
+            recent.remove(segment)
+        recent.append(segment)
+        if len(recent) > OPEN_SEGMENTS_MAX:
+            recent.pop(0).release()
+
+    def read_bytes(self, offset: int, max_bytes: int, *, upto_offset: int) -> bytes:
+        """As `read` with `min_one`, copied; empty when there is nothing."""
+        piece = self.read(offset, max_bytes, upto_offset=upto_offset, min_one=True)
+        if piece is None:
+            return b""
+        with self._health.guard(f"read of {self.directory}"):
+            return piece.read()
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """(timestamp, offset, leader epoch) of the first record with a timestamp of at least `timestamp_ms`."""
+        with self._lookup("timestamp lookup"):
+            return find_timestamp(
+                self._segments,
+                timestamp_ms,
+                self.log_start_offset,
+                self.config.index_interval_bytes,
+            )
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """(timestamp, offset, leader epoch) of the first record with the largest timestamp (KIP-734)."""
+        with self._lookup("timestamp lookup"):
+            return find_max_timestamp(self._segments, self.config.index_interval_bytes)
+
+    @contextmanager
+    def _lookup(self, what: str) -> Iterator[None]:
+        with self._health.guard(f"{what} in {self.directory}"):
+            try:
+                yield
+            except SegmentDamaged as damage:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
+
+    # Flushing
+
+    def prepare_flush(self) -> Flush:
+        """What to fsync now; cheap, on the loop. `Flush.run()` may then run in a thread, `finish_flush` on the loop."""
+        with self._health.guard(f"opening files of {self.directory}"):
+            first = max(0, bisect_right(self._bases, self.flushed_offset) - 1)
+            flush = Flush(self.log_end_offset, self._files, self._health)
+            for segment in self._segments[first:]:
+                if segment.exists:
+                    flush.open_files.append(segment.file)
+                    if segment is not self._active:
+                        flush.open_files += segment.index_files()
+        if self.epochs.version != self._epochs_saved:
+            flush.epochs = (self.directory / LEADER_EPOCHS, self.epochs.format())
+        flush.epochs_version = self.epochs.version
+        flush.names_version = self._names_version
+        if self._names_version != self._names_saved:
+            flush.directories.append(self.directory)
+        if self._new_directory:
+            flush.directories.append(self.directory.parent)
+        self._flushes.append(flush)
+        return flush
+
+    def finish_flush(self, flush: Flush) -> int:
+        """Notes what a flush that ran made durable; gives the flushed offset. A failed one changes nothing."""
+        if flush in self._flushes:
+            self._flushes.remove(flush)
+        if not flush.done:
+            return self.flushed_offset
+        self._epochs_saved = max(self._epochs_saved, flush.epochs_version)
+        self._names_saved = max(self._names_saved, flush.names_version)
+        if self.directory.parent in flush.directories:
+            self._new_directory = False
+        self.flushed_offset = max(self.flushed_offset, flush.end_offset)
+        return self.flushed_offset
+
+    def flush(self) -> int:
+        """All three steps; blocks. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        flush = self.prepare_flush()
+        try:
+            flush.run()
+        finally:
+            self.finish_flush(flush)
+        return self.flushed_offset
+
+    # Shortening
+
+    def truncate_to(self, offset: int) -> None:
+        """Removes every batch with a record at `offset` or above; the log then ends at `offset`, or where such a batch began.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        if offset >= self.log_end_offset:
+            self.epochs.truncate_from_end(offset + 1)
+            return
+        if offset <= self._bases[0] or offset < self.log_start_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        self._lower_recovery_point(offset)
+        with self._lookup(f"truncation to {offset}"):
+            while self._segments[-1].base_offset >= offset:
+                self._drop_last_segment()
+            segment = self._segments[-1]
+            interval = self.config.index_interval_bytes
+            position = segment.locate(offset, interval)
+            if position is not None:
+                offset = min(offset, segment.base_offset_at(position))
+                segment.truncate(position, offset, interval)
+            else:
+                segment.load_tail(interval)
+                segment.next_offset = offset
+            self._finish_truncation(offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Removes everything; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        self._lower_recovery_point(min(offset, self.log_start_offset))
+        with self._health.guard(f"emptying {self.directory}"):
+            while self._segments:
+                self._drop_last_segment()
+            self._add_segment(offset, 0)
+            self._files.fsync_directory(self.directory)  # else a crash could bring the old end back
+            self._sealed_bytes = 0
+            self.log_start_offset = offset
+            self.flushed_offset = offset
+            self.epochs.clear()
+            self._finish_truncation(offset)
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        if offset < self.flushed_offset:
+            if self.before_truncate is not None:
+                self.before_truncate(offset)
+            self.flushed_offset = offset
+        for flush in self._flushes:
+            flush.end_offset = min(flush.end_offset, offset)
+
+    def _drop_last_segment(self) -> None:
+        segment = self._segments.pop()
+        self._bases.pop()
+        if self._segments:
+            self._sealed_bytes -= self._segments[-1].size
+        self._remove_files(segment)
+
+    def _finish_truncation(self, end_offset: int) -> None:
+        self._active = self._segments[-1]
+        if self._active in self._recently_read:
+            self._recently_read.remove(self._active)
+        self.log_end_offset = end_offset
+        self.epochs.truncate_from_end(end_offset)
+        self._producers = None
+        remove_snapshots(self.directory, self._files, above=end_offset)
+
+    def _remove_files(self, segment: Segment) -> None:
+        """Renames the files (cheap); whoever owns threads unlinks them later. Readers keep what they have open."""
+        if segment in self._recently_read:
+            self._recently_read.remove(segment)
+        if not segment.exists:
+            return
+        segment.release()
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            path = segment.path(suffix)
+            target = path.with_name(path.name + DELETED_SUFFIX)
+            try:
+                self._files.rename(path, target)
+            except FileNotFoundError:
+                continue
+            self.deleted_files.append(target)
+
+    def purge(self) -> None:
+        """Unlinks the files of removed segments. Blocks (a large file takes a while); may run in a thread. Raises KafkaError."""
+        with self._health.guard(f"deleting in {self.directory}"):
+            while self.deleted_files:
+                self._files.unlink(self.deleted_files[-1])
+                self.deleted_files.pop()
+
+    def delete_records_before(self, offset: int) -> None:
+        """Moves the log's start up to `offset`; the caller checks that it is at most the high watermark.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, above the log's end; KAFKA_STORAGE_ERROR.
+        """
+        self._health.check()
+        if offset > self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is above the end {self.log_end_offset}"
+            )
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    def apply_retention(self, now_ms: int, high_watermark: int) -> int:
+        """Removes the oldest segments that time, size or the log's start let go, never above `high_watermark`.
+
+        Returns:
+            How many. `log_start_offset` has moved up to what is left.
+        """
+        with self._health.guard(f"retention of {self.directory}"):
+            count = deletable(self, self._segments, now_ms, high_watermark)
+            if count == len(self._segments):
+                if not self._active.size:
+                    count -= 1
+                else:
+                    self.roll(now_ms)
+                    self._files.fsync_directory(
+                        self.directory
+                    )  # else the log's end could go with the old
+            for segment in self._segments[:count]:
+                self._sealed_bytes -= segment.size
+                self._remove_files(segment)
+            del self._segments[:count], self._bases[:count]
+            if count:
+                self.delete_records_before(self._bases[0])
+                remove_snapshots(self.directory, self._files, below=self._bases[0])
+        return count
+
+    def close(self, *, clean: bool = True) -> None:
+        """Flushes and writes indexes and a producer snapshot, so that the next start has nothing to scan.
+
+        `clean=False` drops the handles only. Raises KafkaError.
+        """
+        if clean:
+            self.flush()
+            with self._health.guard(f"closing {self.directory}"):
+                if self._active.exists:
+                    self._active.seal()
+                    for file in self._active.index_files():
+                        self._files.fdatasync(file)
+                if self._producers is not None:
+                    write_snapshot(self.directory, self._producers, self._files, durable=True)
+            self.purge()
+        for segment in self._segments:
+            segment.release()
+
+    def note_new_directory(self) -> None:
+        """The directory was just made: the next flush makes its own name durable too."""
+        self._new_directory = True
+        self._names_version += 1
+
+
+def parse_directory_name(name: str) -> tuple[str, int]:
+    """(topic, partition) of a directory such as `orders-3`; raises ValueError for other names."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not topic or not partition.isdecimal():
+        raise ValueError(f"{name!r} is not TOPIC-PARTITION")
+    return topic, int(partition)
+
+
+def _runs_within_segment(
+    views: list[BatchView], segment_bytes: int
+) -> Iterator[tuple[list[BatchView], int]]:
+    """Splits fetched batches where one segment could not hold them: by size, and by offsets (KAFKA-5413)."""
+    run: list[BatchView] = []
+    size = 0
+    for view in views:
+        if run and (
+            size + view.size > segment_bytes
+            or view.last_offset - run[0].base_offset > RELATIVE_OFFSET_MAX
+        ):
+            yield run, size
+            run, size = [], 0
+        run.append(view)
+        size += view.size
+    yield run, size

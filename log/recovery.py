@@ -1,0 +1,192 @@
+"""Opening a partition's directory: which segments there are, and how far they can be trusted.
+
+Source: Kafka's `LogLoader` and `LogSegment.recover`. Different from Kafka on purpose: only what lies above the recovery point
+may be cut (a torn end). Damage below it raises `SegmentDamaged`, so that the replica is taken offline and repaired from its peers
+instead of growing shorter (P17). Left out: splitting segments whose offsets overflow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import crc32c
+
+from log.batch import CRC_START, BatchView
+from log.files import Files, OpenFile
+from log.index import IndexDamaged
+from log.scan import scan_headers
+from log.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    SegmentDamaged,
+    file_name,
+)
+
+CRC_BLOCK_BYTES = 1 << 20  # a batch is checked in pieces: its declared size is not allocated
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ".txnindex")
+
+
+def base_offset_of(name: str, suffix: str) -> int | None:
+    """The offset in a file name like `00000000000000000042.log`, None when it is no such name."""
+    stem = name.removesuffix(suffix)
+    return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None
+
+
+def list_segments(directory: Path, files: Files) -> list[Segment]:
+    """The segments, ascending, after finishing what a crash interrupted (deletions, swaps of the cleaner)."""
+    names = set(files.list_directory(directory))
+    for name in sorted(names):
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
+            files.unlink(directory / name)
+            names.discard(name)
+    _complete_swaps(directory, names, files)
+    bases = sorted(b for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
+    for name in sorted(names):
+        for suffix in SEGMENT_SUFFIXES[1:]:
+            base = base_offset_of(name, suffix)
+            if base is not None and file_name(base, LOG_SUFFIX) not in names:
+                files.unlink(directory / name)
+    return [
+        Segment(directory, base, files, size=_size(directory, base), created=False)
+        for base in bases
+    ]
+
+
+def _size(directory: Path, base_offset: int) -> int:
+    path = directory / file_name(base_offset, LOG_SUFFIX)
+    status = os.stat(path, follow_symlinks=False)
+    if not os.path.isfile(path) or os.path.islink(path):
+        raise SegmentDamaged(f"{path} is not a regular file")
+    return status.st_size
+
+
+def _complete_swaps(directory: Path, names: set[str], files: Files) -> None:
+    """A `.log.swap` holds the cleaned content of all segments in its range: they go, it takes their place (KAFKA-12520)."""
+    for name in sorted(n for n in names if n.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
+        base = base_offset_of(name.removesuffix(SWAP_SUFFIX), LOG_SUFFIX)
+        if base is None:
+            continue
+        file = files.open(directory / name, write=False)
+        end = base + 1
+        for _, view in scan_headers(files, file, 0, files.size(file)):
+            end = view.next_offset
+        for old in sorted(names):
+            for suffix in SEGMENT_SUFFIXES:
+                old_base = base_offset_of(old, suffix)
+                if old_base is not None and base <= old_base < end:
+                    files.unlink(directory / old)
+                    names.discard(old)
+        files.rename(directory / name, directory / name.removesuffix(SWAP_SUFFIX))
+        names.add(name.removesuffix(SWAP_SUFFIX))
+    for name in sorted(n for n in names if n.endswith(SWAP_SUFFIX)):
+        files.unlink(directory / name)  # indexes of swapped segments are rebuilt
+        names.discard(name)
+
+
+def list_snapshots(directory: Path, files: Files) -> list[int]:
+    """Offsets of the producer snapshots, ascending."""
+    offsets = (base_offset_of(name, SNAPSHOT_SUFFIX) for name in files.list_directory(directory))
+    return sorted(offset for offset in offsets if offset is not None)
+
+
+def recover_segment(
+    segment: Segment,
+    *,
+    recovery_point: int,
+    index_interval: int,
+    note: Callable[[BatchView], None],
+) -> bool:
+    """Checks every batch that is not wholly below `recovery_point` and cuts the segment at the first invalid one.
+
+    `note` is called with the header of each valid batch above the recovery point, in order.
+
+    Returns:
+        Whether something was cut, so that later segments cannot follow.
+
+    Raises:
+        SegmentDamaged: the first invalid byte is below `recovery_point`.
+        OSError
+    """
+    files, file = segment.files, segment.file
+    start, expected = _start_of_check(segment, recovery_point)
+    valid_end = start
+    for position, view in scan_headers(files, file, start, segment.size):
+        if view.base_offset < expected or not crc_is_valid(files, file, position, view):
+            break
+        valid_end = position + view.size
+        expected = view.next_offset
+        note(view)
+    cut = valid_end < segment.size
+    if cut and expected < recovery_point:
+        raise SegmentDamaged(
+            f"{segment.path(LOG_SUFFIX)}: invalid batch at position {valid_end}, offset {expected}, "
+            f"in the part that was flushed (below {recovery_point})"
+        )
+    if cut:
+        segment.truncate(valid_end, expected, index_interval)
+    else:
+        _forget_unflushed_index(segment, start)
+        segment.load_tail(index_interval)
+    segment.next_offset = expected
+    return cut
+
+
+def _start_of_check(segment: Segment, recovery_point: int) -> tuple[int, int]:
+    """Where to begin: the position of the first batch that reaches over the recovery point, and its least offset."""
+    if recovery_point <= segment.base_offset:
+        return 0, segment.base_offset
+    expected = segment.base_offset
+    start = 0
+    try:
+        slot = segment.offset_index.floor(recovery_point - 1 - segment.base_offset)
+        if slot >= 0:
+            start = segment.offset_index.entry(slot)[1]
+    except IndexDamaged:
+        start = 0
+    reached = start
+    for position, view in scan_headers(segment.files, segment.file, start, segment.size):
+        if view.last_offset >= recovery_point:
+            break
+        reached, expected = position + view.size, view.next_offset
+    if start and expected < recovery_point and reached <= segment.size:
+        # The index may be of another file: without it, from the beginning.
+        reached, expected = 0, segment.base_offset
+        for position, view in scan_headers(segment.files, segment.file, 0, segment.size):
+            if view.last_offset >= recovery_point:
+                break
+            reached, expected = position + view.size, view.next_offset
+    return reached, expected
+
+
+def _forget_unflushed_index(segment: Segment, position: int) -> None:
+    """Index entries above the checked part were never fsynced: they come again from the batches."""
+    try:
+        slot = segment.offset_index.ceiling(position, field=1)
+        segment.offset_index.keep(slot)
+        last = segment.offset_index.last
+        limit = last[0] if last else -1
+        segment.time_index.keep(segment.time_index.floor(limit, field=1) + 1)
+    except IndexDamaged:
+        segment.offset_index.clear()
+        segment.time_index.clear()
+
+
+def crc_is_valid(files: Files, file: OpenFile, position: int, view: BatchView) -> bool:
+    """Whether the batch at `position`, whose header is `view`, has the CRC it says."""
+    crc = 0
+    at, end = position + CRC_START, position + view.size
+    while at < end:
+        block = files.pread(file, min(CRC_BLOCK_BYTES, end - at), at)
+        if not block:
+            return False
+        crc = crc32c.crc32c(block, crc)
+        at += len(block)
+    return crc == view.crc

@@ -1,0 +1,60 @@
+"""Walking the batch headers of a segment file, in blocks, without reading the records.
+
+Source: Kafka's `FileLogInputStream`. Used for lookups, recovery, rebuilding indexes and producer state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from log.batch import HEADER_BYTES, MAGIC, BatchView
+from log.files import Files, OpenFile
+
+BLOCK_BYTES = (
+    64 * 1024
+)  # many small batches come with one read; of a large one only its header's block is read
+FIRST_BLOCK_BYTES = 4096  # the default index interval: where a lookup usually ends
+BATCH_BYTES_MAX = (1 << 31) - 1
+
+
+def scan_headers(
+    files: Files, file: OpenFile, start: int, end: int, *, first_block_bytes: int = BLOCK_BYTES
+) -> Iterator[tuple[int, BatchView]]:
+    """(position, header) of the whole batches in [start, end), which must begin at a batch.
+
+    Ends at the first thing that is no header of a whole batch; the caller compares where it got with `end`.
+    The views' `buffer` is the block read, not the batch.
+    """
+    position = start
+    block, block_start, block_bytes = b"", 0, first_block_bytes
+    while end - position >= HEADER_BYTES:
+        at = position - block_start
+        if at + HEADER_BYTES > len(block):
+            block = files.pread(file, min(block_bytes, end - position), position)
+            block_start, at, block_bytes = position, 0, BLOCK_BYTES
+            if len(block) < HEADER_BYTES:
+                return
+        batch = BatchView(block, at)
+        if not is_plausible(batch) or batch.size > end - position:
+            return
+        yield position, batch
+        position += batch.size
+
+
+def is_plausible(batch: BatchView) -> bool:
+    """Whether the header can be one: a zero-filled tail or garbage is not."""
+    return (
+        batch.magic == MAGIC
+        and HEADER_BYTES <= batch.size <= BATCH_BYTES_MAX
+        and batch.base_offset >= 0
+        and batch.last_offset_delta >= 0
+        and batch.count >= 0
+    )
+
+
+def read_batch(files: Files, file: OpenFile, position: int, size: int) -> BatchView | None:
+    """The whole batch at `position`; None when the file ends before."""
+    data = files.pread(file, size, position)
+    if len(data) < max(size, HEADER_BYTES):
+        return None
+    return BatchView(data)

@@ -1,0 +1,362 @@
+"""A segment: one file of batches end to end, with its two sparse indexes.
+
+Source: Kafka's `LogSegment`. The newest part is also known in memory (`_tail_…`), so that reads near the end, which is
+nearly all of them, do no I/O to find their place. Left out: the transaction index, compaction.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from log.batch import NO_TIMESTAMP, BatchView
+from log.files import Files, OpenFile
+from log.index import IndexDamaged, OffsetIndex, TimeIndex
+from log.scan import FIRST_BLOCK_BYTES, scan_headers
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+
+TAIL_BATCHES_MAX = 2048  # 32 KiB of memory for a busy partition; reads further back use the index
+HINTS_MAX = (
+    32  # as many sequential readers of one old segment find their next position without the index
+)
+
+
+class SegmentDamaged(Exception):
+    """Bytes that must be valid batches are not; the message names file and position."""
+
+
+class Boundary(NamedTuple):
+    """A place between two batches; `offset` is where the reader who got everything before goes on."""
+
+    position: int
+    offset: int
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """Offsets [base_offset, next_offset) in `size` bytes.
+
+    `next_offset`, `max_timestamp` and the tail are known after `load_tail`, `rebuild` or for a new segment.
+    """
+
+    def __init__(
+        self, directory: Path, base_offset: int, files: Files, *, size: int, created: bool
+    ) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.files = files
+        self.size = size
+        self.next_offset = base_offset
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset  # last offset of the batch that has it
+        self.first_timestamp: int | None = None  # max timestamp of the first batch: age for rolling
+        self.opened_ms = 0
+        self.offset_index = OffsetIndex(self.path(INDEX_SUFFIX), files, created=created)
+        self.time_index = TimeIndex(self.path(TIME_INDEX_SUFFIX), files, created=created)
+        self._created = created
+        self._file: OpenFile | None = None
+        self.last_epoch: int | None = None  # of the last batch
+        self._max_is_known = created
+        self._bytes_since_index = 0
+        self._tail_last_offsets: array[int] = array("q")
+        self._tail_positions: array[int] = array("q")
+        self._tail_floor: int | None = None  # last offset before the tail; None: there is no tail
+        self._hints: dict[int, int] = {}
+        if created:
+            self._tail_floor = base_offset - 1
+
+    def __repr__(self) -> str:
+        return f"segment {self.base_offset} of {self.size} bytes in {self.directory.name}"
+
+    def path(self, suffix: str) -> Path:
+        return self.directory / file_name(self.base_offset, suffix)
+
+    @property
+    def file(self) -> OpenFile:
+        """The open `.log`; made when the segment is new and nothing was written yet."""
+        if self._file is None:
+            self._file = self.files.open(self.path(LOG_SUFFIX), create=self._created)
+            if self._created:
+                self.files.truncate(self._file, 0)
+        return self._file
+
+    @property
+    def exists(self) -> bool:
+        return not self._created or self._file is not None
+
+    def release(self) -> None:
+        """Closes the files of a sealed segment and forgets its tail, until needed again (readers keep theirs)."""
+        if self.exists:
+            self._created = False
+            self._file = None
+        self.offset_index.release()
+        self.time_index.release()
+        self._tail_floor = None
+        del self._tail_last_offsets[:], self._tail_positions[:]
+
+    # Writing
+
+    def append(self, data: memoryview, views: Sequence[BatchView], index_interval: int) -> None:
+        """Writes `data`, which is exactly `views`, in one call. Raises OSError."""
+        position = self.size
+        self.files.pwrite(self.file, data, position)
+        for view in views:
+            self._note(position, view, index_interval)
+            position += view.size
+        self.size = position
+
+    def _note(self, position: int, view: BatchView, index_interval: int) -> None:
+        last_offset = view.last_offset
+        if view.max_timestamp > self.max_timestamp:
+            self.max_timestamp = view.max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self.first_timestamp is None:
+            self.first_timestamp = view.max_timestamp
+        if self._bytes_since_index > index_interval:
+            self.offset_index.append(last_offset - self.base_offset, position)
+            self._note_time()
+            self._bytes_since_index = 0
+        self._bytes_since_index += view.size
+        self.last_epoch = view.leader_epoch
+        self.next_offset = last_offset + 1
+        self._tail_last_offsets.append(last_offset)
+        self._tail_positions.append(position)
+        if len(self._tail_positions) > TAIL_BATCHES_MAX:
+            half = TAIL_BATCHES_MAX // 2
+            self._tail_floor = self._tail_last_offsets[half - 1]
+            del self._tail_last_offsets[:half], self._tail_positions[:half]
+
+    def _note_time(self) -> None:
+        last = self.time_index.last
+        if self.max_timestamp > (NO_TIMESTAMP if last is None else last[0]):
+            relative = self.max_timestamp_offset - self.base_offset
+            self.time_index.append(self.max_timestamp, relative)
+
+    def age_ms(self, timestamp_ms: int, now_ms: int) -> int:
+        """How far a batch of `timestamp_ms` is from the first one; by the clock when there are no timestamps."""
+        if self.first_timestamp is not None and self.first_timestamp >= 0 and timestamp_ms >= 0:
+            return timestamp_ms - self.first_timestamp
+        return now_ms - self.opened_ms
+
+    def indexes_are_full(self, index_bytes_max: int) -> bool:
+        """One time entry stays free for `seal`."""
+        return (
+            self.offset_index.entries + 1
+        ) * self.offset_index.layout.size > index_bytes_max or (
+            self.time_index.entries + 2
+        ) * self.time_index.layout.size > index_bytes_max
+
+    def index_files(self) -> list[OpenFile]:
+        """The files of both indexes, everything written to them."""
+        return [self.offset_index.reopen_for_use(), self.time_index.reopen_for_use()]
+
+    def seal(self) -> None:
+        """Completes the indexes: nothing will be appended for now. Raises OSError."""
+        self.file  # noqa: B018 - an empty segment has its files too, as Kafka's tools expect
+        self._note_time()
+        self.write_indexes()
+
+    def write_indexes(self) -> None:
+        self.offset_index.write_pending()
+        self.time_index.write_pending()
+
+    def truncate(self, position: int, next_offset: int, index_interval: int) -> None:
+        """Cuts the file at `position`, a batch boundary; all before it is below `next_offset`. Raises OSError."""
+        self.files.truncate(self.file, position)
+        self.size = position
+        self._hints.clear()
+        self._keep_indexes_below(position, next_offset)
+        self.load_tail(index_interval)
+        self.next_offset = next_offset
+
+    def _keep_indexes_below(self, position: int, next_offset: int) -> None:
+        try:
+            self.offset_index.keep(self.offset_index.ceiling(position, field=1))
+            self.time_index.keep(self.time_index.ceiling(next_offset - self.base_offset, field=1))
+        except IndexDamaged:
+            self.offset_index.clear()
+            self.time_index.clear()
+
+    # Loading
+
+    def load_tail(self, index_interval: int) -> int:
+        """Reads the headers from the last index entry on; gives the position where valid headers end.
+
+        Indexes that are missing, damaged, or do not fit the batches are rebuilt. Raises OSError.
+        """
+        try:
+            entry = self.offset_index.last
+            time_entry = self.time_index.last
+        except IndexDamaged:
+            return self.rebuild(index_interval)
+        start = 0 if entry is None else entry[1]
+        if time_entry is not None and (entry is None or time_entry[1] > entry[0]):
+            # The entry that `seal` adds may stand above the offset index: it comes again from the batches.
+            self.time_index.keep(self.time_index.floor(entry[0] if entry else -1, field=1) + 1)
+            time_entry = self.time_index.last
+        self._reset(start, entry, time_entry)
+        reached = start
+        for position, view in scan_headers(self.files, self.file, start, self.size):
+            if position == start and entry and view.last_offset != self.base_offset + entry[0]:
+                return self.rebuild(index_interval)
+            self._note(position, view, index_interval)
+            reached = position + view.size
+        if entry and reached == start:
+            return self.rebuild(index_interval)
+        self._remember_first_timestamp()
+        return reached
+
+    def _reset(
+        self, start: int, entry: tuple[int, int] | None, time_entry: tuple[int, int] | None
+    ) -> None:
+        self._bytes_since_index = 0
+        self._max_is_known = True
+        self.last_epoch = None
+        del self._tail_last_offsets[:], self._tail_positions[:]
+        self._tail_floor = self.base_offset - 1 if start == 0 else None
+        self.next_offset = self.base_offset
+        self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        if time_entry is not None:
+            self.max_timestamp = time_entry[0]
+            self.max_timestamp_offset = self.base_offset + time_entry[1]
+        self.first_timestamp = None
+        if entry is not None:
+            # The batch before the indexed one is not known: the tail serves offsets above the indexed batch.
+            self._tail_floor = self.base_offset + entry[0]
+
+    def _remember_first_timestamp(self) -> None:
+        for _, view in scan_headers(
+            self.files, self.file, 0, self.size, first_block_bytes=FIRST_BLOCK_BYTES
+        ):
+            self.first_timestamp = view.max_timestamp
+            return
+
+    def rebuild(self, index_interval: int) -> int:
+        """Makes both indexes anew from all headers; gives the position where valid headers end. Raises OSError."""
+        self.offset_index.clear()
+        self.time_index.clear()
+        self._hints.clear()
+        self._reset(0, None, None)
+        reached = 0
+        for position, view in scan_headers(self.files, self.file, 0, self.size):
+            self._note(position, view, index_interval)
+            reached = position + view.size
+        self.seal()
+        return reached
+
+    # Finding
+
+    def largest_timestamp(self, index_interval: int) -> int:
+        """-1 when no batch has one. Of a segment not loaded yet, the last time entry says it. Raises OSError."""
+        if not self._max_is_known:
+            try:
+                last = self.time_index.last
+            except IndexDamaged:
+                self.rebuild(index_interval)
+                last = self.time_index.last
+            if last is None and self.size:
+                self.rebuild(index_interval)
+            elif last is not None:
+                self.max_timestamp = last[0]
+                self.max_timestamp_offset = self.base_offset + last[1]
+            self._max_is_known = True
+        return self.max_timestamp
+
+    def end_of_batch(self, position: int) -> int:
+        """Where the batch at `position` ends."""
+        for _, view in self._headers(position):
+            return position + view.size
+        raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
+
+    def base_offset_at(self, position: int) -> int:
+        """The base offset of the batch at `position`."""
+        for _, view in self._headers(position):
+            return view.base_offset
+        raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
+
+    def locate(self, offset: int, index_interval: int) -> int | None:
+        """The position of the first batch whose last offset is at least `offset`; None when there is none.
+
+        Raises SegmentDamaged when the way there does not consist of batches; OSError.
+        """
+        if self._tail_floor is not None and offset > self._tail_floor:
+            at = bisect_left(self._tail_last_offsets, offset)
+            return self._tail_positions[at] if at < len(self._tail_positions) else None
+        hint = self._hints.get(offset)
+        if hint is not None:
+            return hint
+        start = self._indexed_position(offset - self.base_offset, 0, index_interval)
+        reached = start
+        for position, view in self._headers(start):
+            if view.last_offset >= offset:
+                return position
+            reached = position + view.size
+        self._check_reached(reached)
+        return None
+
+    def boundary(self, limit: int, start: int, index_interval: int) -> Boundary | None:
+        """The last boundary at most `limit`, looking from the boundary `start` on; None when that is `start`."""
+        positions = self._tail_positions
+        if positions and limit >= positions[0]:
+            if limit >= self.size:
+                return Boundary(self.size, self.next_offset) if self.size > start else None
+            at = bisect_right(positions, limit) - 1
+            if at > 0:
+                found = Boundary(positions[at], self._tail_last_offsets[at - 1] + 1)
+                return found if found.position > start else None
+        reached = None
+        end = max(start, self._indexed_position(limit, 1, index_interval))
+        for position, view in self._headers(end):
+            if position + view.size > limit:
+                return reached
+            reached = Boundary(position + view.size, view.next_offset)
+        if reached is not None:
+            self._check_reached(reached.position)
+        return reached
+
+    def hint(self, boundary: Boundary) -> None:
+        """Remembers where the reader of everything below the boundary goes on."""
+        if boundary.position < self.size:
+            if len(self._hints) >= HINTS_MAX:
+                self._hints.pop(next(iter(self._hints)))
+            self._hints[boundary.offset] = boundary.position
+
+    def _headers(self, start: int) -> Iterator[tuple[int, BatchView]]:
+        return scan_headers(
+            self.files, self.file, start, self.size, first_block_bytes=FIRST_BLOCK_BYTES
+        )
+
+    def _indexed_position(self, key: int, field: int, index_interval: int) -> int:
+        """The position of a batch, by index: the last entry with `field` at most `key`, checked against the file."""
+        for _ in range(2):
+            try:
+                slot = self.offset_index.floor(key, field)
+                if slot < 0:
+                    return 0
+                relative_offset, position = self.offset_index.entry(slot)
+            except IndexDamaged:
+                self._check_reached(self.rebuild(index_interval))
+                continue
+            for _, view in self._headers(position):
+                if view.last_offset == self.base_offset + relative_offset:
+                    return position
+                break
+            self._check_reached(self.rebuild(index_interval))
+        raise SegmentDamaged(f"{self.path(INDEX_SUFFIX)} does not fit the log, new or old")
+
+    def _check_reached(self, position: int) -> None:
+        if position != self.size:
+            raise SegmentDamaged(
+                f"{self.path(LOG_SUFFIX)}: no valid batch at position {position} of {self.size}"
+            )
