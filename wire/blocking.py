@@ -1,0 +1,253 @@
+"""The client with plain blocking sockets, for command lines, Spark executors and scripts: no trio, quick to import.
+
+One request at a time; not for use by several threads. The shell of `wire.client.calls`, as `wire.transport.client` is
+the trio one. Left out: pipelining.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from wire.client.backoff import Backoff
+from wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
+from wire.client.calls import Ask, Pause, Steps, refresh, routed_call
+from wire.client.conversation import ANSWER_BYTES_MAX, Conversation
+from wire.client.destinations import AnyNode, Destination, Node
+from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
+from wire.client.routing import Routing
+from wire.client.versions import Negotiated
+from wire.errors import RemoteProtocolError
+from wire.framing import FrameBuffer
+from wire.outgoing import Outgoing
+from wire.schema import Message
+
+TIMEOUT_SECONDS = 30.0
+CONNECT_SECONDS = 5.0
+# One node may take so long before another is asked: a process that is stopped accepts connections all the same.
+ATTEMPT_SECONDS = 10.0
+
+
+class BlockingConnection:
+    """One connection to one node, with its versions known.
+
+    Raises:
+        ConnectRefused, ConnectionLost, VersionMismatch: from the constructor and from `call`.
+    """
+
+    def __init__(
+        self, address: Address, client_id: str | None = None, *, timeout: float = CONNECT_SECONDS
+    ) -> None:
+        self.address = address
+        self._conversation: Conversation[int | None] = Conversation(client_id)
+        self._frames = FrameBuffer(ANSWER_BYTES_MAX)
+        deadline = time.monotonic() + timeout
+        self._socket = _connect(address, timeout)
+        try:
+            self._negotiate(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What the node said about itself."""
+        assert self._conversation.negotiated is not None
+        return self._conversation.negotiated
+
+    def call(
+        self, request: Message, *, version: int | None = None, timeout: float = TIMEOUT_SECONDS
+    ) -> Any:
+        """Sends `request` and returns the response; after any error but VersionMismatch the connection is closed.
+
+        Raises:
+            ConnectionLost: it broke, or the answer was rubbish.
+            RequestTimedOut: no answer within `timeout` seconds.
+        """
+        frame = self._conversation.request(request, version, 0)
+        return self._exchange(frame, time.monotonic() + timeout)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _negotiate(self, deadline: float) -> None:
+        frame = self._conversation.hello(0)
+        while True:
+            version = self._conversation.negotiate(self._exchange(frame, deadline))
+            if version is None:
+                return
+            frame = self._conversation.hello(0, version)
+
+    def _exchange(self, frame: Outgoing, deadline: float) -> Any:
+        try:
+            self._socket.settimeout(_left(deadline))
+            self._socket.sendall(len(frame).to_bytes(4, "big") + frame)
+            return self._conversation.answer(self._receive(deadline))[1]
+        except TimeoutError as error:
+            self.close()
+            raise RequestTimedOut(f"no answer from {_text(self.address)} in time") from error
+        except (OSError, RemoteProtocolError) as error:
+            self.close()
+            raise ConnectionLost(
+                f"the connection to {_text(self.address)} broke: {error}"
+            ) from error
+
+    def _receive(self, deadline: float) -> memoryview:
+        while (frame := self._frames.next_frame()) is None:
+            self._socket.settimeout(_left(deadline))
+            count = self._socket.recv_into(self._frames.room())
+            if not count:
+                raise ConnectionResetError("the node closed it")
+            self._frames.received(count)
+        return frame
+
+
+class BlockingClient:
+    """A client of a cluster; connects when it is first used."""
+
+    def __init__(
+        self,
+        bootstrap: str | Iterable[Address],
+        *,
+        client_id: str | None = None,
+        of_controllers: bool = False,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> None:
+        """`of_controllers`: the addresses are of controllers; `timeout`: seconds that a call may take if it does not say.
+
+        Raises:
+            ValueError: `bootstrap` is not a list of addresses.
+        """
+        addresses = parse_bootstrap(bootstrap) if isinstance(bootstrap, str) else list(bootstrap)
+        self.routing = Routing(Bootstrap(addresses), of_controllers=of_controllers)
+        self._client_id = client_id
+        self._timeout = timeout
+        self._connections: dict[Address, BlockingConnection] = {}
+
+    def call(
+        self,
+        to: Destination | int | None,
+        request: Message,
+        *,
+        version: int | None = None,
+        timeout: float | None = None,
+        attempt_timeout: float = ATTEMPT_SECONDS,
+        retry_unknown: bool = True,
+    ) -> Any:
+        """Asks the node that `to` names (an id, or None for any) until it answers without a routing error.
+
+        Raises:
+            RequestTimedOut: not within `timeout` seconds; the last failure is its cause.
+            VersionMismatch: the node does not serve it.
+            ConnectionLost: only without `retry_unknown`.
+        """
+        destination = AnyNode() if to is None else Node(to) if isinstance(to, int) else to
+        steps = routed_call(
+            self.routing,
+            request,
+            destination,
+            Backoff(_uniform),
+            version=version,
+            retry_unknown=retry_unknown,
+        )
+        return self._drive(steps, timeout, attempt_timeout, type(request).__name__)
+
+    def refresh(self, topics: Iterable[str] | None = (), *, timeout: float | None = None) -> Any:
+        """Asks for nodes, controller and the leaders of `topics` (None: of all); returns the answer."""
+        names = None if topics is None else list(topics)
+        steps = refresh(self.routing, names, Backoff(_uniform))
+        return self._drive(steps, timeout, ATTEMPT_SECONDS, "refresh")
+
+    def connection_to(
+        self, address: Address, *, timeout: float = CONNECT_SECONDS
+    ) -> BlockingConnection:
+        """The connection to `address`, made if there is none."""
+        connection = self._connections.get(address)
+        if connection is None:
+            connection = BlockingConnection(address, self._client_id, timeout=timeout)
+            self._connections[address] = connection
+        return connection
+
+    def close(self) -> None:
+        """Closes all connections; the next call opens them again."""
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _drive(self, steps: Steps, timeout: float | None, attempt_timeout: float, name: str) -> Any:
+        seconds = self._timeout if timeout is None else timeout
+        deadline = time.monotonic() + seconds
+        last: Exception | None = None
+        try:
+            step = next(steps)
+            while time.monotonic() < deadline:
+                if isinstance(step, Pause):
+                    last = step.because
+                    time.sleep(min(step.seconds, _left(deadline)))
+                    step = steps.send(None)
+                    continue
+                try:
+                    response = self._ask(step, min(deadline, time.monotonic() + attempt_timeout))
+                except (ConnectionLost, RequestTimedOut) as error:
+                    last = error
+                    step = steps.throw(
+                        error if isinstance(error, ConnectionLost) else ConnectionLost(str(error))
+                    )
+                else:
+                    step = steps.send(response)
+        except StopIteration as stop:
+            return stop.value
+        raise RequestTimedOut(f"{name}: no answer within {seconds} s ({last})") from last
+
+    def _ask(self, step: Ask, deadline: float) -> Any:
+        try:
+            connection = self.connection_to(
+                step.address, timeout=min(CONNECT_SECONDS, _left(deadline))
+            )
+            return connection.call(step.request, version=step.version, timeout=_left(deadline))
+        except (ConnectionLost, RequestTimedOut):
+            if broken := self._connections.pop(step.address, None):
+                broken.close()
+            raise
+
+
+def _connect(address: Address, timeout: float) -> socket.socket:
+    try:
+        sock = socket.create_connection(address, timeout, all_errors=True)
+    except ExceptionGroup as group:
+        refused = all(isinstance(error, ConnectionRefusedError) for error in group.exceptions)
+        kind = ConnectRefused if refused else ConnectionLost
+        reason = group.exceptions[-1]
+        raise kind(f"cannot connect to {_text(address)}: {reason}") from reason
+    except OSError as error:
+        raise ConnectionLost(f"cannot connect to {_text(address)}: {error}") from error
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def _left(deadline: float) -> float:
+    """Seconds until `deadline`; never zero, which would mean not to wait at all."""
+    return max(deadline - time.monotonic(), 0.001)
+
+
+def _text(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def _uniform() -> float:
+    """A number in [0, 1): importing `random` costs more than this whole module."""
+    return int.from_bytes(os.urandom(4), "big") / 2**32

@@ -1,0 +1,178 @@
+"""A call to whoever is responsible, with finding out who that is and trying again: a generator that does no I/O.
+
+The generator yields what its shell should do and is sent what came of it; the trio client and the blocking client drive
+the same one. Left out: the deadline; the shell stops asking the generator when it has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from wire.client.backoff import Backoff
+from wire.client.bootstrap import Address
+from wire.client.destinations import AnyNode, Coordinator, Destination, Leader
+from wire.client.errors import ConnectionLost, ConnectRefused
+from wire.client.routing import Routing
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.registry import ApiKey
+from wire.schema import Message, Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send `request` to `address` and send me the response, or throw me the ConnectionLost."""
+
+    address: Address
+    request: Message
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait; `because` is what went wrong."""
+
+    seconds: float
+    because: Exception
+
+
+Step = Ask | Pause
+Steps = Generator[Step, Any, Any]
+
+# Errors that say that we asked the wrong node, or the right one too early. Others are for the caller to judge.
+RETRIED: frozenset[int] = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+
+# Highest version of FindCoordinator with one key in a request, which is all that is asked for here.
+_ONE_COORDINATOR_VERSION = 3
+
+
+def routed_call(
+    routing: Routing,
+    request: Message,
+    destination: Destination,
+    backoff: Backoff,
+    *,
+    version: int | None = None,
+    retry_unknown: bool = True,
+) -> Steps:
+    """Asks until there is an answer without an error of `RETRIED`, and returns it.
+
+    With `retry_unknown` it asks again also when a connection broke after the request was sent, though it may have been
+    done; that is wrong for what must not happen twice.
+    """
+    while True:
+        address = yield from _find(routing, destination, backoff)
+        try:
+            response = yield Ask(address, request, version)
+        except ConnectionLost as error:
+            _lost(routing, destination, address)
+            if not retry_unknown and not isinstance(error, ConnectRefused):
+                raise
+            yield Pause(backoff.failed(), error)
+            continue
+        code = _retried_error(request, response)
+        if code is None:
+            backoff.succeeded()
+            return response
+        routing.forget(destination)
+        yield Pause(backoff.failed(), KafkaError(code))
+
+
+def refresh(routing: Routing, topics: list[str] | None, backoff: Backoff) -> Steps:
+    """Asks one node for nodes, controller and (on brokers) `topics`; None asks for all. Returns its answer."""
+    while True:
+        address = routing.bootstrap.current
+        try:
+            return (yield from _refresh_once(routing, address, topics))
+        except ConnectionLost as error:
+            _lost(routing, AnyNode(), address)
+            yield Pause(backoff.failed(), error)
+
+
+def _find(routing: Routing, destination: Destination, backoff: Backoff) -> Steps:
+    """The address of `destination`, asked for if it is not known."""
+    while (address := routing.locate(destination)) is None:
+        failure: Exception = KafkaError(
+            ErrorCode.LEADER_NOT_AVAILABLE, f"nobody knows {destination}"
+        )
+        source = routing.bootstrap.current
+        try:
+            if isinstance(destination, Coordinator):
+                yield from _ask_coordinator(routing, source, destination)
+            else:
+                topics = [destination.topic] if isinstance(destination, Leader) else []
+                yield from _refresh_once(routing, source, topics)
+        except ConnectionLost as error:
+            _lost(routing, AnyNode(), source)
+            failure = error
+        if routing.locate(destination) is None:
+            yield Pause(backoff.failed(), failure)
+    return address
+
+
+def _refresh_once(routing: Routing, address: Address, topics: list[str] | None) -> Steps:
+    if routing.of_controllers:
+        from wire.messages.describe_cluster import DescribeClusterRequest
+
+        response = yield Ask(
+            address,
+            DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2),
+        )
+        routing.update_cluster(response)
+        return response
+    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+    response = yield Ask(address, MetadataRequest(topics=named, allow_auto_topic_creation=False))
+    routing.update_metadata(response)
+    return response
+
+
+def _ask_coordinator(routing: Routing, address: Address, wanted: Coordinator) -> Steps:
+    from wire.messages.find_coordinator import FindCoordinatorRequest
+
+    request = FindCoordinatorRequest(key=wanted.key, key_type=wanted.key_type)
+    response = yield Ask(address, request, _ONE_COORDINATOR_VERSION)
+    routing.update_coordinator(wanted, response)
+
+
+def _lost(routing: Routing, destination: Destination, address: Address) -> None:
+    routing.bootstrap.failed(address)
+    if not isinstance(destination, AnyNode):
+        routing.forget(destination)
+
+
+def _retried_error(request: Message, response: Message) -> ErrorCode | None:
+    if request.KEY == ApiKey.METADATA:  # describes partitions without a leader; that is its answer
+        return None
+    return next((ErrorCode.of(code) for code in error_codes(response) if code in RETRIED), None)
+
+
+def error_codes(message: Struct) -> Iterator[int]:
+    """Every `error_code` in a message, however deep, zeros left out."""
+    for name in message.__slots__:
+        value = getattr(message, name)
+        if name == "error_code":
+            if value:
+                yield value
+        elif isinstance(value, Struct):
+            yield from error_codes(value)
+        elif isinstance(value, list) and value and isinstance(value[0], Struct):
+            for item in value:
+                yield from error_codes(item)

@@ -1,0 +1,142 @@
+"""One connection of a client without its socket: what to send, and which request a frame answers.
+
+A node answers the requests of a connection in order, so an answer belongs to the oldest request that has none; its
+correlation id must say so too, else the peer cannot be trusted with the rest. Left out: time, waiting, sockets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from wire.client.errors import VersionMismatch
+from wire.client.versions import Negotiated
+from wire.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.registry import RESPONSES, ApiKey
+from wire.outgoing import Outgoing
+from wire.schema import Message
+
+T = TypeVar("T")
+
+# Of frames that come as answers; a Fetch answer is at most about fetch.max.bytes plus one batch.
+ANSWER_BYTES_MAX = 256 << 20
+
+# Answers with record bytes, which are views of the frame unless it is copied.
+_WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT})
+
+SOFTWARE_NAME = "trimaran"
+SOFTWARE_VERSION = "0.1.0"
+
+
+@dataclass(slots=True, frozen=True)
+class _Sent(Generic[T]):
+    key: int
+    version: int
+    correlation_id: int
+    token: T
+
+
+class Conversation(Generic[T]):
+    """`T` is what the shell finds its waiter by.
+
+    `copy_records`: answers own their record bytes; else those are views that pin the receive buffer while held (see
+    `wire.framing`), never overwritten, never invalid.
+    """
+
+    def __init__(self, client_id: str | None, *, copy_records: bool = True) -> None:
+        self.client_id = client_id
+        self.negotiated: Negotiated | None = None
+        self._copy_records = copy_records
+        self._correlation_id = 0
+        self._unanswered: deque[_Sent[T]] = deque()
+
+    @property
+    def unanswered_count(self) -> int:
+        return len(self._unanswered)
+
+    def unanswered(self) -> Sequence[T]:
+        """Tokens of the requests that wait for an answer, oldest first."""
+        return [sent.token for sent in self._unanswered]
+
+    def hello(self, token: T, version: int = ApiVersionsRequest.VERSIONS.high) -> Outgoing:
+        """The ApiVersions request that opens a connection."""
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        return self._send(request, version, token)
+
+    def negotiate(self, response: ApiVersionsResponse) -> int | None:
+        """Takes the answer to `hello`; returns the version to say it again in, or None when it is settled.
+
+        Raises:
+            VersionMismatch: the node refuses, or serves no version of ApiVersions that we speak.
+        """
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            offered = next((k for k in response.api_keys if k.api_key == ApiKey.API_VERSIONS), None)
+            high = offered.max_version if offered else 0
+            if not 0 <= high < ApiVersionsRequest.VERSIONS.high:
+                raise VersionMismatch(f"the node refuses ApiVersions but offers v{high}")
+            return high
+        if response.error_code:
+            code = ErrorCode.of(response.error_code)
+            raise VersionMismatch(f"the node answers ApiVersions with {code.name}")
+        self.negotiated = Negotiated.from_response(response)
+        return None
+
+    def request(self, request: Message, version: int | None, token: T | None) -> Outgoing:
+        """The frame (without its size) of a request; `version` None takes the best common one.
+
+        `token` None says that no answer will come (Produce with acks=0).
+
+        Raises:
+            VersionMismatch: the node does not serve it, or not in that version.
+            LocalProtocolError: that version cannot say this.
+        """
+        assert self.negotiated is not None, "hello first"
+        if version is None:
+            version = self.negotiated.best(type(request))
+        elif version not in self.negotiated.versions.get(request.KEY, ()):
+            raise VersionMismatch(f"the node does not serve {type(request).__name__} v{version}")
+        return self._send(request, version, token)
+
+    def _send(self, request: Message, version: int, token: T | None) -> Outgoing:
+        correlation_id = self._correlation_id
+        frame = encode_request(request, version, correlation_id, self.client_id)
+        if frame.splices:
+            raise LocalProtocolError("requests are bytes; pieces of files are for answers")
+        self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        if token is not None:
+            self._unanswered.append(_Sent(request.KEY, version, correlation_id, token))
+        return frame
+
+    def answer(self, frame: memoryview) -> tuple[T, Any]:
+        """The token of the request that `frame` answers, and the response.
+
+        Raises:
+            RemoteProtocolError: drop the connection, nothing after this can be trusted.
+        """
+        if not self._unanswered:
+            raise RemoteProtocolError("an answer to no request")
+        sent = self._unanswered.popleft()
+        correlation_id, body = decode_response_header(frame, sent.key, sent.version)
+        if correlation_id != sent.correlation_id:
+            raise RemoteProtocolError(
+                f"an answer to request {correlation_id} where {sent.correlation_id} is the next"
+            )
+        if sent.key == ApiKey.API_VERSIONS:
+            return sent.token, _decode_api_versions(frame[body:], sent.version)
+        data: memoryview | bytes = frame[body:]
+        if self._copy_records and sent.key in _WITH_RECORDS:
+            data = bytes(data)
+        return sent.token, RESPONSES[sent.key].decode(data, sent.version)
+
+
+def _decode_api_versions(body: memoryview, version: int) -> ApiVersionsResponse:
+    """A node that does not know `version` answers in version 0 (KIP-511)."""
+    if int.from_bytes(body[:2], "big") == ErrorCode.UNSUPPORTED_VERSION:
+        version = 0
+    return ApiVersionsResponse.decode(body, version)

@@ -1,0 +1,291 @@
+"""One connection to one node: many requests in flight, answers matched in order.
+
+The trio shell of `wire.client.conversation`. The reader always waits for the socket, so that the death of the node is seen
+when its socket closes, not at the next request. Left out: which node, and trying again (`wire.transport.client`).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from wire.client.bootstrap import Address
+from wire.client.conversation import ANSWER_BYTES_MAX, Conversation
+from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
+from wire.client.versions import Negotiated
+from wire.errors import RemoteProtocolError
+from wire.framing import FrameBuffer
+from wire.outgoing import Outgoing
+from wire.schema import Message
+from wire.transport.endpoint import Endpoint, SocketEndpoint
+from wire.transport.sending import SendQueue
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 5.0
+# Requests without an answer on one connection; further callers wait. Servers read no more than so many either.
+IN_FLIGHT_MAX = 64
+# Requests that nobody waits for any more, timed out and still unanswered: a node that lets so many pile up is stuck.
+_UNANSWERED_MAX = 256
+# Answers taken between two checkpoints.
+_ANSWERS_PER_TURN = 32
+
+
+class _Waiter:
+    """A call that waits; `error` or `response` is set before `done`."""
+
+    __slots__ = ("done", "error", "response")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.response: Any = None
+        self.error: Exception | None = None
+
+
+class NodeConnection:
+    """Made by `open_node_connection`; usable by any number of tasks."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        address: Address,
+        client_id: str | None,
+        *,
+        copy_records: bool = True,
+        answer_bytes_max: int = ANSWER_BYTES_MAX,
+    ) -> None:
+        self.address = address
+        # Set when no call can succeed any more; those that wait then fail.
+        self.closed = trio.Event()
+        self._endpoint = endpoint
+        self._conversation: Conversation[_Waiter] = Conversation(
+            client_id, copy_records=copy_records
+        )
+        self._frames = FrameBuffer(answer_bytes_max)
+        self._unsent = SendQueue()
+        self._writer_sends = False
+        self._writer_wanted = trio.Event()
+        self._running = trio.CancelScope()
+        self._places = trio.Semaphore(IN_FLIGHT_MAX)
+        self._why: Exception = ConnectionLost(
+            f"the connection to {address[0]}:{address[1]} was closed"
+        )
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What the node said about itself."""
+        assert self._conversation.negotiated is not None
+        return self._conversation.negotiated
+
+    async def call(
+        self,
+        request: Message,
+        *,
+        version: int | None = None,
+        timeout: float,  # noqa: ASYNC109 - it has an error of its own
+    ) -> Any:
+        """Sends `request` and returns the response, of the class that belongs to it.
+
+        `version` None takes the best that both sides speak; `timeout` is in seconds and includes waiting for a place in
+        flight.
+
+        Raises:
+            ConnectionLost: the connection is closed, or broke before the answer.
+            RequestTimedOut: a late answer will be dropped; the connection goes on.
+            VersionMismatch: the node does not serve it; nothing was sent.
+        """
+        waiter = _Waiter()
+        with trio.move_on_after(timeout):
+            async with self._places:
+                self._check_open()
+                self._send(self._conversation.request(request, version, waiter))
+                await waiter.done.wait()
+        if not waiter.done.is_set():
+            name = type(request).__name__
+            raise RequestTimedOut(f"{name}: no answer from {self._name} in {timeout} s")
+        if waiter.error is not None:
+            raise waiter.error
+        return waiter.response
+
+    def send_unanswered(self, request: Message, *, version: int | None = None) -> None:
+        """Sends a request that gets no answer (Produce with acks=0)."""
+        self._check_open()
+        self._send(self._conversation.request(request, version, None))
+
+    async def negotiate(self, timeout: float = CONNECT_SECONDS) -> None:  # noqa: ASYNC109
+        """Asks for the node's versions; before any `call`, while `run` runs.
+
+        Raises:
+            ConnectionLost, RequestTimedOut, VersionMismatch.
+        """
+        with trio.move_on_after(timeout) as scope:
+            version: int | None = None
+            while True:
+                waiter = _Waiter()
+                hello = self._conversation.hello
+                self._check_open()
+                self._send(hello(waiter) if version is None else hello(waiter, version))
+                await waiter.done.wait()
+                if waiter.error is not None:
+                    raise waiter.error
+                version = self._conversation.negotiate(waiter.response)
+                if version is None:
+                    return
+        if scope.cancelled_caught:
+            raise RequestTimedOut(f"ApiVersions: no answer from {self._name} in {timeout} s")
+
+    @property
+    def _name(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    def _check_open(self) -> None:
+        if self._conversation.unanswered_count >= _UNANSWERED_MAX:
+            self._close(RequestTimedOut(f"{_UNANSWERED_MAX} requests without an answer"))
+        if self.closed.is_set():
+            raise ConnectionLost(str(self._why)) from self._why
+
+    def _send(self, frame: Outgoing) -> None:
+        self._unsent.add_frame(frame)
+        if not self._writer_sends:
+            try:
+                self._endpoint.send_nowait(self._unsent)
+            except OSError as error:
+                self._close(error)
+        if self._unsent:
+            self._writer_wanted.set()
+
+    def close(self) -> None:
+        """Ends `run`; calls that wait fail with ConnectionLost."""
+        self._close(None)
+        self._running.cancel()
+
+    async def run(self) -> None:
+        """Reads and writes until the connection closes, by whom ever; never raises but Cancelled."""
+        try:
+            with self._running:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write)
+                    await self._read()
+                    nursery.cancel_scope.cancel()
+        except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as group:
+            self._close(group.exceptions[0])
+        except* RemoteProtocolError as group:
+            log.warning("connection to %s dropped: %a", self._name, str(group.exceptions[0]))
+            self._close(group.exceptions[0])
+        finally:
+            self._close(None)
+            with trio.CancelScope(shield=True):
+                await self._endpoint.aclose()
+
+    async def _read(self) -> None:
+        taken = 0
+        while await self._endpoint.receive(self._frames):
+            while (frame := self._frames.next_frame()) is not None:
+                waiter, response = self._conversation.answer(frame)
+                waiter.response = response
+                waiter.done.set()
+                del frame, waiter, response  # or the views in them outlive their use
+                taken += 1
+                if taken % _ANSWERS_PER_TURN == 0:
+                    await trio.lowlevel.checkpoint()
+
+    async def _write(self) -> None:
+        while True:
+            await self._writer_wanted.wait()
+            self._writer_wanted = trio.Event()
+            self._writer_sends = True
+            try:
+                await self._endpoint.send(self._unsent)
+            finally:
+                self._writer_sends = False
+
+    def _close(self, why: BaseException | None) -> None:
+        if self.closed.is_set():
+            return
+        if why is not None:
+            self._why = ConnectionLost(f"the connection to {self._name} broke: {why}")
+            self._why.__cause__ = why
+        self.closed.set()
+        for waiter in self._conversation.unanswered():
+            waiter.error = ConnectionLost(str(self._why))
+            waiter.error.__cause__ = self._why
+            waiter.done.set()
+
+
+async def connect(
+    host: str,
+    port: int,
+    *,
+    timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
+) -> socket.socket:
+    """A connected non-blocking TCP socket.
+
+    Raises:
+        ConnectRefused: every address of `host` refuses: the process that should listen is gone.
+        ConnectionLost: anything else that is wrong, and nothing known about the process.
+    """
+    failures: list[OSError] = []
+    with trio.move_on_after(timeout):
+        try:
+            found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise ConnectionLost(f"cannot look up {host}: {error}") from error
+        for family, kind, protocol, _, address in found:
+            sock = trio.socket.socket(family, kind, protocol)
+            try:
+                await sock.connect(address)
+            except OSError as error:
+                failures.append(error)
+                sock.close()
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return socket.socket(fileno=sock.detach())
+        cause = failures[-1]
+        refused = all(error.errno == errno.ECONNREFUSED for error in failures)
+        kind_of_error = ConnectRefused if refused else ConnectionLost
+        raise kind_of_error(f"cannot connect to {host}:{port}: {cause.strerror}") from cause
+    raise ConnectionLost(f"cannot connect to {host}:{port} in {timeout} s")
+
+
+@asynccontextmanager
+async def open_node_connection(
+    host: str,
+    port: int,
+    *,
+    client_id: str | None = None,
+    copy_records: bool = True,
+    timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
+) -> AsyncIterator[NodeConnection]:
+    """Connects, asks for the node's versions, and closes at the end of the block.
+
+    `copy_records=False` leaves the record bytes of answers where they were received. Such a view stays as it is for as
+    long as it is held, whatever else is received; it keeps a buffer of the size of the answer in memory. `timeout` is in
+    seconds, for connecting and for asking.
+
+    Raises:
+        ConnectRefused, ConnectionLost, RequestTimedOut, VersionMismatch: as `connect` and `negotiate` do. The body is not
+            disturbed when the connection breaks; its calls fail and `.closed` is set.
+    """
+    sock = await connect(host, port, timeout=timeout)
+    connection = NodeConnection(
+        SocketEndpoint(sock), (host, port), client_id, copy_records=copy_records
+    )
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.run)
+        try:
+            await connection.negotiate(timeout)
+            yield connection
+        except Exception as error:  # noqa: BLE001 - raised below: out of a nursery it would come in a group
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
