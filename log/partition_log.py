@@ -260,6 +260,7 @@ class PartitionLog:
                 active = self._active
             elif not active.size:
                 active.opened_ms = now_ms
+                active.create()
                 self._names_version += 1
             active.append(data, views, self.config.index_interval_bytes)
         except OSError as error:
@@ -296,7 +297,7 @@ class PartitionLog:
     def _add_segment(self, base_offset: int, now_ms: int) -> None:
         segment = Segment(self.directory, base_offset, self._files, size=0, created=True)
         segment.opened_ms = now_ms
-        segment.seal()
+        segment.create()
         self._segments.append(segment)
         self._bases.append(base_offset)
         self._active = segment

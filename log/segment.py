@@ -161,9 +161,13 @@ class Segment:
         """The files of both indexes, everything written to them."""
         return [self.offset_index.reopen_for_use(), self.time_index.reopen_for_use()]
 
+    def create(self) -> None:
+        """Makes the three files of a new segment, empty as Kafka's tools expect them. Raises OSError."""
+        self.file  # noqa: B018 - opening it makes it
+        self.write_indexes()
+
     def seal(self) -> None:
         """Completes the indexes: nothing will be appended for now. Raises OSError."""
-        self.file  # noqa: B018 - an empty segment has its files too, as Kafka's tools expect
         self._note_time()
         self.write_indexes()
 
