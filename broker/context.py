@@ -12,7 +12,7 @@ How the parts meet:
   `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises
   `NotLeaderError` when the epoch ends first. `leader.partition.log.read_bytes(…)` reads back.
 - `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` (`broker.partitions.registry`) of every epoch that
-  begins and ends on the partitions of one topic: `began(partition, leader_epoch)`, `ended(partition, leader_epoch)`.
+  begins and ends on the partitions of one topic: `began(partition_index, leader)`, `ended(partition_index, leader_epoch)`.
   Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1. In an epoch
   `partition.leader` is its `LeaderEpoch` (asking opens the log); after it, or on a follower, None.
 - `ctx.controller.call(request)` asks the active controller, finding the new one when it changes; `ctx.forwarder` wraps
@@ -42,6 +42,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """Bounds that handlers read often, taken from the configuration once."""
+
+    fetch_bytes_max: int  # fetch.max.bytes: of one Fetch answer, the first batch excepted
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """See the module's docstring; `now_ms` is the wall clock."""
 
@@ -57,5 +64,6 @@ class Context:
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
     groups: GroupCoordinator
+    limits: BrokerLimits
     broker_epoch: Callable[[], int]
     now_ms: Callable[[], int]

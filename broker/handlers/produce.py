@@ -77,7 +77,8 @@ def produce(
     if request.transactional_id is not None:
         return _fail_all(request, ErrorCode.INVALID_TXN_STATE, "transactions are not served")
     awaited: list[Awaited] = []
-    responses = [_append_topic(topic, ctx, acks, awaited) for topic in request.topic_data]
+    version = call.header.api_version
+    responses = [_append_topic(topic, ctx, acks, version, awaited) for topic in request.topic_data]
     if acks == ACKS_NONE:
         _close_on_error(responses)
         return None
@@ -88,13 +89,14 @@ def produce(
 
 
 def _append_topic(
-    topic: TopicProduceData, ctx: Context, acks: int, awaited: list[Awaited]
+    topic: TopicProduceData, ctx: Context, acks: int, version: int, awaited: list[Awaited]
 ) -> TopicProduceResponse:
     return TopicProduceResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         partition_responses=[
-            _append_partition(topic, data, ctx, acks, awaited) for data in topic.partition_data
+            _append_partition(topic, data, ctx, acks, version, awaited)
+            for data in topic.partition_data
         ],
     )
 
@@ -104,6 +106,7 @@ def _append_partition(
     data: PartitionProduceData,
     ctx: Context,
     acks: int,
+    version: int,
     awaited: list[Awaited],
 ) -> PartitionProduceResponse:
     name = topic.name
@@ -114,7 +117,11 @@ def _append_partition(
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal")
         leader = ctx.partitions.leader_of(name, data.index)
         records = records_view(data.records)
-        views = validate_produced(records, leader.partition.settings.rules(ctx.now_ms()))
+        views = validate_produced(
+            records, leader.partition.settings.rules, now_ms=ctx.now_ms(), version=version
+        )
+        if views[0].is_transactional:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
         info, end_offset = leader.produce(records, views, acks)
     except KafkaError as error:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:

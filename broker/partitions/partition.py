@@ -169,11 +169,10 @@ class Partition:
             self._log.config = self.settings.log
 
     def close(self) -> None:
-        """Ends the epoch and closes the log; the partition is not used afterwards."""
+        """Ends the epoch and lets go of the log, which its directory closes or deletes."""
         self.deleted = True
         self._end_epoch()
         self.watchers.look_again()
         if self._log is not None:
             self.services.commit.forget(self._log)
-            self._log.close()
             self._log = None

@@ -5,6 +5,7 @@ Source: the part of Kafka's `ReplicaManager` that applies `TopicsDelta` and find
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
@@ -14,17 +15,19 @@ from broker.partitions.services import Services
 from quorum.metadata.image import PartitionImage, TopicImage
 from wire.errors import ErrorCode, KafkaError
 
+log = logging.getLogger(__name__)
+
 NO_EPOCH = -1
 
 
 class LeadershipListener(Protocol):
     """Hears of the epochs in which this broker leads partitions of one topic. Calls must not block."""
 
-    def began(self, partition: Partition, leader_epoch: int) -> None:
-        """`partition.leader` is the epoch (asking for it opens the log)."""
+    def began(self, partition_index: int, leader: LeaderEpoch) -> None:
+        """This broker leads; not called while the log cannot be opened."""
 
-    def ended(self, partition: Partition, leader_epoch: int) -> None:
-        """The epoch is over; its watermark is closed."""
+    def ended(self, partition_index: int, leader_epoch: int) -> None:
+        """The epoch is over; its watermark is closed. It may be one whose begin was not told."""
 
 
 class Follows(Protocol):
@@ -159,13 +162,19 @@ class Partitions:
         if partition.follows:
             self._follows.follow(partition)
         elif partition.leads and (listener := self._listeners.get(partition.topic)):
-            listener.began(partition, partition.state.leader_epoch)
+            try:
+                leader = partition.leader
+            except KafkaError as error:
+                log.error("%s cannot be led: %s", partition.name, error)
+                return
+            if leader is not None:
+                listener.began(partition.index, leader)
 
     def _tell_ended(self, partition: Partition, led: bool, leader_epoch: int) -> None:
         if not led:
             self._follows.unfollow(partition)
         elif listener := self._listeners.get(partition.topic):
-            listener.ended(partition, leader_epoch)
+            listener.ended(partition.index, leader_epoch)
 
     def brokers_changed(self, broker_ids: frozenset[int]) -> None:
         """Registrations of `broker_ids` changed: leaders look at these followers again."""

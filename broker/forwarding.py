@@ -1,0 +1,68 @@
+"""Takes a client's request to the active controller inside an Envelope, and the answer back (KIP-590).
+
+Source: `ForwardingManager` of Kafka. Left out: principals; all clients are ANONYMOUS until there is authentication.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from broker.controller_channel import ControllerChannel
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.default_principal_data import DefaultPrincipalData
+from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.registry import RESPONSES
+from wire.schema import Message
+from wire.transport.calls import Call
+
+# request.timeout.ms of Kafka's admin client: who asked has given up after this.
+FORWARD_SECONDS = 30.0
+
+
+def _anonymous() -> bytes:
+    data = DefaultPrincipalData(type="User", name="ANONYMOUS", token_authenticated=False)
+    return b"\x00\x00" + data.encode(0)
+
+
+ANONYMOUS = _anonymous()
+
+
+class Forwarder:
+    """Handlers of what only the controller decides call `forward`."""
+
+    def __init__(self, controller: ControllerChannel) -> None:
+        self._controller = controller
+
+    async def forward(
+        self, request: Message, call: Call, *, timeout: float = FORWARD_SECONDS
+    ) -> Message:
+        """The controller's answer to `request`, in the version in which the client asked.
+
+        Raises:
+            KafkaError: REQUEST_TIMED_OUT, or what the controller said of the Envelope itself.
+        """
+        header = call.header
+        envelope = EnvelopeRequest(
+            request_data=bytes(
+                encode_request(request, header.api_version, header.correlation_id, header.client_id)
+            ),
+            request_principal=ANONYMOUS,
+            client_host_address=_address(call.connection.peer[0]),
+        )
+        answer = await self._controller.call(envelope, timeout=timeout)
+        assert isinstance(answer, EnvelopeResponse)
+        if answer.error_code or answer.response_data is None:
+            raise KafkaError(ErrorCode.of(answer.error_code))
+        data = memoryview(answer.response_data)
+        correlation_id, body = decode_response_header(data, header.api_key, header.api_version)
+        if correlation_id != header.correlation_id:
+            raise RemoteProtocolError("the controller answered another request")
+        return RESPONSES[header.api_key].decode(data[body:], header.api_version)
+
+
+def _address(host: str) -> bytes:
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).packed
+    except ValueError:
+        return bytes(4)

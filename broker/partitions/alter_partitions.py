@@ -1,0 +1,136 @@
+"""Takes ISR changes to the controller: one AlterPartition at a time, with everything that waits (KIP-497).
+
+Source: `AlterPartitionManager` of Kafka. A change stays what it was when it was made; a retry says the same again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import trio
+
+from broker.partitions.isr_change import IsrChange, IsrChangeOwner
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    BrokerState,
+)
+from wire.schema import Message
+
+log = logging.getLogger(__name__)
+
+# Between attempts that the controller refused for a reason that passes.
+RETRY_SECONDS = 0.05
+
+Key: TypeAlias = tuple[bytes, int]
+Waiting: TypeAlias = tuple[IsrChangeOwner, IsrChange]
+
+
+class Controller(Protocol):
+    """The part of `ControllerChannel` that is needed here."""
+
+    async def call(self, request: Message, *, timeout: float) -> Message: ...
+
+
+class AlterPartitions:
+    """The queue of changes; a newer change of a partition replaces one that has not been sent."""
+
+    def __init__(
+        self, controller: Controller, broker_id: int, broker_epoch: Callable[[], int]
+    ) -> None:
+        self._controller = controller
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        # At most one a partition led here.
+        self._waiting: dict[Key, Waiting] = {}
+        self._wanted = trio.Event()
+
+    def submit(self, owner: IsrChangeOwner, change: IsrChange) -> None:
+        """Sends `change` soon; `owner` hears what became of it unless a newer one takes its place."""
+        self._waiting[change.topic_id, change.partition_index] = (owner, change)
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Sends for ever."""
+        while True:
+            await self._wanted.wait()
+            self._wanted = trio.Event()
+            batch, self._waiting = self._waiting, {}
+            if not await self._send(batch):
+                await trio.sleep(RETRY_SECONDS)
+
+    async def _send(self, batch: Mapping[Key, Waiting]) -> bool:
+        """Returns False if something is to be tried again."""
+        request = build_request(
+            [change for _, change in batch.values()], self._broker_id, self._broker_epoch()
+        )
+        try:
+            response = await self._controller.call(request, timeout=30.0)
+        except KafkaError as error:
+            log.warning("AlterPartition of %d partitions: %s", len(batch), error)
+            return self._try_again(batch, batch)
+        assert isinstance(response, AlterPartitionResponse)
+        if response.error_code:
+            code = ErrorCode.of(response.error_code)
+            log.warning("AlterPartition of %d partitions: %s", len(batch), code.name)
+            return self._try_again(batch, batch)
+        return self._try_again(batch, _deliver(batch, response))
+
+    def _try_again(self, batch: Mapping[Key, Waiting], keys: Sequence[Key] | Mapping[Key, Waiting]) -> bool:
+        for key in keys:
+            self._waiting.setdefault(key, batch[key])
+        if self._waiting:
+            self._wanted.set()
+        return not keys
+
+
+def _deliver(batch: Mapping[Key, Waiting], response: AlterPartitionResponse) -> list[Key]:
+    """Tells the owners; returns what must be sent again, partitions without an answer included."""
+    unanswered = dict(batch)
+    again: list[Key] = []
+    for topic in response.topics:
+        for data in topic.partitions:
+            key = (topic.topic_id, data.partition_index)
+            waiting = unanswered.pop(key, None)
+            if waiting is None:
+                continue
+            owner, change = waiting
+            if data.error_code == 0:
+                owner.isr_committed(
+                    change, tuple(data.isr), data.leader_epoch, data.partition_epoch
+                )
+            elif owner.isr_refused(change, data.error_code):
+                again.append(key)
+    return [*again, *unanswered]
+
+
+def build_request(
+    changes: Sequence[IsrChange], broker_id: int, broker_epoch: int
+) -> AlterPartitionRequest:
+    """Pure: the same changes make the same request."""
+    topics: dict[bytes, AlterPartitionRequestTopicData] = {}
+    for change in changes:
+        topic = topics.setdefault(
+            change.topic_id,
+            AlterPartitionRequestTopicData(topic_id=change.topic_id, partitions=[]),
+        )
+        topic.partitions.append(
+            AlterPartitionRequestPartitionData(
+                partition_index=change.partition_index,
+                leader_epoch=change.leader_epoch,
+                new_isr_with_epochs=[
+                    BrokerState(broker_id=member, broker_epoch=epoch)
+                    for member, epoch in change.new_isr
+                ],
+                leader_recovery_state=change.leader_recovery_state,
+                partition_epoch=change.partition_epoch,
+            )
+        )
+    return AlterPartitionRequest(
+        broker_id=broker_id, broker_epoch=broker_epoch, topics=list(topics.values())
+    )
