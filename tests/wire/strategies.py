@@ -1,4 +1,8 @@
-"""Hypothesis strategies for any declared message: all fields that a version can say."""
+"""Hypothesis strategies for any declared message: all fields that a version can say.
+
+`tame` values are those that libraries with richer types than the wire's accept: error codes that
+exist, times that fit into a `datetime`.
+"""
 
 from functools import cache
 
@@ -33,18 +37,28 @@ def _wire(name: str) -> st.SearchStrategy:
     return st.binary(max_size=8) | st.just(bytes(range(200)))
 
 
-def _value(shape: Shape, nullable: bool, version: int) -> st.SearchStrategy:
+def _value(shape: Shape, nullable: bool, version: int, tame: bool) -> st.SearchStrategy:
     if shape.wire is not None:
         value = _wire(shape.wire.name)
     elif shape.item is not None:
-        value = st.lists(_value(shape.item, False, version), max_size=2)
+        value = st.lists(_value(shape.item, False, version, tame), max_size=2)
     else:
-        value = structs(shape.struct, version)
+        value = structs(shape.struct, version, tame)
     return st.none() | value if nullable else value
 
 
-def _field(p: FieldPlan, version: int) -> st.SearchStrategy:
-    value = _value(p.shape, p.nullable, version)
+def _tame(name: str) -> st.SearchStrategy | None:
+    if name == "error_code":
+        return st.integers(-1, 100)
+    if name.endswith(("_ms", "timestamp", "_time")):
+        return st.integers(0, 2**31 - 1)
+    return None
+
+
+def _field(p: FieldPlan, version: int, tame: bool) -> st.SearchStrategy:
+    value = _tame(p.name) if tame else None
+    if value is None:
+        value = _value(p.shape, p.nullable, version, tame)
     if p.field.tag is None:
         return value
     default = st.builds(p.field.factory) if p.field.factory else st.just(p.field.default)
@@ -52,10 +66,11 @@ def _field(p: FieldPlan, version: int) -> st.SearchStrategy:
 
 
 @cache
-def structs(cls: type[Struct], version: int) -> st.SearchStrategy:
+def structs(cls: type[Struct], version: int, tame: bool) -> st.SearchStrategy:
     plan = plan_struct(cls, version)
-    return st.builds(cls, **{p.name: _field(p, version) for p in (*plan.plain, *plan.tagged)})
+    present = (*plan.plain, *plan.tagged)
+    return st.builds(cls, **{p.name: _field(p, version, tame) for p in present})
 
 
-def messages(cls: type[Message], version: int) -> st.SearchStrategy:
-    return structs(cls, version)
+def messages(cls: type[Message], version: int, *, tame: bool = False) -> st.SearchStrategy:
+    return structs(cls, version, tame)
