@@ -207,6 +207,10 @@ class Raft:
         return self._state.flushed_offset
 
     @property
+    def log(self) -> LogView:
+        return self._state.log
+
+    @property
     def identity(self) -> Identity:
         return self._state.identity
 

@@ -7,7 +7,7 @@ Source: KIP-595, KIP-630 (snapshots), KIP-853 (keys and endpoints), KIP-996 (pre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from quorum.raft.types import NO_NODE, Endpoint, OffsetAndEpoch, Peer, ReplicaKey
@@ -200,3 +200,12 @@ class Envelope(NamedTuple):
 
     token: int
     message: Message
+
+
+def with_records(answer: FetchAnswer, records: bytes | memoryview) -> FetchAnswer:
+    """The answer with its bytes filled in or checked."""
+    return replace(answer, read=None, records=records)
+
+
+def with_data(answer: FetchSnapshotAnswer, data: bytes | memoryview) -> FetchSnapshotAnswer:
+    return replace(answer, read=None, data=data)

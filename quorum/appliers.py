@@ -1,0 +1,129 @@
+"""Gives what is committed to the listener, in order, a little at a time.
+
+A snapshot that takes the place of the log is given instead of the batches it stands for. Left out: more than one listener;
+`quorum.metadata.loader` has publishers for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from log.batch import BatchView, decode_records
+from quorum.listener import CommittedBatch, LoadedSnapshot, MetadataListener
+from quorum.memory_log import MemoryLog
+from quorum.metadata_log import MetadataLog
+from quorum.raft.types import ensure
+from quorum.runtime.threads import run_blocking
+from quorum.runtime.watermark import Watermark
+from wire.records.metadata import decode_metadata_record
+from wire.schema import Message
+
+# Records given to the listener between two checkpoints: about 10 ms of work.
+RECORDS_PER_TURN = 500
+
+
+class Applier:
+    """`applied` follows the high watermark; `bytes_applied` counts what was applied since the last snapshot."""
+
+    def __init__(
+        self,
+        metadata_log: MetadataLog | MemoryLog,
+        listener: MetadataListener,
+        high_watermark: Watermark,
+    ) -> None:
+        self.applied = Watermark(0)
+        self.bytes_applied = 0
+        self.last_epoch = 0
+        self.last_appended_at_ms = 0
+        self._log = metadata_log
+        self._listener = listener
+        self._high_watermark = high_watermark
+        self._snapshot: LoadedSnapshot | None = None
+        # base offset → (epoch, records) of our own proposals, which need not be decoded again; bounded as they are
+        self._proposed: dict[int, tuple[int, Sequence[Message]]] = {}
+        self._awake = trio.Event()
+
+    async def open(self) -> None:
+        """Gives the newest snapshot on disk to the listener: committed it is, whoever leads."""
+        if isinstance(self._log, MetadataLog):
+            loaded = await run_blocking(self._log.load_latest_snapshot)
+            if loaded is not None:
+                self._load(loaded)
+
+    def wake(self) -> None:
+        self._awake.set()
+
+    def replace(self, snapshot: LoadedSnapshot) -> None:
+        """The log begins anew at this snapshot."""
+        self._snapshot = snapshot
+        self.wake()
+
+    def proposed(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:
+        self._proposed[base_offset] = (epoch, records)
+
+    def forget_proposed(self) -> None:
+        self._proposed.clear()
+
+    async def run(self) -> None:
+        while True:
+            await self._awake.wait()
+            self._awake = trio.Event()
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        while True:
+            if self._snapshot is not None:
+                snapshot, self._snapshot = self._snapshot, None
+                self._load(snapshot)
+            if self.applied.offset >= self._high_watermark.offset:
+                return
+            await self._apply_some()
+
+    async def _apply_some(self) -> None:
+        records = 0
+        for batch in self._log.batches(self.applied.offset, self._high_watermark.offset):
+            self._apply(batch)
+            records += batch.count
+            if records >= RECORDS_PER_TURN or self._snapshot is not None:
+                break
+        ensure(records > 0, "R8 what is committed is in the log", self.applied.offset)
+        self._log.forget_applied(self.applied.offset)
+        await trio.lowlevel.checkpoint()
+
+    def _apply(self, batch: BatchView) -> None:
+        ensure(batch.base_offset == self.applied.offset, "committed offsets have no gaps", batch)
+        epoch, records = self._proposed.pop(batch.base_offset, (-1, ()))
+        if epoch != batch.leader_epoch:
+            records = _decode(batch)
+        self._listener.apply_committed(
+            CommittedBatch(
+                base_offset=batch.base_offset,
+                last_offset=batch.last_offset,
+                epoch=batch.leader_epoch,
+                appended_at_ms=batch.max_timestamp,
+                size_bytes=batch.size,
+                records=records,
+            )
+        )
+        self.bytes_applied += batch.size
+        self.last_epoch, self.last_appended_at_ms = batch.leader_epoch, batch.max_timestamp
+        self.applied.advance(batch.next_offset)
+
+    def _load(self, snapshot: LoadedSnapshot) -> None:
+        ensure(
+            snapshot.end_offset >= self.applied.offset,
+            "R9 a snapshot takes nothing back",
+            snapshot.end_offset,
+        )
+        self._listener.load_snapshot(snapshot)
+        self.bytes_applied = 0
+        self.last_epoch, self.last_appended_at_ms = snapshot.epoch, snapshot.appended_at_ms
+        self.applied.advance(snapshot.end_offset)
+
+
+def _decode(batch: BatchView) -> list[Message]:
+    if batch.is_control:
+        return []
+    return [decode_metadata_record(record.value or b"") for record in decode_records(batch)]

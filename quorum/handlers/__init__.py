@@ -1,0 +1,1 @@
+"""Handlers of the quorum's own APIs, served by controllers."""

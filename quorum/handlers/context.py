@@ -1,0 +1,35 @@
+"""What the quorum's handlers need of their context: the node. A controller's context has it beside other things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar, cast
+
+from quorum.node import QuorumNode
+from quorum.raft import messages as core
+from wire.schema import Message
+from wire.transport.calls import Parked
+
+A = TypeVar("A", bound=core.Answer)
+R = TypeVar("R", bound=Message)
+
+
+class QuorumContext(Protocol):
+    """The part of a handler context that the handlers of this package use."""
+
+    @property
+    def node(self) -> QuorumNode: ...
+
+
+def park(
+    ctx: QuorumContext, request: core.Request, answer_class: type[A], write: Callable[[A], R]
+) -> Parked[R]:
+    """Gives the request to the core now; the answer is written when the core has it."""
+    finish = ctx.node.ask(request)
+
+    async def answer() -> R:
+        found = await finish()
+        assert isinstance(found, answer_class)
+        return write(cast(A, found))
+
+    return Parked(answer, ready=lambda: finish.ready)

@@ -1,0 +1,115 @@
+"""DescribeQuorum: leader, epoch, high watermark and how far every replica is (KIP-595, KIP-836).
+
+Only the leader knows; others answer NOT_LEADER_OR_FOLLOWER, and brokers forward to it.
+"""
+
+from __future__ import annotations
+
+from quorum.handlers.context import QuorumContext
+from quorum.metadata_partition import PARTITION, TOPIC
+from quorum.status import QuorumStatus, ReplicaStatus
+from wire.errors import ErrorCode
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    Listener,
+    Node,
+    ReplicaState,
+)
+from wire.primitives import NIL_UUID
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+VERSION_WITH_NODES = 2
+
+
+@handles(DescribeQuorumRequest, versions="0-2")
+def describe_quorum(
+    request: DescribeQuorumRequest, ctx: QuorumContext, call: Call
+) -> DescribeQuorumResponse:
+    if not _asks_for_metadata(request):
+        return _each_unknown(request)
+    status = ctx.node.describe()
+    version = call.header.api_version
+    if not ctx.node.is_leader:
+        return _answer(_partition(ErrorCode.NOT_LEADER_OR_FOLLOWER), [])
+    nodes = _nodes(ctx) if version >= VERSION_WITH_NODES else []
+    return _answer(_described(status, version), nodes)
+
+
+def _asks_for_metadata(request: DescribeQuorumRequest) -> bool:
+    topics = request.topics
+    return (
+        len(topics) == 1
+        and topics[0].topic_name == TOPIC
+        and [partition.partition_index for partition in topics[0].partitions] == [PARTITION]
+    )
+
+
+def _each_unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    if not any(topic.partitions for topic in request.topics):
+        return DescribeQuorumResponse(error_code=ErrorCode.INVALID_REQUEST, topics=[])
+    topics = [
+        DescribeQuorumResponseTopicData(
+            topic_name=topic.topic_name,
+            partitions=[
+                _partition(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partition.partition_index)
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return DescribeQuorumResponse(error_message=None, topics=topics)
+
+
+def _answer(
+    partition: DescribeQuorumResponsePartitionData, nodes: list[Node]
+) -> DescribeQuorumResponse:
+    topic = DescribeQuorumResponseTopicData(topic_name=TOPIC, partitions=[partition])
+    return DescribeQuorumResponse(error_message=None, topics=[topic], nodes=nodes)
+
+
+def _partition(error: ErrorCode, index: int = PARTITION) -> DescribeQuorumResponsePartitionData:
+    return DescribeQuorumResponsePartitionData(
+        partition_index=index,
+        error_code=error,
+        error_message=None,
+        leader_id=-1,
+        leader_epoch=-1,
+        high_watermark=-1,
+        current_voters=[],
+        observers=[],
+    )
+
+
+def _described(status: QuorumStatus, version: int) -> DescribeQuorumResponsePartitionData:
+    return DescribeQuorumResponsePartitionData(
+        partition_index=PARTITION,
+        error_message=None,
+        leader_id=status.node_id,
+        leader_epoch=status.epoch,
+        high_watermark=status.high_watermark,
+        current_voters=[_replica(one, version) for one in status.voters],
+        observers=[_replica(one, version) for one in status.observers],
+    )
+
+
+def _replica(replica: ReplicaStatus, version: int) -> ReplicaState:
+    return ReplicaState(
+        replica_id=replica.id,
+        replica_directory_id=replica.directory_id if version >= VERSION_WITH_NODES else NIL_UUID,
+        log_end_offset=replica.log_end_offset,
+        last_fetch_timestamp=replica.last_fetch_ms,
+        last_caught_up_timestamp=replica.last_caught_up_ms,
+    )
+
+
+def _nodes(ctx: QuorumContext) -> list[Node]:
+    identity = ctx.node.settings.identity
+    name = identity.endpoints[0].name if identity.endpoints else "CONTROLLER"
+    return [
+        Node(node_id=peer.id, listeners=[Listener(name=name, host=peer.host, port=peer.port)])
+        for _, peer in sorted(identity.voters.items())
+    ]

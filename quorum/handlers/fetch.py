@@ -1,0 +1,24 @@
+"""Fetch on a controller: followers and observers replicate the metadata log (KIP-595, KIP-630, KIP-1166).
+
+Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
+"""
+
+from __future__ import annotations
+
+from quorum.handlers.context import QuorumContext, park
+from quorum.raft.messages import FetchAnswer
+from quorum.translate import WrongShape, read_fetch, write_fetch_answer
+from wire.messages.fetch import FetchRequest, FetchResponse
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(FetchRequest, versions="4-18")
+def fetch(
+    request: FetchRequest, ctx: QuorumContext, _call: Call
+) -> FetchResponse | Parked[FetchResponse]:
+    try:
+        message = read_fetch(request)
+    except WrongShape as error:
+        return FetchResponse(error_code=error.code, responses=[])
+    return park(ctx, message, FetchAnswer, write_fetch_answer)

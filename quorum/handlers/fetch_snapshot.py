@@ -1,0 +1,24 @@
+"""FetchSnapshot on a controller: a piece of a metadata snapshot (KIP-630).
+
+Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
+"""
+
+from __future__ import annotations
+
+from quorum.handlers.context import QuorumContext, park
+from quorum.raft.messages import FetchSnapshotAnswer
+from quorum.translate import WrongShape, read_fetch_snapshot, write_snapshot_answer
+from wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(FetchSnapshotRequest, versions="0-1")
+def fetch_snapshot(
+    request: FetchSnapshotRequest, ctx: QuorumContext, _call: Call
+) -> FetchSnapshotResponse | Parked[FetchSnapshotResponse]:
+    try:
+        message = read_fetch_snapshot(request)
+    except WrongShape as error:
+        return FetchSnapshotResponse(error_code=error.code, topics=[])
+    return park(ctx, message, FetchSnapshotAnswer, write_snapshot_answer)

@@ -1,0 +1,206 @@
+"""The metadata log on disk: a `PartitionLog` and its snapshots as one `LogView`, with the changes the driver makes to it.
+
+Source: Kafka's `KafkaRaftLog`. Left out: cleaning by time; the driver cleans when it has written a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from log.batch import BatchView, NewRecord, build_batch, check_batch, iter_batches
+from log.config import LogConfig
+from log.directory import LogDirectory
+from log.partition_log import PartitionLog
+from quorum.listener import LoadedSnapshot
+from quorum.metadata_partition import PARTITION, TOPIC
+from quorum.raft.ready import LeaderAppend, LeaderChange, Proposal
+from quorum.raft.types import OffsetAndEpoch, ensure
+from quorum.snapshot_files import SnapshotFiles
+from quorum.snapshot_format import SnapshotDamaged, decode_snapshot
+from wire.errors import RemoteProtocolError
+from wire.messages.control import (
+    ControlType,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+    encode_control_key,
+    encode_control_value,
+)
+
+# What one look at the log brings into memory: a few batches of the largest size that we propose.
+READ_BYTES = 1 << 20
+
+
+class MetadataLog:
+    """Implements `quorum.raft.log_view.LogView`; offsets as in `PartitionLog`. Methods raise KafkaError KAFKA_STORAGE_ERROR."""
+
+    is_durable = True
+
+    def __init__(self, log: PartitionLog, snapshots: SnapshotFiles) -> None:
+        self.log = log
+        self.snapshots = snapshots
+        self._open()
+
+    def _open(self) -> None:
+        """Finishes what a crash interrupted: a fetched snapshot that had not yet taken the place of the log."""
+        self.snapshots.open(self.log.log_start_offset)
+        latest = self.latest_snapshot
+        if latest is not None and latest.rank > (max(self.log.latest_epoch, 0), self.end_offset):
+            self.log.truncate_fully_and_start_at(latest.offset)
+            self.snapshots.unlink(self.snapshots.forget_before(latest))
+        if self.start_offset > 0 and self.earliest_snapshot is None:
+            raise SnapshotDamaged(
+                f"{self.log.directory} begins at {self.start_offset} without a snapshot"
+            )
+
+    # --- LogView
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        latest = self.log.latest_epoch
+        if latest >= 0:
+            return latest
+        snapshot = self.latest_snapshot
+        return snapshot.epoch if snapshot is not None else 0
+
+    @property
+    def earliest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots.ids[0] if self.snapshots.ids else None
+
+    @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots.ids[-1] if self.snapshots.ids else None
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        known_epoch, offset = self.log.end_offset_for_epoch(epoch)
+        if known_epoch < 0:
+            return OffsetAndEpoch(self.end_offset, self.last_epoch)
+        earliest = self.earliest_snapshot
+        if earliest is not None and offset == earliest.offset and known_epoch == epoch:
+            return earliest
+        return OffsetAndEpoch(offset, known_epoch)
+
+    def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
+        return self.snapshots.size(snapshot_id)
+
+    # --- changes
+
+    def append_as_leader(self, append: LeaderAppend, now_ms: int) -> None:
+        """Writes all batches with one call."""
+        ensure(
+            append.base_offset == self.end_offset,
+            "proposals go where they were promised",
+            append.base_offset,
+        )
+        data = memoryview(bytearray().join(_encode(batch, now_ms) for batch in append.batches))
+        self.log.append_as_leader(
+            data, list(iter_batches(data)), leader_epoch=append.epoch, now_ms=now_ms
+        )
+
+    def append_fetched(self, records: bytes | memoryview) -> None:
+        """Appends validated batches of a leader."""
+        self.log.append_as_follower(memoryview(records))
+
+    def truncate_to(self, offset: int) -> None:
+        self.log.truncate_to(offset)
+
+    def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[Path]:
+        """The finished snapshot takes the place of the log; returns files to unlink."""
+        self.snapshots.added(snapshot_id)
+        self.log.truncate_fully_and_start_at(snapshot_id.offset)
+        return self.snapshots.forget_before(snapshot_id)
+
+    def clean_before(self, snapshot_id: OffsetAndEpoch, now_ms: int) -> list[Path]:
+        """Drops the log and the snapshots before a snapshot that is kept; returns files to unlink."""
+        self.log.delete_records_before(snapshot_id.offset)
+        self.log.apply_retention(now_ms, snapshot_id.offset)
+        return self.snapshots.forget_before(snapshot_id)
+
+    # --- reading
+
+    def read_bytes(self, offset: int, max_bytes: int, upto_offset: int) -> bytes:
+        """Whole batches from `offset` on, at least one if there is one below `upto_offset`."""
+        return self.log.read_bytes(offset, max_bytes, upto_offset=upto_offset)
+
+    def batches(self, offset: int, upto_offset: int) -> Iterator[BatchView]:
+        """Some batches from `offset` on, all below `upto_offset`."""
+        return iter_batches(memoryview(self.read_bytes(offset, READ_BYTES, upto_offset)))
+
+    def load_latest_snapshot(self) -> LoadedSnapshot | None:
+        """The newest snapshot that is whole. Blocks.
+
+        Raises:
+            SnapshotDamaged: none is whole and the log does not begin at 0: this replica cannot be trusted (R15).
+        """
+        while (latest := self.latest_snapshot) is not None:
+            try:
+                return decode_snapshot(latest, self.snapshots.read_all(latest))
+            except SnapshotDamaged:
+                if self.start_offset > 0 and len(self.snapshots.ids) == 1:
+                    raise
+                self.snapshots.drop(latest)
+        return None
+
+    def check_snapshot(self, snapshot_id: OffsetAndEpoch) -> LoadedSnapshot:
+        """A snapshot just fetched, decoded. Blocks; raises SnapshotDamaged."""
+        return decode_snapshot(snapshot_id, self.snapshots.read_all(snapshot_id))
+
+    def forget_applied(self, offset: int) -> None:
+        """A log on disk keeps what was applied."""
+
+
+def _encode(batch: LeaderChange | Proposal, now_ms: int) -> bytes:
+    if isinstance(batch, Proposal):
+        return batch.batch
+    message = LeaderChangeMessage(
+        version=0,
+        leader_id=batch.leader_id,
+        voters=[LeaderChangeMessageVoter(voter_id=voter) for voter in batch.voters],
+        granting_voters=[
+            LeaderChangeMessageVoter(voter_id=voter) for voter in batch.granting_voters
+        ],
+    )
+    kind = ControlType.LEADER_CHANGE
+    record = NewRecord(encode_control_key(kind), encode_control_value(message, 0), now_ms)
+    return build_batch([record], is_control=True)
+
+
+def validate_fetched(records: bytes | memoryview, offset: int, epoch: int) -> memoryview:
+    """The whole batches of a fetch from `offset` of a leader of `epoch`; a last one cut short is left out.
+
+    Raises:
+        RemoteProtocolError, KafkaError: they are damaged, do not continue at `offset`, or are of a later epoch.
+    """
+    view = memoryview(records)
+    size = 0
+    last_epoch = -1
+    for batch in iter_batches(view, allow_partial_tail=True):
+        check_batch(batch)
+        if batch.base_offset != offset:
+            raise RemoteProtocolError(f"{batch!r} does not continue at {offset}")
+        if not last_epoch <= batch.leader_epoch <= epoch:
+            raise RemoteProtocolError(f"{batch!r} in a fetch of epoch {epoch}")
+        offset, last_epoch = batch.next_offset, batch.leader_epoch
+        size += batch.size
+    return view[:size]
+
+
+def open_metadata_log(directory: LogDirectory, config: LogConfig) -> MetadataLog:
+    """Opens the metadata log in a node's directory, or makes it. Blocks.
+
+    Raises:
+        SnapshotDamaged, KafkaError.
+    """
+    if (TOPIC, PARTITION) in directory:
+        log = directory.open_log(TOPIC, PARTITION, config)
+    else:
+        log = directory.create_log(TOPIC, PARTITION, None, config)
+    return MetadataLog(log, SnapshotFiles(log.directory))

@@ -1,0 +1,459 @@
+"""One replica of the metadata quorum: the trio driver around `quorum.raft`.
+
+Works as a voter, as an observer with its log on disk (brokers), and as an observer that keeps nothing (the mirror). It does what
+the core's `Ready` values say, from top to bottom, applies what is committed to a `MetadataListener`, and runs the listener's
+`lead` while it leads. Source: KIP-595, Kafka's `KafkaRaftClientDriver`.
+Left out: TLS to peers; changes of the voter set.
+
+Failures: a storage error, a violated invariant or an exception of the listener ends `run`; the process must end with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+
+from log.batch import NewRecord, build_batch
+from quorum.appliers import Applier
+from quorum.listener import LeaderAndEpoch, MetadataListener
+from quorum.memory_log import MemoryLog
+from quorum.metadata_log import MetadataLog, validate_fetched
+from quorum.peers import CALL_ERRORS, Peers
+from quorum.quorum_state_file import load_election, save_election
+from quorum.raft import messages as core
+from quorum.raft.core import NotLeader, Raft
+from quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, Send, SnapshotChunk
+from quorum.raft.roles import Leader, describe
+from quorum.raft.types import Election, Identity, Peer, Timeouts, ensure
+from quorum.runtime.clock import now_ms
+from quorum.runtime.errors import NotLeaderError
+from quorum.runtime.group_commit import GroupCommit
+from quorum.runtime.latest import Latest
+from quorum.runtime.threads import run_blocking
+from quorum.runtime.watermark import Watermark
+from quorum.snapshots import SnapshotPolicy, Snapshotter
+from quorum.status import QuorumStatus, status_of
+from quorum.translate import read_answer
+from wire.client.errors import VersionMismatch
+from wire.errors import ErrorCode, KafkaError
+from wire.records.metadata import encode_metadata_record, metadata_record_version
+from wire.schema import Message
+
+log = logging.getLogger(__name__)
+
+# Kafka's largest batch, hence what any follower takes; one propose is one batch.
+BATCH_BYTES_MAX = 8 << 20
+# What may be proposed and not committed: five of the largest batches, as Kafka's memory pool allows.
+UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
+# Requests of other nodes that wait for the driver's turn; each connection has few, so this is never reached but by a flood.
+INBOX_MAX = 20_000
+NEWEST_METADATA_VERSION = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What a node is told at start."""
+
+    identity: Identity
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
+    client_id: str = "quorum"
+    connect_seconds: float = 1.0
+
+
+class Leading(NamedTuple):
+    """Our own leadership: listeners begin when everything below `start_offset` is applied."""
+
+    epoch: int
+    start_offset: int
+
+
+class _Waiter:
+    """A request of another node that waits for the core's answer."""
+
+    __slots__ = ("answer", "done")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.answer: core.AnyAnswer | None = None
+
+
+class QuorumNode:
+    """Made, then `run`. Reads and `propose` are for the loop's tasks.
+
+    Args:
+        directory: where `quorum-state` lives (the metadata partition's directory); None for a node without a disk.
+        group_commit: who fsyncs the log; needed by voters.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        metadata_log: MetadataLog | MemoryLog,
+        listener: MetadataListener,
+        *,
+        directory: Path | None = None,
+        group_commit: GroupCommit | None = None,
+        prng: random.Random | None = None,
+    ) -> None:
+        voter_without_disk = settings.identity.is_voter and (
+            directory is None or group_commit is None
+        )
+        ensure(not voter_without_disk, "a voter needs a disk")
+        self.settings = settings
+        self.log = metadata_log
+        self.leader: Latest[LeaderAndEpoch] = Latest(LeaderAndEpoch(None, 0))
+        self.high_watermark = Watermark(0)
+        # Levels below 4.3's make the records older; the controller sets it from the feature record.
+        self.metadata_version = NEWEST_METADATA_VERSION
+        self._listener = listener
+        self._directory = directory
+        self._group_commit = group_commit
+        self._prng = prng or random.Random()
+        self._core: Raft | None = None
+        self._inbox: deque[Callable[[float], object]] = deque()
+        self._awake = trio.Event()
+        self._waiters: dict[int, _Waiter] = {}
+        self._next_token = 0
+        self._uncommitted: deque[tuple[int, int]] = deque()
+        self._uncommitted_bytes = 0
+        self._leading: Latest[Leading | None] = Latest(None)
+        self._applier = Applier(metadata_log, listener, self.high_watermark)
+        self.snapshotter = Snapshotter(metadata_log, settings.snapshots, self._applier)
+        self._scope = trio.CancelScope()
+
+    # --- life
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Runs until cancelled or `stop`ped; started once the log is open and the driver takes requests."""
+        try:
+            with self._scope:
+                self._core = await self._open()
+                async with trio.open_nursery() as nursery:
+                    connect_seconds = self.settings.connect_seconds
+                    peers = Peers(nursery, self.settings.client_id, self.peer_gone, connect_seconds)
+                    nursery.start_soon(self._applier.run)
+                    nursery.start_soon(self.snapshotter.run)
+                    nursery.start_soon(self._reign)
+                    nursery.start_soon(self._drive, self._core, peers, nursery)
+                    task_status.started()
+        finally:
+            self._close()
+
+    async def stop(self, seconds: float = 2.0) -> None:
+        """Hands leadership over if we have it, then ends `run`. Waits at most so long for a successor."""
+        with trio.move_on_after(seconds):
+            if self._core is not None and isinstance(self._core.role, Leader):
+                epoch = self._core.epoch
+                self._submit(self._core.shutdown)
+                await self.leader.wait_for(lambda leader: leader.epoch > epoch)
+        self._scope.cancel()
+
+    async def _open(self) -> Raft:
+        """Loads what is on disk; blocks in threads."""
+        election = Election()
+        if self._directory is not None:
+            election = await run_blocking(load_election, self._directory)
+        if isinstance(self.log, MetadataLog):
+            # what an earlier process left in the page cache is not durable yet, and the core counts it as such
+            await run_blocking(self.log.log.flush)
+        await self._applier.open()
+        identity, timeouts = self.settings.identity, self.settings.timeouts
+        now = trio.current_time()
+        return Raft(identity, self.log, election, timeouts=timeouts, prng=self._prng, now=now)
+
+    def _close(self) -> None:
+        self.high_watermark.close()
+        for waiter in self._waiters.values():
+            waiter.done.set()
+
+    # --- what others ask
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.end_offset
+
+    @property
+    def applied_offset(self) -> int:
+        """Everything below has been given to the listener."""
+        return self._applier.applied.offset
+
+    @property
+    def leader_address(self) -> Peer | None:
+        """Where to reach the leader, if it is known."""
+        return None if self._core is None else self._core.leader_peer
+
+    @property
+    def is_leader(self) -> bool:
+        return self._core is not None and isinstance(self._core.role, Leader)
+
+    def describe(self) -> QuorumStatus:
+        """What this node knows of the quorum; replicas only if it leads."""
+        ensure(self._core is not None, "the node runs")
+        assert self._core is not None
+        return status_of(self._core, trio.current_time(), now_ms())
+
+    async def wait_caught_up(self) -> None:
+        """Until everything that was committed when a leader first answered is applied (`broker.starts` waits so)."""
+        await self.leader.wait_for(lambda leader: leader.leader_id is not None)
+        await self.high_watermark.wait_reached(1)
+        await self._applier.applied.wait_reached(self.high_watermark.offset)
+
+    def propose(self, records: Sequence[Message], epoch: int) -> int:
+        """Appends the records as one atomic batch; returns the last offset. They are committed when
+        `high_watermark` has passed it, or never if leadership ends before.
+
+        Raises:
+            NotLeaderError: this node does not lead `epoch`.
+            KafkaError: RECORD_LIST_TOO_LARGE; REQUEST_TIMED_OUT, too much waits for a majority already.
+        """
+        leading = self._leading.value
+        if self._core is None or leading is None or leading.epoch != epoch:
+            raise NotLeaderError
+        batch = self._encode(records)
+        try:
+            base_offset = self._core.propose(batch, len(records), epoch)
+        except NotLeader:
+            raise NotLeaderError from None
+        self._uncommitted.append((base_offset + len(records), len(batch)))
+        self._uncommitted_bytes += len(batch)
+        self._applier.proposed(base_offset, epoch, records)
+        self._awake.set()
+        return base_offset + len(records) - 1
+
+    def _encode(self, records: Sequence[Message]) -> bytes:
+        timestamp_ms = now_ms()
+        batch = build_batch(
+            NewRecord(
+                None,
+                encode_metadata_record(r, metadata_record_version(type(r), self.metadata_version)),
+                timestamp_ms,
+            )
+            for r in records
+        )
+        if len(batch) > BATCH_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(batch)} bytes in one change of metadata"
+            )
+        if self._uncommitted_bytes + len(batch) > UNCOMMITTED_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, "too many changes of metadata wait for a majority"
+            )
+        return batch
+
+    def peer_gone(self, node_id: int) -> None:
+        """The process of a node is gone: its connection broke and every address refuses (idea 11)."""
+        if self._core is not None:
+            self._submit(partial(self._core.peer_gone, node_id))
+
+    def resign(self) -> None:
+        """Gives up leadership, if we have it; another node is elected, or we again."""
+        if self._core is not None:
+            self._submit(self._core.resign)
+
+    def ask(self, request: core.Request) -> Finish:
+        """Gives a request to the core now; the result, awaited, is its answer."""
+        if self._core is None or len(self._inbox) >= INBOX_MAX:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node does not run")
+        self._next_token += 1
+        token = self._next_token
+        waiter = self._waiters[token] = _Waiter()
+        self._submit(partial(self._core.receive, core.Envelope(token, request)))
+        return Finish(self._waiters, token, waiter)
+
+    # --- the driver
+
+    def _submit(self, step: Callable[[float], object]) -> None:
+        self._inbox.append(step)
+        self._awake.set()
+
+    async def _drive(self, raft: Raft, peers: Peers, nursery: trio.Nursery) -> None:
+        """Feeds the core one input at a time, each followed by all the work that comes of it."""
+        while True:
+            await self._settle(raft, peers, nursery)
+            if self._inbox:
+                self._inbox.popleft()(trio.current_time())
+            elif await self._wait(raft.deadline()):
+                raft.handle_timeout(trio.current_time())
+
+    async def _wait(self, deadline: float) -> bool:
+        """True if the deadline passed, False if there is an input or a proposal."""
+        with trio.move_on_at(min(deadline, trio.current_time() + 3600)):
+            await self._awake.wait()
+            self._awake = trio.Event()
+            return False
+        return True
+
+    async def _settle(self, raft: Raft, peers: Peers, nursery: trio.Nursery) -> None:
+        while (ready := raft.ready()) is not None:
+            await self._perform(ready)
+            for reply in ready.replies:
+                self._reply(reply.token, self._fill(reply.answer))
+            for send in ready.sends:
+                nursery.start_soon(self._send, peers, raft, send)
+            if ready.committed is not None:
+                self._committed(ready.committed)
+            if ready.append or ready.snapshot or ready.truncate_to is not None:
+                raft.log_changed(trio.current_time())
+            self._publish(raft)
+
+    async def _perform(self, ready: Ready) -> None:
+        """The work on disk, in the order of the fields."""
+        if ready.election is not None and self._directory is not None:
+            voters = sorted(self.settings.identity.voters)
+            await run_blocking(save_election, self._directory, ready.election, voters)
+        if ready.truncate_to is not None:
+            self._ensure_unapplied(ready.truncate_to)
+            self.log.truncate_to(ready.truncate_to)
+        if ready.snapshot is not None:
+            await self._take_snapshot_chunk(ready.snapshot)
+        if isinstance(ready.append, LeaderAppend):
+            assert isinstance(self.log, MetadataLog)
+            self.log.append_as_leader(ready.append, now_ms())
+        elif isinstance(ready.append, FollowerAppend):
+            self.log.append_fetched(ready.append.records)
+        if ready.needs_flush:
+            assert isinstance(self.log, MetadataLog)
+            assert self._group_commit is not None
+            self._group_commit.mark_dirty(self.log.log, self._on_flushed)
+
+    def _ensure_unapplied(self, offset: int) -> None:
+        applied = self._applier.applied.offset
+        ensure(offset >= applied, "R7 nothing applied is truncated", offset, applied)
+
+    def _on_flushed(self, _offset: int) -> None:
+        if not self._inbox or self._inbox[-1] != self._flushed:
+            self._submit(self._flushed)
+
+    def _flushed(self, now: float) -> None:
+        # the log's own word at this moment: a truncation since has lowered it
+        assert isinstance(self.log, MetadataLog)
+        assert self._core is not None
+        self._core.flushed(self.log.log.flushed_offset, now)
+
+    async def _take_snapshot_chunk(self, chunk: SnapshotChunk) -> None:
+        if isinstance(self.log, MemoryLog):
+            self.log.write_snapshot_part(chunk.position, chunk.data)
+            if chunk.is_last:
+                self._applier.replace(self.log.take_snapshot(chunk.snapshot_id))
+            return
+        files = self.log.snapshots
+        await run_blocking(files.write_part, chunk.snapshot_id, chunk.position, chunk.data)
+        if chunk.is_last:
+            await run_blocking(files.finish_part, chunk.snapshot_id)
+            loaded = await run_blocking(self.log.check_snapshot, chunk.snapshot_id)
+            gone = self.log.start_at_snapshot(chunk.snapshot_id)
+            self._applier.replace(loaded)
+            await run_blocking(files.unlink, gone)
+
+    def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
+        """Puts the bytes that the core names into an answer."""
+        if isinstance(answer, core.FetchAnswer) and answer.read is not None:
+            assert isinstance(self.log, MetadataLog)
+            read = answer.read
+            data = self.log.read_bytes(read.offset, read.max_bytes, self.log.end_offset)
+            return core.with_records(answer, data)
+        if isinstance(answer, core.FetchSnapshotAnswer) and answer.read is not None:
+            assert isinstance(self.log, MetadataLog)
+            return core.with_data(answer, self.log.snapshots.read(*answer.read))
+        return answer
+
+    def _reply(self, token: int, answer: core.AnyAnswer) -> None:
+        waiter = self._waiters.pop(token, None)
+        if waiter is not None:
+            waiter.answer = answer
+            waiter.done.set()
+
+    async def _send(self, peers: Peers, raft: Raft, send: Send) -> None:
+        step: Callable[[float], object] = partial(raft.request_failed, send.token)
+        try:
+            response = await peers.call(send.to, send.request, send.timeout)
+            answer = self._check(send, read_answer(response))
+            step = partial(raft.receive, core.Envelope(send.token, answer))
+        except VersionMismatch as error:
+            log.info("%s: %s", send.to, error)
+            if isinstance(send.request, core.VoteRequest):
+                refusal = core.VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION)
+                step = partial(raft.receive, core.Envelope(send.token, refusal))
+        except (*CALL_ERRORS, KafkaError) as error:
+            log.debug("%s to %s: %r", send.request, send.to, error)
+        self._submit(step)
+
+    def _check(self, send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
+        """Nothing damaged or out of place reaches the core."""
+        if isinstance(answer, core.FetchAnswer) and len(answer.records):
+            assert isinstance(send.request, core.FetchRequest)
+            offset = send.request.fetch_offset
+            records = validate_fetched(
+                answer.records, offset, max(answer.epoch, send.request.epoch)
+            )
+            return core.with_records(answer, records)
+        return answer
+
+    def _committed(self, offset: int) -> None:
+        while self._uncommitted and self._uncommitted[0][0] <= offset:
+            self._uncommitted_bytes -= self._uncommitted.popleft()[1]
+        self.high_watermark.advance(offset)
+        self._applier.wake()
+
+    def _publish(self, raft: Raft) -> None:
+        """Tells the rest of the process who leads."""
+        role = raft.role
+        leader = LeaderAndEpoch(raft.leader_id, raft.epoch)
+        if leader != self.leader.value:
+            log.info("node %s: %s", self.settings.identity.node_id, describe(role))
+            self.leader.set(leader)
+        leading = Leading(role.epoch, role.start_offset) if isinstance(role, Leader) else None
+        if leading != self._leading.value:
+            self._uncommitted.clear()
+            self._uncommitted_bytes = 0
+            self._applier.forget_proposed()
+            self._leading.set(leading)
+
+    # --- leadership
+
+    async def _reign(self) -> None:
+        """One block per epoch that we lead: nothing of it is alive when the next begins."""
+        while True:
+            leading = await self._leading.wait_for(lambda value: value is not None)
+            assert leading is not None
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._lead, leading)
+                await self._leading.wait_not(leading)
+                nursery.cancel_scope.cancel()
+
+    async def _lead(self, leading: Leading) -> None:
+        await self._applier.applied.wait_reached(leading.start_offset)
+        await self._listener.lead(leading.epoch)
+
+
+class Finish:
+    """Awaits the answer to one request; forgets it when nobody waits any more."""
+
+    __slots__ = ("_token", "_waiter", "_waiters")
+
+    def __init__(self, waiters: dict[int, _Waiter], token: int, waiter: _Waiter) -> None:
+        self._waiters = waiters
+        self._token = token
+        self._waiter = waiter
+
+    @property
+    def ready(self) -> bool:
+        return self._waiter.done.is_set()
+
+    async def __call__(self) -> core.AnyAnswer:
+        try:
+            await self._waiter.done.wait()
+        finally:
+            self._waiters.pop(self._token, None)
+        if self._waiter.answer is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the node has stopped")
+        return self._waiter.answer

@@ -1,0 +1,182 @@
+"""Connections to the other replicas, and what their breaking tells.
+
+Two per peer: elections must not queue behind a long poll. A connection opens at the first request and stays. When one breaks and
+every address of the node refuses a new one, the process is gone (idea 11); `on_gone` hears of it at once.
+Left out: backoff; the Raft core decides when to ask again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from quorum.raft import messages as core
+from quorum.raft.types import Peer
+from quorum.translate import write_request
+from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
+from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from wire.messages.end_quorum_epoch import EndQuorumEpochRequest
+from wire.messages.fetch import FetchRequest
+from wire.messages.fetch_snapshot import FetchSnapshotRequest
+from wire.messages.vote import VoteRequest
+from wire.schema import Message
+from wire.transport.node_connection import NodeConnection, connect, open_node_connection
+
+log = logging.getLogger(__name__)
+
+# A line that nobody has used for so long is closed; peers change rarely, so few lines are ever open.
+IDLE_SECONDS = 60.0
+
+_WIRE: dict[type, type[Message]] = {
+    core.VoteRequest: VoteRequest,
+    core.BeginQuorumEpochRequest: BeginQuorumEpochRequest,
+    core.EndQuorumEpochRequest: EndQuorumEpochRequest,
+    core.FetchRequest: FetchRequest,
+    core.FetchSnapshotRequest: FetchSnapshotRequest,
+}
+CALL_ERRORS = (
+    ConnectionLost,
+    RequestTimedOut,
+    VersionMismatch,
+    RemoteProtocolError,
+    LocalProtocolError,
+)
+_LineKey = tuple[str, int, bool]
+
+
+class Peers:
+    """`call` is for any number of tasks; the lines live in the nursery given."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        client_id: str,
+        on_gone: Callable[[int], object],
+        connect_seconds: float,
+    ) -> None:
+        self._nursery = nursery
+        self._client_id = client_id
+        self._on_gone = on_gone
+        self._connect_seconds = connect_seconds
+        self._lines: dict[_LineKey, _Line] = {}
+
+    async def call(self, peer: Peer, request: core.Request, seconds: float) -> Message:
+        """Sends a request of the core and returns the response.
+
+        Raises:
+            one of `CALL_ERRORS`; VersionMismatch also when the peer's version cannot say what is asked.
+        """
+        is_fetch = isinstance(request, core.FetchRequest | core.FetchSnapshotRequest)
+        line = self._line((peer.host, peer.port, is_fetch))
+        try:
+            with trio.fail_after(seconds):
+                connection = await line.connection()
+                return await _call(connection, request, seconds)
+        except trio.TooSlowError:
+            raise RequestTimedOut(
+                f"no answer from {peer.host}:{peer.port} in {seconds} s"
+            ) from None
+        except ConnectRefused:
+            self._on_gone(peer.id)
+            raise
+        except ConnectionLost:
+            await self._probe(peer)
+            raise
+
+    def _line(self, key: _LineKey) -> _Line:
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line(key, self._client_id, self._connect_seconds)
+            self._nursery.start_soon(self._run_line, key, line)
+        return line
+
+    async def _run_line(self, key: _LineKey, line: _Line) -> None:
+        try:
+            await line.run()
+        finally:
+            del self._lines[key]
+
+    async def _probe(self, peer: Peer) -> None:
+        """A connection broke: is there still a process that listens?"""
+        try:
+            sock = await connect(peer.host, peer.port, timeout=self._connect_seconds)
+        except ConnectRefused:
+            self._on_gone(peer.id)
+        except ConnectionLost:
+            pass
+        else:
+            sock.close()
+
+
+async def _call(connection: NodeConnection, request: core.Request, seconds: float) -> Message:
+    version = connection.negotiated.best(_WIRE[type(request)])
+    message = write_request(request, version)
+    try:
+        response: Message = await connection.call(message, version=version, timeout=seconds)
+    except LocalProtocolError as error:
+        raise VersionMismatch(str(error)) from error
+    return response
+
+
+class _Line:
+    """One connection, opened anew when it is wanted and broken."""
+
+    def __init__(self, key: _LineKey, client_id: str, connect_seconds: float) -> None:
+        self._host, self._port, _ = key
+        self._client_id = client_id
+        self._connect_seconds = connect_seconds
+        self._connection: NodeConnection | None = None
+        self._error: Exception | None = None
+        self._wanted = trio.Event()
+        self._settled = trio.Event()
+        self._used_at = 0.0
+
+    async def connection(self) -> NodeConnection:
+        """The open connection, or why there is none."""
+        self._used_at = trio.current_time()
+        if self._connection is not None and not self._connection.closed.is_set():
+            return self._connection
+        settled = self._settled
+        self._wanted.set()
+        await settled.wait()
+        if self._connection is not None:
+            return self._connection
+        assert self._error is not None
+        raise self._error
+
+    async def run(self) -> None:
+        """Connects when asked to; ends when unused."""
+        while True:
+            with trio.move_on_after(IDLE_SECONDS) as scope:
+                await self._wanted.wait()
+            if scope.cancelled_caught and not self._wanted.is_set():
+                return
+            self._wanted = trio.Event()
+            await self._hold()
+
+    async def _hold(self) -> None:
+        try:
+            async with open_node_connection(
+                self._host, self._port, client_id=self._client_id, timeout=self._connect_seconds
+            ) as connection:
+                self._settle(connection, None)
+                await self._until_closed_or_idle(connection)
+        except CALL_ERRORS as error:
+            if self._connection is None:
+                self._settle(None, error)
+        self._connection = None
+        self._settled = trio.Event()
+
+    async def _until_closed_or_idle(self, connection: NodeConnection) -> None:
+        while not connection.closed.is_set():
+            with trio.move_on_after(IDLE_SECONDS):
+                await connection.closed.wait()
+            if trio.current_time() - self._used_at > IDLE_SECONDS:
+                return
+
+    def _settle(self, connection: NodeConnection | None, error: Exception | None) -> None:
+        self._connection, self._error = connection, error
+        self._settled.set()

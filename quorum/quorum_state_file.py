@@ -1,0 +1,75 @@
+"""`quorum-state`: the vote file. Losing it would allow a second vote in an epoch, so it is replaced whole and fsynced.
+
+Format: one line of JSON as Kafka's `FileQuorumStateStore` writes it, data version 0 for kraft.version 0 (what we write), 1 for
+kraft.version 1 (read too: it has the voted directory id). A damaged file is refused, never guessed at (mD3, R15).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from log.atomic_file import write_atomically
+from log.files import REAL_FILES, Files
+from quorum.raft.types import EPOCH_MAX, NO_DIRECTORY, NO_NODE, Election, ReplicaKey
+from wire.primitives import uuid_from_text
+
+FILE_NAME = "quorum-state"
+
+
+class QuorumStateError(Exception):
+    """The vote file cannot be trusted; the node must not vote until an operator has looked."""
+
+
+def load_election(directory: Path, files: Files = REAL_FILES) -> Election:
+    """What the file says; `Election()` if there is none.
+
+    Raises:
+        QuorumStateError: it is there but not what Kafka or we write.
+    """
+    path = directory / FILE_NAME
+    try:
+        text = files.read_bytes(path)
+    except FileNotFoundError:
+        return Election()
+    try:
+        return _parse(json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        raise QuorumStateError(
+            f"{path} is damaged ({error!r}); restore it or reformat the node"
+        ) from error
+
+
+def _parse(data: dict[str, Any]) -> Election:
+    version = data["data_version"]
+    if version not in (0, 1):
+        raise ValueError(f"data_version {version}")
+    epoch, leader, voted = (_integer(data[name]) for name in ("leaderEpoch", "leaderId", "votedId"))
+    if not 0 <= epoch <= EPOCH_MAX or leader < NO_NODE or voted < NO_NODE:
+        raise ValueError(f"epoch {epoch}, leader {leader}, voted {voted}")
+    directory = uuid_from_text(data["votedDirectoryId"]) if version == 1 else NO_DIRECTORY
+    return Election(epoch, leader, ReplicaKey(voted, directory) if voted >= 0 else None)
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is no integer")
+    return value
+
+
+def save_election(
+    directory: Path, election: Election, voters: Iterable[int], files: Files = REAL_FILES
+) -> None:
+    """Replaces the file. Blocks for an fsync; raises OSError."""
+    data = {
+        "clusterId": "",
+        "leaderId": election.leader_id,
+        "leaderEpoch": election.epoch,
+        "votedId": election.voted.id if election.voted else NO_NODE,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": voter} for voter in sorted(voters)],
+        "data_version": 0,
+    }
+    write_atomically(directory / FILE_NAME, json.dumps(data, separators=(",", ":")).encode(), files)
