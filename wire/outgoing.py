@@ -5,13 +5,12 @@ an encoded message is bytes with marked places where a piece of a file belongs.
 """
 
 from collections.abc import Sequence
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol
 
 from wire.errors import LocalProtocolError
 from wire.primitives import write_uvarint
 
 
-@runtime_checkable
 class Splice(Protocol):
     """`size` bytes at `position` of the open file `fileno()`; valid until the message is sent."""
 
@@ -64,23 +63,34 @@ def records_view(value: Records | None) -> memoryview:
 
 def write_records(out: bytearray, value: Records, flexible: bool) -> None:
     """Appends the size and the pieces of `value`; splices go to `out.splices`."""
-    pieces: Sequence[object]
-    if isinstance(value, bytes | bytearray | memoryview) or hasattr(value, "fileno"):
-        pieces = (value,)
+    if isinstance(value, (bytes, memoryview, bytearray)):
+        _write_size(out, len(value), flexible)
+        out += value
+    elif isinstance(value, Sequence):
+        _write_size(out, sum(map(_size, value)), flexible)
+        for piece in value:
+            if isinstance(piece, (bytes, memoryview, bytearray)):
+                out += piece
+            else:
+                _write_splice(out, piece)
     else:
-        pieces = cast(Sequence[object], value)
-    size = sum(
-        len(p) if isinstance(p, bytes | bytearray | memoryview) else cast(Splice, p).size
-        for p in pieces
-    )
+        _write_size(out, value.size, flexible)
+        _write_splice(out, value)
+
+
+def _size(piece: bytes | bytearray | memoryview | Splice) -> int:
+    return len(piece) if isinstance(piece, (bytes, memoryview, bytearray)) else piece.size
+
+
+def _write_size(out: bytearray, size: int, flexible: bool) -> None:
     if flexible:
         write_uvarint(out, size + 1)
     else:
         out += size.to_bytes(4, "big")
-    for piece in pieces:
-        if isinstance(piece, bytes | bytearray | memoryview):
-            out += piece
-        elif not isinstance(out, Outgoing):
-            raise LocalProtocolError("a splice needs an Outgoing to be encoded into")
-        elif cast(Splice, piece).size:
-            out.splices.append((len(out), cast(Splice, piece)))
+
+
+def _write_splice(out: bytearray, splice: Splice) -> None:
+    if not isinstance(out, Outgoing):
+        raise LocalProtocolError("a splice needs an Outgoing to be encoded into")
+    if splice.size:
+        out.splices.append((len(out), splice))

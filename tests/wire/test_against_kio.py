@@ -1,6 +1,6 @@
 """kio, which knows every version as a class of its own, reads and writes the same bytes."""
 
-import datetime
+import datetime as dt
 import io
 import uuid
 
@@ -39,9 +39,9 @@ def plain(theirs):
     """Their rich types as ours."""
     if isinstance(theirs, uuid.UUID):
         return theirs.bytes
-    if isinstance(theirs, datetime.timedelta):
+    if isinstance(theirs, dt.timedelta):
         return round(theirs.total_seconds() * 1000)
-    if isinstance(theirs, datetime.datetime):
+    if isinstance(theirs, dt.datetime):
         return round(theirs.timestamp() * 1000)
     return theirs
 

@@ -17,8 +17,8 @@ from wire.primitives import read_uvarint
 from wire.schema import Message
 
 # Elements of all arrays in one message. The largest honest message is the Metadata of 50,000
-# partitions with 3 replicas: some 400,000. An element costs 32 to 300 bytes of objects, so this
-# bounds a message at some 300 MB however small its elements are on the wire.
+# partitions with 3 replicas: some 400,000. An element costs 32 to 700 bytes of objects, so this
+# bounds a request at some 300 MB, however small its elements are on the wire.
 ELEMENTS_MAX = 1_000_000
 
 # Tagged fields of one struct. Kafka 4.3 declares 5 at most; 20 million took brokers down.
