@@ -14,7 +14,9 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from log.atomic_file import write_atomically
 from log.checkpoints import (
@@ -49,6 +51,14 @@ class DirectoryLocked(Exception):
     """Another process (or this one) uses the directory."""
 
 
+@dataclass(frozen=True, slots=True)
+class CollectedCheckpoints:
+    """Checkpoint files as of one moment on the loop."""
+
+    truncations: int
+    files: list[tuple[Path, bytes]]
+
+
 class LogDirectory:
     """One log directory, locked from construction to `close`.
 
@@ -77,6 +87,9 @@ class LogDirectory:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
         self._deleted: list[Path] = []
+        self._checkpoint_lock = Lock()  # held while one file is written
+        self._truncations = 0  # a checkpoint collected before one must not be written after it
+        self.damaged_checkpoints: list[str] = []  # for the log: what was ignored
         self._lock = self._take_lock()
         try:
             self.meta_properties = MetaProperties.load(path, files)
@@ -99,6 +112,10 @@ class LogDirectory:
     def offline(self) -> str | None:
         """Why the directory may not be used any more; set by the first OSError, for good."""
         return self.health.offline
+
+    @offline.setter
+    def offline(self, reason: str) -> None:
+        self.health.fail(reason)
 
     @property
     def clean_shutdown(self) -> bool:
@@ -225,24 +242,21 @@ class LogDirectory:
             log.purge()
         with self.health.guard(f"deleting in {self.path}"):
             while self._deleted:
-                directory = self._deleted[-1]
+                directory = self._deleted.pop()
                 for name in self._files.list_directory(directory):
                     self._files.unlink(directory / name)
                 self._files.rmdir(directory)
-                self._deleted.pop()
 
     # Checkpoints
 
     def save_checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
-        """Writes recovery points, log start offsets and (when given) high watermarks; see `collect_checkpoints`. Blocks."""
-        for path, text in self.collect_checkpoints(high_watermarks):
-            with self.health.guard(f"writing {path}"):
-                write_atomically(path, text, self._files)
+        """Writes recovery points, log start offsets and (when given) high watermarks. Blocks. Raises KafkaError."""
+        self.write_checkpoints(self.collect_checkpoints(high_watermarks))
 
     def collect_checkpoints(
         self, high_watermarks: Mapping[TopicPartition, int] | None = None
-    ) -> list[tuple[Path, bytes]]:
-        """What `save_checkpoints` writes, taken on the loop so that a thread can write it (`write_atomically`)."""
+    ) -> CollectedCheckpoints:
+        """What `write_checkpoints` writes, taken on the loop so that a thread can write it."""
         for key, log in self._logs.items():
             self._note_offsets(key, log)
         self._high_watermarks.update(high_watermarks or {})
@@ -252,7 +266,17 @@ class LogDirectory:
         ]
         if high_watermarks is not None:
             files.append((HIGH_WATERMARKS, self._high_watermarks))
-        return [(self.path / name, format_offsets(offsets)) for name, offsets in files]
+        return CollectedCheckpoints(
+            self._truncations,
+            [(self.path / name, format_offsets(offsets)) for name, offsets in files],
+        )
+
+    def write_checkpoints(self, collected: CollectedCheckpoints) -> None:
+        """Blocks; for a thread. Recovery points older than a truncation are left out. Raises KafkaError."""
+        for path, text in collected.files:
+            with self._checkpoint_lock, self.health.guard(f"writing {path}"):
+                if path.name != RECOVERY_POINTS or collected.truncations == self._truncations:
+                    write_atomically(path, text, self._files)
 
     def close(
         self,
@@ -294,7 +318,8 @@ class LogDirectory:
         if self._recovery_points.get(key, 0) <= offset:
             return
         self._recovery_points[key] = offset
-        with self.health.guard(f"writing {RECOVERY_POINTS}"):
+        with self._checkpoint_lock, self.health.guard(f"writing {RECOVERY_POINTS}"):
+            self._truncations += 1
             text = format_offsets(self._recovery_points)
             write_atomically(self.path / RECOVERY_POINTS, text, self._files)
 
@@ -324,7 +349,7 @@ class LogDirectory:
         except CheckpointDamaged as damage:
             # Nothing is guessed: without recovery points everything is checked, without log starts the first segment's base
             # counts, without high watermarks they are learnt from the ISR.
-            self.damaged_checkpoints = [*getattr(self, "damaged_checkpoints", []), str(damage)]
+            self.damaged_checkpoints.append(str(damage))
             return {}
 
     def _take_clean_shutdown_marker(self) -> int | None:

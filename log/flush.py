@@ -32,12 +32,8 @@ class Flush:
     done: bool = False
 
     def run(self) -> None:
-        """Blocks. A failure takes the directory offline and is not tried again.
-
-        Raises:
-            KafkaError: KAFKA_STORAGE_ERROR.
-        """
-        with self.health.guard("fsync"):
+        """Blocks; for a thread. A failure takes the directory offline and is not tried again. Raises OSError."""
+        with self.health.guard_raw("fsync"):
             for file in self.open_files:
                 self.files.fdatasync(file)
             if self.epochs is not None:

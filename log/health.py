@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EIO
 
 from wire.errors import ErrorCode, KafkaError
 
@@ -29,6 +30,17 @@ class DirectoryHealth:
     def check(self) -> None:
         if self.offline is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline)
+
+    @contextmanager
+    def guard_raw(self, what: str) -> Iterator[None]:
+        """As `guard`, for flushes: everything is raised as OSError."""
+        if self.offline is not None:
+            raise OSError(EIO, self.offline)
+        try:
+            yield
+        except OSError as error:
+            self.fail(f"{what}: {error}")
+            raise
 
     @contextmanager
     def guard(self, what: str) -> Iterator[None]:

@@ -410,8 +410,11 @@ class PartitionLog:
     # Flushing
 
     def prepare_flush(self) -> Flush:
-        """What to fsync now; cheap, on the loop. `Flush.run()` may then run in a thread, `finish_flush` on the loop."""
-        with self._health.guard(f"opening files of {self.directory}"):
+        """What to fsync now; cheap, on the loop. `Flush.run()` may then run in a thread, `finish_flush` on the loop.
+
+        Raises OSError: the directory is offline, now or before.
+        """
+        with self._health.guard_raw(f"opening files of {self.directory}"):
             first = max(0, bisect_right(self._bases, self.flushed_offset) - 1)
             flush = Flush(self.log_end_offset, self._files, self._health)
             for segment in self._segments[first:]:
@@ -445,11 +448,12 @@ class PartitionLog:
 
     def flush(self) -> int:
         """All three steps; blocks. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        flush = self.prepare_flush()
-        try:
-            flush.run()
-        finally:
-            self.finish_flush(flush)
+        with self._health.guard("flush"):
+            flush = self.prepare_flush()
+            try:
+                flush.run()
+            finally:
+                self.finish_flush(flush)
         return self.flushed_offset
 
     # Shortening
@@ -539,8 +543,7 @@ class PartitionLog:
         """Unlinks the files of removed segments. Blocks (a large file takes a while); may run in a thread. Raises KafkaError."""
         with self._health.guard(f"deleting in {self.directory}"):
             while self.deleted_files:
-                self._files.unlink(self.deleted_files[-1])
-                self.deleted_files.pop()
+                self._files.unlink(self.deleted_files.pop())
 
     def delete_records_before(self, offset: int) -> None:
         """Moves the log's start up to `offset`; the caller checks that it is at most the high watermark.
