@@ -1,0 +1,88 @@
+"""Groups as ListGroups and DescribeGroups tell of them.
+
+Source: `ClassicGroup.asListedGroup`, `ClassicGroupMember.describe`. A group known by its offsets alone is Empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from broker.groups.group import ClassicGroup, GroupState
+from broker.groups.member import Member
+from broker.groups.shard_core import ShardCore
+from wire.errors import ErrorCode
+from wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from wire.messages.list_groups import ListedGroup
+
+CLASSIC = "Classic"
+
+# From this version a group that does not exist is an error, before it is described as dead (KIP-1043).
+NOT_FOUND_VERSION = 6
+
+
+def list_groups(
+    core: ShardCore, states: Collection[str], types: Collection[str]
+) -> list[ListedGroup]:
+    """The groups of a shard; filters are not case-sensitive, and an empty one lets everything through."""
+    wanted = {state.strip().lower() for state in states}
+    if types and CLASSIC.lower() not in {kind.strip().lower() for kind in types}:
+        return []
+    listed = []
+    for group_id in core.group_ids():
+        group = core.groups.get(group_id)
+        state = (group.state if group else GroupState.EMPTY).value
+        if not wanted or state.lower() in wanted:
+            listed.append(
+                ListedGroup(
+                    group_id=group_id,
+                    protocol_type=(group.protocol_type if group else None) or "",
+                    group_state=state,
+                    group_type=CLASSIC,
+                )
+            )
+    return listed
+
+
+def describe_group(core: ShardCore, group_id: str, version: int) -> DescribedGroup:
+    """State and members; what members said and got is told of stable groups only."""
+    group = core.groups.get(group_id)
+    if group is None and not core.store.knows(group_id):
+        return _not_found(group_id, version)
+    if group is None:
+        return described(group_id, GroupState.EMPTY.value)
+    stable = group.state is GroupState.STABLE
+    result = described(group_id, group.state.value)
+    result.protocol_type = group.protocol_type or ""
+    result.protocol_data = (group.protocol_name or "") if stable else ""
+    result.members = [_describe_member(group, m, stable) for m in group.members.values()]
+    return result
+
+
+def described(group_id: str, state: str, code: ErrorCode = ErrorCode.NONE) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code,
+        group_id=group_id,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+    )
+
+
+def _not_found(group_id: str, version: int) -> DescribedGroup:
+    result = described(group_id, GroupState.DEAD.value)
+    if version >= NOT_FOUND_VERSION:
+        result.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        result.error_message = f"Group {group_id} not found."
+    return result
+
+
+def _describe_member(group: ClassicGroup, member: Member, stable: bool) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(group.protocol_name or "") if stable else b"",
+        member_assignment=member.assignment,
+    )

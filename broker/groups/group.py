@@ -1,0 +1,226 @@
+"""A classic group: its state, its members and what they vote for; no time, no answers, no records.
+
+Source: Kafka's `ClassicGroup` and `ClassicGroupState` (KIP-62, KIP-345). The rules of who moves a group from state to
+state are in `broker.groups.rebalance`. Left out: conversion to and from KIP-848 groups.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import Enum
+
+from broker.groups.member import Member, Protocols
+from broker.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
+from wire.errors import ErrorCode, KafkaError
+
+GENERATION_MAX = 0x7FFFFFFF
+
+
+class GroupState(Enum):
+    """The value is how Kafka's protocol spells it."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+S = GroupState
+
+VALID_PREVIOUS: dict[GroupState, frozenset[GroupState]] = {
+    S.EMPTY: frozenset({S.PREPARING_REBALANCE}),
+    S.PREPARING_REBALANCE: frozenset({S.STABLE, S.COMPLETING_REBALANCE, S.EMPTY}),
+    S.COMPLETING_REBALANCE: frozenset({S.PREPARING_REBALANCE}),
+    S.STABLE: frozenset({S.COMPLETING_REBALANCE}),
+    S.DEAD: frozenset(S),
+}
+
+
+class ClassicGroup:
+    """The members of one group id and the generation they are in.
+
+    ```
+    from                    to                     when
+    Empty                   PreparingRebalance     somebody joins
+    PreparingRebalance      CompletingRebalance    all have joined, or time is up
+    PreparingRebalance      Empty                  the same, and nobody is left
+    CompletingRebalance     Stable                 the leader's assignment is committed
+    CompletingRebalance     PreparingRebalance     somebody joins anew, leaves, or fails to sync
+    Stable                  PreparingRebalance     somebody joins anew, leaves, dies; the leader joins again
+    any                     Dead                   deleted, or its coordinator is gone; final
+    ```
+
+    Invariants: `leader` is a member, and None only without members; `instances` maps to members; a pending member is
+    not a member; `awaiting_sync` are members that were told the generation and have not asked for their assignment.
+    """
+
+    def __init__(self, group_id: str, now_ms: int, state: GroupState = S.EMPTY) -> None:
+        self.id = group_id
+        self.state = state
+        self.previous_state = S.DEAD
+        # Wall clock of the last transition; -1 in groups loaded from records older than version 2.
+        self.state_timestamp_ms = now_ms
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.generation = 0
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.instances: dict[str, str] = {}
+        self.pending: set[str] = set()
+        self.awaiting_sync: set[str] = set()
+        # Monotonic seconds: an initial rebalance takes no longer than this, however many members still come.
+        self.initial_rebalance_end = 0.0
+        # The generation whose assignment is being written; it is nobody's until it is committed.
+        self.storing_generation: int | None = None
+        # None when unknown: no consumer group, or subscriptions that we cannot read.
+        self.subscribed_topics: frozenset[str] | None = None
+        self._supported: Counter[str] = Counter()
+
+    # -- states
+
+    def transition(self, state: GroupState, now_ms: int) -> None:
+        assert self.state in VALID_PREVIOUS[state], f"{self} cannot become {state.value}"
+        self.previous_state = self.state
+        self.state = state
+        self.state_timestamp_ms = now_ms
+
+    @property
+    def in_initial_rebalance(self) -> bool:
+        return self.state is S.PREPARING_REBALANCE and self.previous_state is S.EMPTY
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """True when in doubt."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol
+        return topic in self.subscribed_topics
+
+    # -- members
+
+    def add(self, member: Member) -> None:
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        assert member.id not in self.members
+        if member.instance_id is not None:
+            assert member.instance_id not in self.instances
+            self.instances[member.instance_id] = member.id
+        if self.leader is None:
+            self.leader = member.id
+        self.members[member.id] = member
+        self.pending.discard(member.id)
+        self._supported.update(name for name, _ in member.protocols)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Removes a member or a pending one; the next in line becomes leader if it led."""
+        self.pending.discard(member_id)
+        self.awaiting_sync.discard(member_id)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return None
+        self._supported.subtract(name for name, _ in member.protocols)
+        if member.instance_id is not None:
+            del self.instances[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        return member
+
+    def set_protocols(self, member: Member, protocols: Protocols) -> None:
+        self._supported.subtract(name for name, _ in member.protocols)
+        member.protocols = protocols
+        self._supported.update(name for name, _ in protocols)
+
+    def rename(self, member: Member, member_id: str) -> None:
+        """Gives a static member the id of its next incarnation, in its place."""
+        old_id, member.id = member.id, member_id
+        self.members = {m.id: m for m in self.members.values()}
+        if member.instance_id is not None:
+            self.instances[member.instance_id] = member_id
+        if self.leader == old_id:
+            self.leader = member_id
+        if old_id in self.awaiting_sync:
+            self.awaiting_sync.remove(old_id)
+            self.awaiting_sync.add(member_id)
+
+    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+        """The member who says that it is `member_id`, and `instance_id` if it is static.
+
+        Raises:
+            KafkaError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID: another incarnation has taken its place.
+        """
+        if instance_id is not None:
+            existing = self.instances.get(instance_id)
+            if existing is None:
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if existing != member_id:
+                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    def joining_count(self) -> int:
+        return sum(member.join is not None for member in self.members.values())
+
+    def all_joined(self) -> bool:
+        return not self.pending and all(m.join is not None for m in self.members.values())
+
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member asked for; 0 without members."""
+        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+
+    def elect_joined_leader(self) -> bool:
+        """Makes sure that the leader is somebody who has joined; False if nobody has."""
+        if self.leader is None:
+            return False
+        if self.members[self.leader].join is None:
+            joined = next((m.id for m in self.members.values() if m.join is not None), None)
+            if joined is None:
+                return False
+            self.leader = joined
+        return True
+
+    # -- protocols
+
+    def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
+        """True if a member with these could join without leaving the others nothing in common."""
+        names = list(protocols)
+        if self.state is S.EMPTY:
+            return bool(protocol_type and names)
+        count = len(self.members)
+        return self.protocol_type == protocol_type and any(
+            self._supported[n] == count for n in names
+        )
+
+    def select_protocol(self) -> str:
+        """The protocol that most members prefer among those that all support; the first voted for if even."""
+        count = len(self.members)
+        candidates = {name for name, number in self._supported.items() if number == count}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    def begin_generation(self, now_ms: int) -> None:
+        """Ends the join phase: the next generation has whoever is a member now."""
+        self.generation = (self.generation + 1) & GENERATION_MAX
+        self.awaiting_sync.clear()
+        self.storing_generation = None
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.note_subscriptions()
+        self.transition(S.COMPLETING_REBALANCE if self.members else S.EMPTY, now_ms)
+
+    def note_subscriptions(self) -> None:
+        """Reads `subscribed_topics` out of the members' metadata."""
+        self.subscribed_topics = subscribed_topics(
+            self.protocol_type, self.protocol_name, self.members.values()
+        )
+
+    def __str__(self) -> str:
+        members = ", ".join(
+            f"{m}{'*' if m.id == self.leader else ''}" for m in self.members.values()
+        )
+        pending = f" pending {', '.join(sorted(self.pending))}" if self.pending else ""
+        return f"{self.id} {self.state.value} generation {self.generation} [{members}]{pending}"

@@ -1,0 +1,207 @@
+"""JoinGroup: who may enter a group, as whom, and whether that makes it rebalance.
+
+Source: `GroupMetadataManager.classicGroupJoin` of Kafka 4.3 (KIP-62, KIP-345 static members, KIP-394 member ids,
+KIP-814 `skip_assignment`). Different on purpose: a parked join that the same member repeats is answered
+REBALANCE_IN_PROGRESS at once (Kafka forgets it), and pending members have a bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.groups.group import GroupState
+from broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, PENDING_MEMBERS_MAX
+from broker.groups.member import Member, Protocols, Token
+from broker.groups.rebalance import (
+    complete_if_all_joined,
+    delay_initial_rebalance,
+    drop,
+    prepare,
+    rebalance_or_complete,
+)
+from broker.groups.records import group_value
+from broker.groups.turn import (
+    Answer,
+    GroupWrite,
+    Purpose,
+    StaticReplacement,
+    Timer,
+    Turn,
+    join_error,
+    sync_error,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.join_group import JoinGroupRequest
+
+S = GroupState
+
+# From this version a client must come again with the id it was given (KIP-394).
+MEMBER_ID_VERSION = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """One JoinGroup request; `member_id_suffix` is random and makes new ids unique."""
+
+    request: JoinGroupRequest
+    version: int
+    client_id: str
+    client_host: str
+    token: Token
+    member_id_suffix: str
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """Version 0 has none of its own."""
+        return (
+            self.request.rebalance_timeout_ms if self.version else self.request.session_timeout_ms
+        )
+
+    def protocols(self) -> Protocols:
+        """As requested, each name once."""
+        return tuple({p.name: p.metadata for p in reversed(self.request.protocols)}.items())[::-1]
+
+
+def join(turn: Turn, join: Join) -> None:
+    """Answers or parks `join`."""
+    group, request = turn.group, join.request
+    if not _accepts(turn, request.member_id):
+        drop(turn, request.member_id)
+        _refuse(turn, join, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+        complete_if_all_joined(turn)
+    elif not group.supports(request.protocol_type, [p.name for p in request.protocols]):
+        _refuse(turn, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+    elif not request.member_id:
+        _join_unknown(turn, join)
+    elif request.member_id in group.pending and request.group_instance_id is None:
+        _add(turn, join, request.member_id)
+    else:
+        _join_known(turn, join)
+
+
+def _refuse(turn: Turn, join: Join, code: ErrorCode, member_id: str) -> None:
+    turn.out.answers.append(Answer(join.token, join_error(code, member_id)))
+
+
+def _accepts(turn: Turn, member_id: str) -> bool:
+    """Holds the group to its maximal size, which may have been lowered: then the last to join again must go."""
+    group, members_max = turn.group, turn.limits.members_max
+    if len(group.pending) >= PENDING_MEMBERS_MAX and member_id not in group.pending:
+        return member_id in group.members
+    if len(group.members) < members_max:
+        return True
+    member = group.members.get(member_id)
+    if group.state is S.PREPARING_REBALANCE:
+        return (
+            member is not None and member.join is not None
+        ) or group.joining_count() < members_max
+    return member is not None or group.state is S.EMPTY
+
+
+# -- members without an id
+
+
+def _join_unknown(turn: Turn, join: Join) -> None:
+    group, instance_id = turn.group, join.request.group_instance_id
+    member_id = f"{instance_id or join.client_id}-{join.member_id_suffix}"
+    if instance_id is not None:
+        if instance_id in group.instances:
+            _replace_static(turn, join, group.members[group.instances[instance_id]], member_id)
+        else:
+            _add(turn, join, member_id)
+    elif join.version >= MEMBER_ID_VERSION:
+        group.pending.add(member_id)
+        turn.set_timer(Timer.SESSION, join.request.session_timeout_ms, member_id)
+        _refuse(turn, join, ErrorCode.MEMBER_ID_REQUIRED, member_id)
+    else:
+        _add(turn, join, member_id)
+
+
+def _add(turn: Turn, join: Join, member_id: str) -> None:
+    group, request = turn.group, join.request
+    member = Member(
+        id=member_id,
+        instance_id=request.group_instance_id,
+        client_id=join.client_id,
+        client_host=join.client_host,
+        rebalance_timeout_ms=join.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=join.protocols(),
+        is_new=True,
+        join=join.token,
+    )
+    group.add(member)
+    turn.expect_heartbeat(member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    if group.in_initial_rebalance:
+        delay_initial_rebalance(turn)
+    rebalance_or_complete(turn, f"new member {member_id} ({request.reason or 'no reason given'})")
+
+
+def _replace_static(turn: Turn, join: Join, member: Member, member_id: str) -> None:
+    """A static member is back, having forgotten its id: it takes its own place, and its older self is fenced."""
+    group = turn.group
+    before = StaticReplacement(
+        member=member,
+        token=join.token,
+        old_member_id=member.id,
+        old_leader=group.leader,
+        old_protocols=member.protocols,
+        old_rebalance_timeout_ms=member.rebalance_timeout_ms,
+        old_session_timeout_ms=member.session_timeout_ms,
+        version=join.version,
+    )
+    fenced = ErrorCode.FENCED_INSTANCE_ID
+    turn.answer_join(member, join_error(fenced, member.id))
+    turn.answer_sync(member, sync_error(fenced))
+    turn.forget_heartbeat(member.id)
+    group.rename(member, member_id)
+    _update(turn, join, member)
+    member.is_new = False
+    turn.expect_heartbeat(member)
+    if group.state is S.STABLE and group.select_protocol() == group.protocol_name:
+        assignments = {m.id: m.assignment for m in group.members.values()}
+        value = group_value(group, assignments)
+        turn.out.writes.append(
+            GroupWrite(group.id, group.generation, Purpose.STATIC_MEMBER, value, replacement=before)
+        )
+    elif group.state is S.PREPARING_REBALANCE:
+        complete_if_all_joined(turn)
+    else:
+        # The leader may have seen the old id already and would assign to it.
+        prepare(turn, f"static member {join.request.group_instance_id} is back as {member_id}")
+
+
+# -- members with an id
+
+
+def _join_known(turn: Turn, join: Join) -> None:
+    group, request = turn.group, join.request
+    try:
+        member = group.check_member(request.member_id, request.group_instance_id)
+    except KafkaError as error:
+        _refuse(turn, join, error.code, request.member_id)
+        return
+    changed = join.protocols() != member.protocols
+    must_rebalance = (
+        group.state is S.PREPARING_REBALANCE
+        or changed
+        # The leader asks for a rebalance by joining, e.g. when it sees new partitions.
+        or (group.state is S.STABLE and group.leader == member.id)
+    )
+    if must_rebalance:
+        _update(turn, join, member)
+        rebalance_or_complete(
+            turn, f"{member.id} joins again ({request.reason or 'no reason given'})"
+        )
+    else:
+        # It may have missed the answer: this generation is still the right one.
+        turn.out.answers.append(Answer(join.token, turn.joined(member)))
+
+
+def _update(turn: Turn, join: Join, member: Member) -> None:
+    turn.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
+    turn.group.set_protocols(member, join.protocols())
+    member.rebalance_timeout_ms = join.rebalance_timeout_ms
+    member.session_timeout_ms = join.request.session_timeout_ms
+    member.join = join.token

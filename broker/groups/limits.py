@@ -1,0 +1,49 @@
+"""What the group coordinator is configured with: Kafka's keys `group.*`, `offset*.*` in the units it computes in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quorum.config.server import ServerConfig
+
+# A member that has an id but has not joined yet costs a string and a timer; more than this in one group at a time are
+# not consumers. Kafka has no bound here.
+PENDING_MEMBERS_MAX = 10_000
+
+# A new member cannot heartbeat before it is told its generation, and a coordinator does not see its connection: this long
+# it may wait for a rebalance to end. As in Kafka.
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """The defaults are Kafka 4.3's."""
+
+    session_timeout_ms_min: int = 6_000
+    session_timeout_ms_max: int = 1_800_000
+    initial_rebalance_delay_ms: int = 3_000
+    members_max: int = 0x7FFFFFFF
+    offset_metadata_size_max: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 60 * 60_000
+    expiry_interval_ms: int = 600_000
+    commit_timeout_ms: int = 5_000
+    load_buffer_bytes: int = 5 << 20
+    partition_count: int = 50
+
+    @classmethod
+    def of(cls, config: ServerConfig) -> GroupLimits:
+        """Reads Kafka's keys."""
+        return cls(
+            session_timeout_ms_min=config["group.min.session.timeout.ms"],
+            session_timeout_ms_max=config["group.max.session.timeout.ms"],
+            initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+            members_max=config["group.max.size"],
+            offset_metadata_size_max=config["offset.metadata.max.bytes"],
+            offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
+            expiry_interval_ms=config["offsets.retention.check.interval.ms"],
+            commit_timeout_ms=config["offsets.commit.timeout.ms"],
+            load_buffer_bytes=config["offsets.load.buffer.size"],
+            partition_count=config["offsets.topic.num.partitions"],
+        )

@@ -1,0 +1,58 @@
+"""One member of a classic group.
+
+Source: Kafka's `ClassicGroupMember`. Left out: who the member is authenticated as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Any
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""Assignors a member supports, the preferred first, each with the member's metadata for it."""
+
+Token = Any
+"""Whoever waits for an answer; the core hands it back beside the answer and never looks inside."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """`join` and `sync` are the parked requests of this member: at most one of each, None when there is none."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    assignment: bytes = b""
+    # Has not been told a generation yet, so it cannot heartbeat: a parked join does not keep it alive.
+    is_new: bool = False
+    join: Token | None = None
+    sync: Token | None = None
+
+    @property
+    def is_static(self) -> bool:
+        return self.instance_id is not None
+
+    @property
+    def satisfies_heartbeat(self) -> bool:
+        """Waiting for us counts as alive, except for new members (KAFKA-9752)."""
+        return not self.is_new and (self.join is not None or self.sync is not None)
+
+    def metadata(self, protocol: str) -> bytes:
+        """What this member said for `protocol`, which it supports."""
+        return next(metadata for name, metadata in self.protocols if name == protocol)
+
+    def vote(self, candidates: Container[str]) -> str:
+        """The member's favourite among candidates that everybody supports."""
+        return next(name for name, _ in self.protocols if name in candidates)
+
+    def __str__(self) -> str:
+        waits = "".join(
+            (" joining" * (self.join is not None), " syncing" * (self.sync is not None))
+        )
+        return f"{self.id}{' new' * self.is_new}{waits}"

@@ -1,0 +1,227 @@
+"""Offsets: who may commit them, what is read back, when they expire. Decisions only, as records.
+
+Source: Kafka's `OffsetMetadataManager` and `ClassicGroup.validateOffsetCommit` (KIP-211 expiry, KIP-709, KIP-848 for
+topic ids). Different on purpose: an offset below -1 is refused (INVALID_REQUEST), Kafka stores it.
+Left out: transactional commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.groups.group import ClassicGroup, GroupState
+from broker.groups.limits import GroupLimits
+from broker.groups.records import GroupRecord, offset_tombstone
+from broker.groups.store import GroupStore
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from wire.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from wire.primitives import NIL_UUID
+from wire.records.groups import OffsetCommitKey, OffsetCommitValue
+
+S = GroupState
+
+NO_OFFSET = -1
+NO_EPOCH = -1
+NO_RETENTION = -1
+INT64_MAX = 0x7FFFFFFFFFFFFFFF
+
+# From this version a commit to a group that does not exist says so.
+GROUP_ID_NOT_FOUND_VERSION = 9
+
+
+# -- committing
+
+
+def check_commit(
+    group: ClassicGroup | None, request: OffsetCommitRequest, version: int, exists: bool
+) -> None:
+    """Fences old generations (invariant G1); committing without a generation needs a group without members.
+
+    `exists` says that the group has offsets, though it may have no state of its own.
+
+    Raises:
+        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS,
+            GROUP_ID_NOT_FOUND.
+    """
+    generation = request.generation_id_or_member_epoch
+    if group is None or group.state is S.EMPTY:
+        if generation < 0:
+            return
+        if group is None and not exists:
+            not_found = version >= GROUP_ID_NOT_FOUND_VERSION
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND if not_found else ErrorCode.ILLEGAL_GENERATION
+            )
+    if group is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    group.check_member(request.member_id, request.group_instance_id)
+    if generation != group.generation:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    if group.state is S.COMPLETING_REBALANCE:
+        # It knows its generation but not its partitions; let it wait for them.
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def decide_commit(
+    request: OffsetCommitRequest, limits: GroupLimits, now_ms: int
+) -> Result[GroupRecord, OffsetCommitResponse]:
+    """The records of an admitted commit; each topic has its name, and its id if known."""
+    records: list[GroupRecord] = []
+    topics = []
+    expire_ms = _expire_timestamp(request.retention_time_ms, now_ms)
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            code = _check_partition(partition, limits)
+            partitions.append(
+                OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=code
+                )
+            )
+            if code is ErrorCode.NONE:
+                key = OffsetCommitKey(
+                    group=request.group_id, topic=topic.name, partition=partition.partition_index
+                )
+                value = OffsetCommitValue(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.committed_metadata or "",
+                    commit_timestamp=now_ms,
+                    expire_timestamp=expire_ms,
+                    topic_id=topic.topic_id,
+                )
+                records.append(GroupRecord(key, value))
+        topics.append(
+            OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
+    return Result(records, OffsetCommitResponse(topics=topics))
+
+
+def _check_partition(partition: OffsetCommitRequestPartition, limits: GroupLimits) -> ErrorCode:
+    if len(partition.committed_metadata or "") > limits.offset_metadata_size_max:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    if partition.committed_offset < NO_OFFSET:
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
+
+
+def _expire_timestamp(retention_ms: int, now_ms: int) -> int:
+    """The old clients' own expiry (versions 2 to 4), -1 for none; held to what an int64 says."""
+    if retention_ms == NO_RETENTION:
+        return -1
+    return min(INT64_MAX, max(0, now_ms + retention_ms))
+
+
+# -- fetching
+
+
+def fetch(store: GroupStore, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    """The offsets asked for; all of the group's if the request's topics are null."""
+    if request.topics is None:
+        topics = [
+            OffsetFetchResponseTopics(
+                name=name,
+                partitions=[_found(index, value) for index, value in partitions.items()],
+            )
+            for name, partitions in store.offsets.get(request.group_id, {}).items()
+        ]
+    else:
+        topics = [_fetch_topic(store, request.group_id, topic) for topic in request.topics]
+    return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
+
+
+def _fetch_topic(
+    store: GroupStore, group_id: str, topic: OffsetFetchRequestTopics
+) -> OffsetFetchResponseTopics:
+    committed = store.offsets.get(group_id, {}).get(topic.name, {})
+    partitions = []
+    for index in topic.partition_indexes:
+        value = committed.get(index)
+        if value is None or _other_topic(value.topic_id, topic.topic_id):
+            partitions.append(not_found(index))
+        else:
+            partitions.append(_found(index, value))
+    return OffsetFetchResponseTopics(
+        name=topic.name, topic_id=topic.topic_id, partitions=partitions
+    )
+
+
+def _other_topic(committed: bytes, asked: bytes) -> bool:
+    """The offset was committed to a topic of this name that has been deleted since."""
+    return NIL_UUID not in (committed, asked) and committed != asked
+
+
+def _found(index: int, value: OffsetCommitValue) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+    )
+
+
+def not_found(index: int, code: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+    """No offset, with or without an error."""
+    return OffsetFetchResponsePartitions(
+        partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code
+    )
+
+
+# -- expiry
+
+
+def expired(
+    group: ClassicGroup | None, store: GroupStore, group_id: str, limits: GroupLimits, now_ms: int
+) -> Iterator[GroupRecord]:
+    """Tombstones of the offsets whose retention is over; none while a group rebalances (invariant G6)."""
+    if group is not None and not _may_expire(group):
+        return
+    for topic, partition, value in store.offsets_of(group_id):
+        if group is not None and group.is_subscribed_to(topic):
+            continue
+        if value.expire_timestamp != -1:
+            is_over = now_ms >= value.expire_timestamp
+        else:
+            is_over = now_ms - _retained_from(group, value) >= limits.offsets_retention_ms
+        if is_over:
+            yield offset_tombstone(group_id, topic, partition)
+
+
+def _may_expire(group: ClassicGroup) -> bool:
+    if group.pending:
+        return False
+    if group.state is S.EMPTY:
+        return True
+    return (
+        group.state is S.STABLE
+        and group.uses_consumer_protocol
+        and group.subscribed_topics is not None
+    )
+
+
+def _retained_from(group: ClassicGroup | None, value: OffsetCommitValue) -> int:
+    """A group that had members keeps its offsets from when the last one left, others from the commit."""
+    if (
+        group is not None
+        and group.state is S.EMPTY
+        and group.protocol_type is not None
+        and group.state_timestamp_ms != -1
+    ):
+        return group.state_timestamp_ms
+    return value.commit_timestamp

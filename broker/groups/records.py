@@ -1,0 +1,94 @@
+"""Records of `__consumer_offsets` as this coordinator makes and reads them.
+
+Source: Kafka's `GroupCoordinatorRecordHelpers`: offsets are written at version 4, or 1 with an expiry of their own;
+groups at version 3. Left out: records of KIP-848 groups and share groups, which are skipped when loading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from broker.groups.group import ClassicGroup
+from log.batch import NewRecord
+from wire.records.groups import (
+    GroupKey,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_group_metadata_value,
+    decode_offset_commit_value,
+    encode_group_key,
+    encode_group_value,
+)
+
+OFFSET_VALUE_VERSION = 4
+OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+GROUP_VALUE_VERSION = 3
+
+GroupValue = OffsetCommitValue | GroupMetadataValue
+
+
+class GroupRecord(NamedTuple):
+    """A key and its value; without a value it is a tombstone."""
+
+    key: GroupKey
+    value: GroupValue | None
+
+    def encode(self, now_ms: int) -> NewRecord:
+        return NewRecord(encode_group_key(self.key), _encode_value(self.value), now_ms)
+
+
+def _encode_value(value: GroupValue | None) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, GroupMetadataValue):
+        return encode_group_value(value, GROUP_VALUE_VERSION)
+    has_expiry = value.expire_timestamp != -1
+    version = OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else OFFSET_VALUE_VERSION
+    return encode_group_value(value, version)
+
+
+def decode_value(key: GroupKey, value: bytes) -> GroupValue:
+    """The value of a record that is no tombstone.
+
+    Raises:
+        RemoteProtocolError: the bytes are malformed.
+    """
+    if isinstance(key, OffsetCommitKey):
+        return decode_offset_commit_value(value)
+    return decode_group_metadata_value(value)
+
+
+def group_record(group_id: str, value: GroupMetadataValue | None) -> GroupRecord:
+    return GroupRecord(GroupMetadataKey(group=group_id), value)
+
+
+def offset_tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:
+    return GroupRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
+
+
+def group_value(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
+    """The group as it is stored, with the assignments of its generation."""
+    return GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol_name,
+        leader=group.leader,
+        current_state_timestamp=group.state_timestamp_ms,
+        members=[
+            MemberMetadata(
+                member_id=member.id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.metadata(group.protocol_name or ""),
+                assignment=assignments.get(member.id, b""),
+            )
+            for member in group.members.values()
+        ],
+    )

@@ -1,0 +1,286 @@
+"""One reign over one partition of `__consumer_offsets`: the trio shell around `ShardCore`.
+
+It loads the log, then serves until its epoch ends (invariant G5): before, requests get COORDINATOR_LOAD_IN_PROGRESS,
+after, NOT_COORDINATOR. Two tasks: one sleeps until the earliest deadline of all groups, one awaits the commit of what
+was written last. Requests that wait hold a `Parking` or a `Deferred`, never a task of the shard.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from math import inf
+from typing import Generic, TypeVar
+
+import trio
+
+from broker.groups.errors import response_code
+from broker.groups.limits import GroupLimits
+from broker.groups.loader import StoreLoader
+from broker.groups.ports import OFFSETS_TOPIC, OffsetsPartition
+from broker.groups.records import GroupRecord, group_record
+from broker.groups.shard_core import ShardCore
+from broker.groups.store import GroupStore
+from broker.groups.timers import Instant
+from broker.groups.turn import GroupWrite
+from log.batch import build_batch, iter_batches
+from quorum.runtime.clock import now_ms
+from quorum.runtime.deferred import Deferred, ReplicatedState, Result
+from quorum.runtime.epoch import open_epoch
+from quorum.runtime.errors import NotLeaderError
+from quorum.runtime.threads import run_blocking
+from wire.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Kafka's default `message.max.bytes`: a larger batch could not be replicated by a follower with default settings.
+BATCH_BYTES_MAX = 1_048_588
+# Tombstones of one deletion or expiry are cut into batches of this many: some hundred bytes each, well below the above.
+BATCH_RECORDS_MAX = 1_000
+
+
+class Parking(Generic[T]):
+    """A response that comes when a group's members have done their part."""
+
+    __slots__ = ("_come", "response")
+
+    def __init__(self) -> None:
+        self.response: T | None = None
+        self._come: trio.Event | None = None
+
+    def resolve(self, response: T) -> None:
+        """Gives the response; only the first counts."""
+        if self.response is None:
+            self.response = response
+            if self._come is not None:
+                self._come.set()
+
+    def ready(self) -> bool:
+        return self.response is not None
+
+    async def wait(self) -> T:
+        if self.response is None:
+            self._come = trio.Event()
+            await self._come.wait()
+        assert self.response is not None
+        return self.response
+
+
+class ShardState(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+def current_instant() -> Instant:
+    return Instant(trio.current_time(), now_ms())
+
+
+class GroupShard:
+    """The coordinator of the groups of one partition in one leader epoch."""
+
+    def __init__(self, partition_index: int, leader: OffsetsPartition, limits: GroupLimits) -> None:
+        self.partition_index = partition_index
+        self.state = ShardState.LOADING
+        self._leader = leader
+        self._limits = limits
+        self._core = ShardCore(GroupStore(), limits)
+        self._log_state: ReplicatedState[GroupRecord] | None = None
+        self._ended = trio.Event()
+        self._retimed = trio.Event()
+        self._sleeping_until = inf
+        self._commit_awaited = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<groups of {OFFSETS_TOPIC}-{self.partition_index} epoch {self._leader.epoch} {self.state.value}>"
+
+    @property
+    def epoch(self) -> int:
+        return self._leader.epoch
+
+    # -- life
+
+    async def reign(self) -> None:
+        """Loads and serves until `close`; a shard that fails takes no other with it."""
+        try:
+            async with open_epoch(self.close) as nursery:
+                nursery.start_soon(self._serve)
+                await self._ended.wait()
+        except Exception:  # one partition's groups are isolated from those of the others
+            log.exception("%r has failed", self)
+            self.state = ShardState.FAILED
+
+    def close(self) -> None:
+        """Ends the reign at once: nothing is served any more, and who waits is told NOT_COORDINATOR."""
+        if self.state is ShardState.CLOSED:
+            return
+        self.state = ShardState.CLOSED
+        self._ended.set()
+        self._core.close(current_instant())
+        for token, response in self._core.take().answers:
+            token.resolve(response)
+
+    async def _serve(self) -> None:
+        store, end_offset = await self._load()
+        if self.state is not ShardState.LOADING:
+            return  # the epoch ended while a thread was reading
+        core = self._core = ShardCore(store, self._limits)
+        self._log_state = ReplicatedState(
+            self._append, core.replay, self._leader.high_watermark, end_offset
+        )
+        self.state = ShardState.ACTIVE
+        self.step(core.restore)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._keep_time)
+            nursery.start_soon(self._watch_commits)
+
+    async def _load(self) -> tuple[GroupStore, int]:
+        """Reads the whole log in a thread, piece by piece: nobody else appends to it, so its end stays."""
+        loader, source = StoreLoader(), self._leader.log
+        offset, end_offset = source.log_start_offset, source.log_end_offset
+        began = trio.current_time()
+
+        def read_piece(offset: int) -> int | None:
+            return loader.feed(
+                source.read_bytes(offset, self._limits.load_buffer_bytes, upto_offset=end_offset)
+            )
+
+        while offset < end_offset:
+            next_offset = await run_blocking(read_piece, offset)
+            if next_offset is None:
+                break
+            offset = next_offset
+        store = await run_blocking(loader.finish)
+        if loader.record_count:
+            seconds = trio.current_time() - began
+            log.info("%r: %d records in %.3f s", self, loader.record_count, seconds)
+        return store, end_offset
+
+    # -- inputs
+
+    def active(self) -> ShardCore:
+        """The core, for reading and for decisions that go into `submit`.
+
+        Raises:
+            KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
+        """
+        if self.state is ShardState.LOADING:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if self.state is not ShardState.ACTIVE:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return self._core
+
+    def step(self, act: Callable[[Instant], T]) -> T:
+        """Gives the core one input and carries out what comes of it."""
+        result = act(current_instant())
+        self._settle()
+        return result
+
+    def submit(self, result: Result[GroupRecord, T]) -> Deferred[T]:
+        """Writes what was decided.
+
+        Raises:
+            KafkaError: it was not written, or (if not atomic) not all of it; with the code for clients.
+        """
+        assert self._log_state is not None
+        records: Sequence[GroupRecord] = result.records
+        try:
+            if not result.atomic:
+                while len(records) > BATCH_RECORDS_MAX:
+                    self._log_state.submit(Result(records[:BATCH_RECORDS_MAX], None))
+                    records = records[BATCH_RECORDS_MAX:]
+            deferred = self._log_state.submit(Result(records, result.response))
+        except NotLeaderError:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR) from None
+        except KafkaError as error:
+            raise KafkaError(response_code(error.code), error.message) from error
+        self._settle()
+        return deferred
+
+    def forget_topics(self, topic_ids: dict[str, bytes]) -> None:
+        """Writes tombstones for the offsets of deleted topics; a shard that is not active has none to lose yet."""
+        if self.state is ShardState.ACTIVE:
+            self._store_tombstones(self._core.topics_deleted(topic_ids))
+
+    # -- outputs
+
+    def _settle(self) -> None:
+        """Writes and answers until nothing more comes of it; what is committed at once is done at once."""
+        core = self._core
+        while True:
+            out = core.take()
+            for write in out.writes:
+                self._store(write)
+            if out.tombstones:
+                self._store_tombstones(out.tombstones)
+            for token, response in out.answers:
+                token.resolve(response)
+            awaited = core.awaited_commit()
+            if awaited is not None and self._leader.high_watermark.reached(awaited):
+                core.committed(self._leader.high_watermark.offset, current_instant())
+            elif not (out.writes or out.tombstones or out.answers):
+                break
+        if core.awaited_commit() is not None:
+            self._commit_awaited.set()
+        deadline = core.deadline()
+        if deadline is not None and deadline < self._sleeping_until:
+            self._retimed.set()
+
+    def _store(self, write: GroupWrite) -> None:
+        assert self._log_state is not None
+        record = group_record(write.group_id, write.value)
+        at = current_instant()
+        try:
+            deferred = self._log_state.submit(Result((record,), None))
+        except NotLeaderError:
+            self._core.write_failed(write, ErrorCode.NOT_COORDINATOR, at)
+        except KafkaError as error:
+            self._core.write_failed(write, response_code(error.code), at)
+        else:
+            self._core.write_appended(write, deferred.end_offset, at)
+
+    def _store_tombstones(self, tombstones: list[GroupRecord]) -> None:
+        assert self._log_state is not None
+        try:
+            for start in range(0, len(tombstones), BATCH_RECORDS_MAX):
+                batch = tombstones[start : start + BATCH_RECORDS_MAX]
+                self._log_state.submit(Result(batch, None))
+        except (NotLeaderError, KafkaError) as error:
+            log.warning("%r: expired offsets stay until the next time: %s", self, error)
+
+    def _append(self, records: Sequence[GroupRecord], _atomic: bool) -> int:
+        now = now_ms()
+        batch = bytearray(build_batch(record.encode(now) for record in records))
+        if len(batch) > BATCH_BYTES_MAX:
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE)
+        view = memoryview(batch)
+        return self._leader.append(view, list(iter_batches(view))).last_offset
+
+    # -- tasks
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._retimed = trio.Event()
+            deadline = self._core.deadline()
+            self._sleeping_until = inf if deadline is None else deadline
+            with trio.move_on_at(self._sleeping_until):
+                await self._retimed.wait()
+            self._sleeping_until = inf
+            self.step(self._core.handle_timeout)
+
+    async def _watch_commits(self) -> None:
+        watermark = self._leader.high_watermark
+        while True:
+            await self._commit_awaited.wait()
+            self._commit_awaited = trio.Event()
+            while (awaited := self._core.awaited_commit()) is not None:
+                try:
+                    await watermark.wait_reached(awaited)
+                except NotLeaderError:
+                    return  # `close` follows and answers everybody
+                self.step(partial(self._core.committed, watermark.offset))

@@ -1,0 +1,322 @@
+"""One partition of `__consumer_offsets` as a state machine: groups, their offsets, their timers. No I/O.
+
+Inputs are calls with an `Instant`; outputs are what they return (decisions: `Result(records, response)`), what `take()`
+hands out (answers to parked requests, groups to write), and `deadline()`. What is written comes back twice: `replay`
+when it is in the log, `committed` when it is on the disks of the ISR. Source: Kafka's `GroupCoordinatorShard`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from broker.groups import joining, offsets, rebalance, syncing
+from broker.groups.group import ClassicGroup, GroupState
+from broker.groups.joining import Join
+from broker.groups.limits import GroupLimits
+from broker.groups.loaded import restore_group
+from broker.groups.member import Token
+from broker.groups.records import GroupRecord, group_record, offset_tombstone
+from broker.groups.store import GroupStore
+from broker.groups.timers import Instant, Timers
+from broker.groups.turn import (
+    Answer,
+    GroupWrite,
+    Outbox,
+    Timer,
+    TimerKey,
+    Turn,
+    join_error,
+    sync_error,
+)
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from wire.messages.sync_group import SyncGroupRequest
+from wire.records.groups import GroupMetadataKey
+from wire.schema import Message
+
+S = GroupState
+
+_EXPIRY = TimerKey(Timer.EXPIRY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A write in the log whose commit is awaited."""
+
+    write: GroupWrite
+    end_offset: int
+    deadline: float
+
+
+class ShardCore:
+    """The groups of one partition, from `restore` on.
+
+    `groups` has a group while it has members or pending members, or a record of its own; others are known by their
+    offsets alone.
+    """
+
+    def __init__(self, store: GroupStore, limits: GroupLimits) -> None:
+        self.store = store
+        self.limits = limits
+        self.groups: dict[str, ClassicGroup] = {}
+        self._timers: Timers[TimerKey] = Timers()
+        self._out = Outbox()
+        # In log order, so offsets and deadlines ascend. One group has one or two, as its next write needs a new round.
+        self._stored: deque[_Stored] = deque()
+
+    # -- life
+
+    def restore(self, at: Instant) -> None:
+        """Brings groups to life from what was loaded: every member gets a whole session to show up."""
+        for group_id, value in self.store.groups.items():
+            group = self.groups[group_id] = restore_group(group_id, value)
+            turn = self._turn(group, at)
+            for member in group.members.values():
+                turn.expect_heartbeat(member)
+            if len(group.members) > self.limits.members_max:
+                rebalance.prepare(turn, "the loaded group is over its maximal size")
+        self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
+
+    def close(self, at: Instant) -> None:
+        """The reign is over: answers all that is parked NOT_COORDINATOR."""
+        for group in self.groups.values():
+            rebalance.close(self._turn(group, at), ErrorCode.NOT_COORDINATOR)
+        self.groups.clear()
+        self._stored.clear()
+
+    def take(self) -> Outbox:
+        """What has come of the inputs since the last call."""
+        out, self._out = self._out, Outbox()
+        return out
+
+    # -- members
+
+    def join(self, join: Join, at: Instant) -> None:
+        """Answers or parks `join.token`."""
+        request = join.request
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.member_id:
+                self._answer(join.token, join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+                return
+            group = self.groups[request.group_id] = ClassicGroup(request.group_id, at.now_ms)
+        joining.join(self._turn(group, at), join)
+        self._forget_if_unused(group)
+
+    def sync(self, request: SyncGroupRequest, token: Token, at: Instant) -> None:
+        """Answers or parks `token`."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            self._answer(token, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            syncing.sync(self._turn(group, at), request, token)
+
+    def heartbeat(self, request: HeartbeatRequest, at: Instant) -> ErrorCode:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        try:
+            return syncing.heartbeat(self._turn(group, at), request)
+        except KafkaError as error:
+            return error.code
+
+    def leave(self, request: LeaveGroupRequest, version: int, at: Instant) -> list[MemberResponse]:
+        """One response per identity, in their order; versions below 3 have one identity."""
+        members = request.members if version >= 3 else [MemberIdentity(member_id=request.member_id)]
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return [
+                MemberResponse(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+                )
+                for member in members
+            ]
+        responses = syncing.leave(self._turn(group, at), members)
+        self._forget_if_unused(group)
+        return responses
+
+    # -- offsets
+
+    def commit_offsets(
+        self, request: OffsetCommitRequest, version: int, at: Instant
+    ) -> Result[GroupRecord, OffsetCommitResponse]:
+        """Raises KafkaError: the whole request is refused (`offsets.check_commit`)."""
+        group = self.groups.get(request.group_id)
+        exists = request.group_id in self.store.offsets
+        offsets.check_commit(group, request, version, exists)
+        if group is not None and group.state in {S.STABLE, S.PREPARING_REBALANCE}:
+            self._turn(group, at).expect_heartbeat(group.members[request.member_id])
+        return offsets.decide_commit(request, self.limits, at.now_ms)
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup
+    ) -> Result[GroupRecord, OffsetFetchResponseGroup]:
+        """Without records, so that the answer waits until what it says is committed (invariant G3)."""
+        return Result((), offsets.fetch(self.store, request))
+
+    def check_offset_delete(self, group_id: str) -> None:
+        """Raises KafkaError: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP: it has members that are no consumers."""
+        group = self.groups.get(group_id)
+        if group is None and not self.store.knows(group_id):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group is not None and group.state is not S.EMPTY and not group.uses_consumer_protocol:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    def delete_offsets(
+        self, group_id: str, partitions: Collection[tuple[str, int]]
+    ) -> Result[GroupRecord, dict[tuple[str, int], ErrorCode]]:
+        """Raises KafkaError as `check_offset_delete`; topics that members read are refused one by one."""
+        self.check_offset_delete(group_id)
+        group = self.groups.get(group_id)
+        codes: dict[tuple[str, int], ErrorCode] = {}
+        records = []
+        for topic, partition in partitions:
+            if group is not None and group.is_subscribed_to(topic):
+                codes[topic, partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                continue
+            codes[topic, partition] = ErrorCode.NONE
+            if self.store.offset(group_id, topic, partition) is not None:
+                records.append(offset_tombstone(group_id, topic, partition))
+        return Result(records, codes, atomic=False)
+
+    def topics_deleted(self, topic_ids: dict[str, bytes]) -> list[GroupRecord]:
+        """Tombstones of the offsets of topics that are gone, by name and the id that was deleted."""
+        return [
+            offset_tombstone(group_id, topic, partition)
+            for group_id in self.store.offsets
+            for topic, partition, value in self.store.offsets_of(group_id)
+            if topic in topic_ids and value.topic_id in (topic_ids[topic], bytes(16))
+        ]
+
+    # -- groups
+
+    def delete_groups(
+        self, group_ids: Collection[str]
+    ) -> Result[GroupRecord, dict[str, ErrorCode]]:
+        """Groups without members go, with their offsets."""
+        records: list[GroupRecord] = []
+        codes = {}
+        for group_id in group_ids:
+            group = self.groups.get(group_id)
+            if group is None and not self.store.knows(group_id):
+                codes[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
+            elif group is not None and group.state is not S.EMPTY:
+                codes[group_id] = ErrorCode.NON_EMPTY_GROUP
+            else:
+                codes[group_id] = ErrorCode.NONE
+                records += self._tombstones(group_id)
+        return Result(records, codes, atomic=False)
+
+    def _tombstones(self, group_id: str) -> Iterator[GroupRecord]:
+        """The group's own comes last: a log cut in between leaves a group that can be deleted again."""
+        for topic, partition, _ in self.store.offsets_of(group_id):
+            yield offset_tombstone(group_id, topic, partition)
+        yield group_record(group_id, None)
+
+    def group_ids(self) -> list[str]:
+        """Every group that is known, whether it has members or only offsets."""
+        return list({**self.groups, **self.store.groups, **self.store.offsets})
+
+    # -- what has become of records
+
+    def replay(self, _offset: int, record: GroupRecord) -> None:
+        """Takes over a record that is in the log. A group's own state is ahead of its records, except for its end."""
+        self.store.replay(record)
+        if isinstance(record.key, GroupMetadataKey) and record.value is None:
+            group = self.groups.pop(record.key.group, None)
+            if group is not None:
+                at = Instant(0.0, group.state_timestamp_ms)
+                rebalance.close(self._turn(group, at), ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def write_appended(self, write: GroupWrite, end_offset: int, at: Instant) -> None:
+        """`write` is in the log below `end_offset`."""
+        deadline = at.after_ms(self.limits.commit_timeout_ms)
+        self._stored.append(_Stored(write, end_offset, deadline))
+
+    def write_failed(self, write: GroupWrite, code: ErrorCode, at: Instant) -> None:
+        """`write` is not in the log, or not committed in time; `code` is for clients."""
+        group = self.groups.get(write.group_id)
+        if group is not None:
+            rebalance.write_failed(self._turn(group, at), write, code)
+
+    def awaited_commit(self) -> int | None:
+        """The end offset that the next `committed` must reach to change anything."""
+        return self._stored[0].end_offset if self._stored else None
+
+    def committed(self, end_offset: int, at: Instant) -> None:
+        """Everything below `end_offset` is committed."""
+        while self._stored and self._stored[0].end_offset <= end_offset:
+            write = self._stored.popleft().write
+            group = self.groups.get(write.group_id)
+            if group is not None:
+                rebalance.committed(self._turn(group, at), write)
+
+    # -- time
+
+    def deadline(self) -> float | None:
+        """When `handle_timeout` wants to be called at the latest."""
+        deadline = self._timers.earliest()
+        if self._stored and (deadline is None or self._stored[0].deadline < deadline):
+            return self._stored[0].deadline
+        return deadline
+
+    def handle_timeout(self, at: Instant) -> None:
+        """Does what is due at `at`; calling it early does nothing."""
+        while self._stored and self._stored[0].deadline <= at.now:
+            write = self._stored.popleft().write
+            self.write_failed(write, ErrorCode.COORDINATOR_NOT_AVAILABLE, at)
+        while (key := self._timers.pop_due(at.now)) is not None:
+            if key == _EXPIRY:
+                self._expire(at)
+            elif (group := self.groups.get(key.group_id)) is not None:
+                self._timer_due(self._turn(group, at), key)
+                self._forget_if_unused(group)
+
+    def _timer_due(self, turn: Turn, key: TimerKey) -> None:
+        if key.kind is Timer.SESSION:
+            rebalance.session_expired(turn, key.member_id)
+        elif key.kind is Timer.JOIN:
+            rebalance.complete_join(turn)
+        else:
+            rebalance.sync_expired(turn)
+
+    def _expire(self, at: Instant) -> None:
+        self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
+        for group_id in self.group_ids():
+            group = self.groups.get(group_id)
+            gone = list(offsets.expired(group, self.store, group_id, self.limits, at.now_ms))
+            self._out.tombstones += gone
+            if len(gone) == sum(1 for _ in self.store.offsets_of(group_id)):
+                self._expire_group(group_id, group, at)
+
+    def _expire_group(self, group_id: str, group: ClassicGroup | None, at: Instant) -> None:
+        """A group without offsets goes too, unless somebody is or wants to be its member."""
+        if group is not None and (group.state is not S.EMPTY or group.pending):
+            return
+        if group_id in self.store.groups:
+            self._out.tombstones.append(group_record(group_id, None))
+        elif group is not None:
+            rebalance.close(self._turn(group, at), ErrorCode.UNKNOWN_MEMBER_ID)
+            del self.groups[group_id]
+
+    # -- helpers
+
+    def _turn(self, group: ClassicGroup, at: Instant) -> Turn:
+        return Turn(group, at, self._timers, self.limits, self._out)
+
+    def _answer(self, token: Token, response: Message) -> None:
+        self._out.answers.append(Answer(token, response))
+
+    def _forget_if_unused(self, group: ClassicGroup) -> None:
+        """A group that somebody asked for and left again, before anything was written of it."""
+        never_led = group.state is S.EMPTY and not group.pending and group.generation == 0
+        if never_led and group.id not in self.store.groups:
+            self.groups.pop(group.id, None)

@@ -1,0 +1,60 @@
+"""What a shard of `__consumer_offsets` says: the last value of every key, and nothing else.
+
+`replay` is the only mutator, the same for records just written and for those loaded after a fail-over. Sessions, parked
+requests and groups that nothing was written of are not in here. A group without a record of its own exists as long as
+it has offsets (Kafka's "simple" group). Source: `OffsetMetadataManager` and `GroupMetadataManager`, their `replay`.
+Left out: pending transactional offsets; the loader applies those whose transaction has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.groups.records import GroupRecord
+from wire.records.groups import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+
+Offsets = dict[str, dict[int, OffsetCommitValue]]
+"""Committed offsets by topic and partition."""
+
+
+class GroupStore:
+    """Groups and offsets by group id; empty inner dictionaries are not kept."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, GroupMetadataValue] = {}
+        self.offsets: dict[str, Offsets] = {}
+
+    def replay(self, record: GroupRecord) -> None:
+        """Takes over one record; never fails."""
+        key, value = record
+        if isinstance(key, OffsetCommitKey):
+            if isinstance(value, OffsetCommitValue):
+                topics = self.offsets.setdefault(key.group, {})
+                topics.setdefault(key.topic, {})[key.partition] = value
+            else:
+                self._remove_offset(key)
+        elif isinstance(value, GroupMetadataValue):
+            self.groups[key.group] = value
+        else:
+            self.groups.pop(key.group, None)
+
+    def _remove_offset(self, key: OffsetCommitKey) -> None:
+        topics = self.offsets.get(key.group, {})
+        partitions = topics.get(key.topic, {})
+        partitions.pop(key.partition, None)
+        if not partitions:
+            topics.pop(key.topic, None)
+        if not topics:
+            self.offsets.pop(key.group, None)
+
+    def offset(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
+        return self.offsets.get(group_id, {}).get(topic, {}).get(partition)
+
+    def offsets_of(self, group_id: str) -> Iterator[tuple[str, int, OffsetCommitValue]]:
+        """All of a group's as `(topic, partition, value)`, on a copy of the keys: replay may follow."""
+        for topic, partitions in list(self.offsets.get(group_id, {}).items()):
+            for partition, value in list(partitions.items()):
+                yield topic, partition, value
+
+    def knows(self, group_id: str) -> bool:
+        return group_id in self.groups or group_id in self.offsets

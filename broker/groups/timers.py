@@ -1,0 +1,90 @@
+"""Named deadlines in a heap, without a clock: sessions, join and sync phases, writes, expiry.
+
+A heartbeat moves a deadline back some thousand times before it is due, so `set` to a later time costs a dictionary
+store; the heap entry follows when it surfaces. Left out: waiting; the shard's one task sleeps until `earliest()`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Instant(NamedTuple):
+    """When something happens: `now` in monotonic seconds for deadlines, `now_ms` on the wall for what is written."""
+
+    now: float
+    now_ms: int
+
+    def after_ms(self, delay_ms: int) -> float:
+        """The monotonic deadline `delay_ms` from now."""
+        return self.now + delay_ms / 1000
+
+
+class Timers(Generic[K]):
+    """At most one deadline per key, in monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._deadlines: dict[K, float] = {}
+        # (deadline, serial, key): one live entry per key at or before its deadline, and stale ones of
+        # keys that were cancelled or moved forward; dropped when they surface or outnumber the live.
+        self._heap: list[tuple[float, int, K]] = []
+        self._entries: dict[K, float] = {}
+        self._serial = 0
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._deadlines
+
+    def set(self, key: K, deadline: float) -> None:
+        """Sets or moves the deadline of `key`."""
+        self._deadlines[key] = deadline
+        entry = self._entries.get(key)
+        if entry is None or entry > deadline:
+            self._push(key, deadline)
+
+    def cancel(self, key: K) -> None:
+        """Forgets `key`; one that is not there is no error."""
+        self._deadlines.pop(key, None)
+        if len(self._heap) > 2 * len(self._deadlines) + 16:
+            self._rebuild()
+
+    def earliest(self) -> float | None:
+        """The next deadline of all."""
+        while self._heap:
+            deadline, _, key = self._heap[0]
+            wanted = self._deadlines.get(key)
+            if wanted == deadline:
+                return deadline
+            heapq.heappop(self._heap)
+            if self._entries.get(key) == deadline:
+                del self._entries[key]
+                if wanted is not None:
+                    self._push(key, wanted)
+        return None
+
+    def pop_due(self, now: float) -> K | None:
+        """Removes and returns a key whose deadline is not after `now`, the earliest first."""
+        earliest = self.earliest()
+        if earliest is None or earliest > now:
+            return None
+        key = heapq.heappop(self._heap)[2]
+        del self._entries[key]
+        del self._deadlines[key]
+        return key
+
+    def _push(self, key: K, deadline: float) -> None:
+        self._serial += 1
+        self._entries[key] = deadline
+        heapq.heappush(self._heap, (deadline, self._serial, key))
+
+    def _rebuild(self) -> None:
+        self._heap = []
+        self._entries = {}
+        for key, deadline in self._deadlines.items():
+            self._push(key, deadline)

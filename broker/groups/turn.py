@@ -1,0 +1,168 @@
+"""What one input to a group may use and what comes of it: answers and records to write.
+
+The rules (`rebalance`, `joining`, `syncing`, `leaving`) are functions over a `Turn`; none of them waits or reads a clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from broker.groups.group import ClassicGroup
+from broker.groups.limits import GroupLimits
+from broker.groups.member import Member, Protocols, Token
+from broker.groups.records import GroupRecord
+from broker.groups.timers import Instant, Timers
+from wire.errors import ErrorCode
+from wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from wire.messages.sync_group import SyncGroupResponse
+from wire.records.groups import GroupMetadataValue
+from wire.schema import Message
+
+
+class Timer(Enum):
+    """What a deadline is for."""
+
+    SESSION = "session"  # of a member or a pending member
+    JOIN = "join"  # the join phase ends
+    SYNC = "sync"  # who has not synced by now is removed
+    EXPIRY = "expiry"  # of the shard: look for expired offsets
+
+
+class TimerKey(NamedTuple):
+    kind: Timer
+    group_id: str = ""
+    member_id: str = ""
+
+
+class Answer(NamedTuple):
+    """`response` goes to whoever holds `token`."""
+
+    token: Token
+    response: Message
+
+
+class Purpose(Enum):
+    """Why a group is written, which decides what its commit changes."""
+
+    EMPTY_GENERATION = "empty generation"
+    ASSIGNMENT = "assignment"
+    STATIC_MEMBER = "static member"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticReplacement:
+    """What to go back to if the new incarnation of a static member cannot be stored."""
+
+    member: Member
+    token: Token
+    old_member_id: str
+    old_leader: str | None
+    old_protocols: Protocols
+    old_rebalance_timeout_ms: int
+    old_session_timeout_ms: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupWrite:
+    """A group to be written; what it means takes effect when the record is committed."""
+
+    group_id: str
+    generation: int
+    purpose: Purpose
+    value: GroupMetadataValue
+    assignments: dict[str, bytes] = field(default_factory=dict)
+    replacement: StaticReplacement | None = None
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What inputs have brought forth since the shell last took it; bounded by one input's members and offsets."""
+
+    answers: list[Answer] = field(default_factory=list)
+    writes: list[GroupWrite] = field(default_factory=list)
+    # To be written in order, in one batch or several; nobody waits for them.
+    tombstones: list[GroupRecord] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One input to one group."""
+
+    group: ClassicGroup
+    at: Instant
+    timers: Timers[TimerKey]
+    limits: GroupLimits
+    out: Outbox
+
+    # -- answers
+
+    def answer_join(self, member: Member, response: JoinGroupResponse) -> bool:
+        """Answers the member's parked join; False if there is none."""
+        token, member.join = member.join, None
+        if token is None:
+            return False
+        self.out.answers.append(Answer(token, response))
+        return True
+
+    def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+        """Answers the member's parked sync; False if there is none."""
+        token, member.sync = member.sync, None
+        if token is None:
+            return False
+        self.out.answers.append(Answer(token, response))
+        return True
+
+    def joined(self, member: Member) -> JoinGroupResponse:
+        """The present generation as `member` is told of it: the leader hears of everybody."""
+        group = self.group
+        leads = group.leader == member.id
+        return JoinGroupResponse(
+            generation_id=group.generation,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            leader=group.leader or "",
+            member_id=member.id,
+            members=self.joined_members() if leads else [],
+        )
+
+    def joined_members(self) -> list[JoinGroupResponseMember]:
+        group = self.group
+        assert group.protocol_name is not None
+        return [
+            JoinGroupResponseMember(
+                member_id=member.id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata(group.protocol_name),
+            )
+            for member in group.members.values()
+        ]
+
+    # -- timers
+
+    def expect_heartbeat(self, member: Member, timeout_ms: int | None = None) -> None:
+        """Begins the member's session anew."""
+        timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        self.set_timer(Timer.SESSION, timeout_ms, member.id)
+
+    def forget_heartbeat(self, member_id: str) -> None:
+        self.timers.cancel(TimerKey(Timer.SESSION, self.group.id, member_id))
+
+    def set_timer(self, kind: Timer, delay_ms: int, member_id: str = "") -> None:
+        self.timers.set(TimerKey(kind, self.group.id, member_id), self.at.after_ms(delay_ms))
+
+    def cancel_timer(self, kind: Timer) -> None:
+        self.timers.cancel(TimerKey(kind, self.group.id))
+
+
+def join_error(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    """A refusal; `member_id` empty makes the client begin anew."""
+    return JoinGroupResponse(
+        error_code=code, protocol_name=None, leader="", member_id=member_id, members=[]
+    )
+
+
+def sync_error(code: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=code, assignment=b"")

@@ -1,0 +1,104 @@
+"""FindCoordinator (10): which broker coordinates a group; creates `__consumer_offsets` for the first that asks.
+
+Versions: 1 the kind of key, 4 many keys (KIP-699), 6 share groups. Where Kafka sends the client away until the topic
+exists, the answer waits for it. Not done: coordinators of transactions and of share groups, which are
+COORDINATOR_NOT_AVAILABLE; authorization.
+"""
+
+from __future__ import annotations
+
+from broker.context import Context
+from broker.endpoints import endpoint_of
+from broker.internal_topics import CONSUMER_OFFSETS
+from wire.errors import ErrorCode
+from wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+GROUP = 0
+TRANSACTION = 1
+SHARE = 2
+
+MANY_KEYS_VERSION = 4
+SHARE_VERSION = 6
+
+
+def _fail(
+    request: FindCoordinatorRequest, code: ErrorCode, message: str
+) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys
+    if not keys:
+        return _respond([_nowhere(request.key, code, message)], 0)
+    return _respond([_nowhere(key, code, message) for key in keys], MANY_KEYS_VERSION)
+
+
+@handles(FindCoordinatorRequest, versions="0-6", on_error=_fail)
+def find_coordinator(
+    request: FindCoordinatorRequest, ctx: Context, call: Call
+) -> FindCoordinatorResponse | Parked[FindCoordinatorResponse]:
+    version = call.header.api_version
+    keys = request.coordinator_keys if version >= MANY_KEYS_VERSION else [request.key]
+    refusal = _refusal(request.key_type, version)
+    if refusal is not None:
+        return _respond([_nowhere(key, refusal) for key in keys], version)
+    listener = call.connection.listener
+    if CONSUMER_OFFSETS in ctx.metadata.image.topics.by_name:
+        return _respond([_locate(key, ctx, listener) for key in keys], version)
+
+    async def finish() -> FindCoordinatorResponse:
+        code = (await ctx.topic_creation.create([CONSUMER_OFFSETS]))[CONSUMER_OFFSETS]
+        if code is ErrorCode.NONE:
+            return _respond([_locate(key, ctx, listener) for key in keys], version)
+        message = f"{CONSUMER_OFFSETS} could not be created: {code.name}"
+        unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return _respond([_nowhere(key, unavailable, message) for key in keys], version)
+
+    return Parked(finish)
+
+
+def _refusal(key_type: int, version: int) -> ErrorCode | None:
+    if key_type == GROUP:
+        return None
+    if key_type == TRANSACTION or (key_type == SHARE and version >= SHARE_VERSION):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.INVALID_REQUEST
+
+
+def _locate(group_id: str, ctx: Context, listener: str) -> Coordinator:
+    """The broker that leads the group's partition, if it is alive and reached by the client's listener."""
+    image = ctx.metadata.image
+    partitions = image.topics.by_name[CONSUMER_OFFSETS].partitions
+    leader = partitions[ctx.groups.partition_of(group_id)].leader
+    broker = image.cluster.brokers.get(leader)
+    endpoint = None if broker is None or broker.fenced else endpoint_of(broker, listener)
+    if endpoint is None:
+        return _nowhere(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(key=group_id, node_id=leader, host=endpoint.host, port=endpoint.port)
+
+
+def _nowhere(key: str, code: ErrorCode, message: str = "") -> Coordinator:
+    return Coordinator(
+        key=key,
+        node_id=-1,
+        host="",
+        port=-1,
+        error_code=code,
+        error_message=message or code.name,
+    )
+
+
+def _respond(found: list[Coordinator], version: int) -> FindCoordinatorResponse:
+    if version >= MANY_KEYS_VERSION:
+        return FindCoordinatorResponse(coordinators=found)
+    one = found[0]
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )

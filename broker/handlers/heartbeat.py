@@ -1,0 +1,20 @@
+"""Heartbeat (12): a member of a classic group says that it lives, and learns that it must join again.
+
+Versions: 3 static members (KIP-345).
+"""
+
+from __future__ import annotations
+
+from broker.context import Context
+from wire.errors import KafkaError
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(HeartbeatRequest, versions="0-4")
+def heartbeat(request: HeartbeatRequest, ctx: Context, _call: Call) -> HeartbeatResponse:
+    try:
+        return HeartbeatResponse(error_code=ctx.groups.heartbeat(request))
+    except KafkaError as error:
+        return HeartbeatResponse(error_code=error.code)

@@ -1,0 +1,42 @@
+"""JoinGroup (11): a member enters a classic group, or enters again for a rebalance; answered when the join phase ends.
+
+Versions: 4 members come with an id (KIP-394), 5 static members (KIP-345), 9 leaders may skip the assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from broker.context import Context
+from broker.groups.answering import answer_parking
+from broker.groups.turn import join_error
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+NULLABLE_PROTOCOL_NAME_VERSION = 7
+
+
+def _fail(request: JoinGroupRequest, code: ErrorCode, _message: str) -> JoinGroupResponse:
+    response = join_error(code, request.member_id)
+    response.protocol_name = ""  # writable in every version
+    return response
+
+
+@handles(JoinGroupRequest, versions="0-9", on_error=_fail)
+def join_group(
+    request: JoinGroupRequest, ctx: Context, call: Call
+) -> JoinGroupResponse | Parked[JoinGroupResponse]:
+    version = call.header.api_version
+
+    def spell(response: JoinGroupResponse) -> JoinGroupResponse:
+        name = response.protocol_name
+        if version < NULLABLE_PROTOCOL_NAME_VERSION:
+            response.protocol_name = name or ""
+        return response
+
+    host = f"/{call.connection.peer[0]}"  # as Java prints an address
+    try:
+        parking = ctx.groups.join(request, version, call.header.client_id or "", host)
+    except KafkaError as error:
+        return spell(join_error(error.code, request.member_id))
+    return answer_parking(parking, spell)

@@ -1,0 +1,26 @@
+"""LeaveGroup (13): members leave a classic group, or an administrator removes them.
+
+Versions: up to 2 one member, whose error is the response's; 3 many members, also static ones by name (KIP-345).
+"""
+
+from __future__ import annotations
+
+from broker.context import Context
+from wire.errors import KafkaError
+from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+MANY_MEMBERS_VERSION = 3
+
+
+@handles(LeaveGroupRequest, versions="0-5")
+def leave_group(request: LeaveGroupRequest, ctx: Context, call: Call) -> LeaveGroupResponse:
+    version = call.header.api_version
+    try:
+        members = ctx.groups.leave(request, version)
+    except KafkaError as error:
+        return LeaveGroupResponse(error_code=error.code)
+    if version < MANY_MEMBERS_VERSION:
+        return LeaveGroupResponse(error_code=members[0].error_code)
+    return LeaveGroupResponse(members=members)

@@ -1,0 +1,104 @@
+"""OffsetCommit (8): stores a group's offsets; answered when they are on the disks of the ISR.
+
+Versions: up to 4 a retention time of their own, 6 leader epochs, 7 static members, 10 topics by id.
+Not done: authorization; members of KIP-848 groups.
+"""
+
+from __future__ import annotations
+
+from broker.context import Context
+from broker.groups.answering import answer_deferred
+from quorum.metadata.image import TopicImage
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+TOPIC_ID_VERSION = 10
+
+
+def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            _answered(topic, [p.partition_index for p in topic.partitions], code)
+            for topic in request.topics
+        ]
+    )
+
+
+@handles(OffsetCommitRequest, versions="2-10", on_error=_fail)
+def offset_commit(
+    request: OffsetCommitRequest, ctx: Context, call: Call
+) -> OffsetCommitResponse | Parked[OffsetCommitResponse]:
+    version = call.header.api_version
+    admitted: list[OffsetCommitRequestTopic] = []
+    # For each topic of the request its answer, to which the coordinator adds what was admitted.
+    answers: list[OffsetCommitResponseTopic] = []
+    places: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        answer, rest = _admit(topic, ctx, version)
+        answers.append(answer)
+        if rest.partitions:
+            admitted.append(rest)
+            places.append(answer)
+    if not admitted:
+        return OffsetCommitResponse(topics=answers)
+    request.topics = admitted
+
+    def merge(response: OffsetCommitResponse) -> OffsetCommitResponse:
+        for place, topic in zip(places, response.topics, strict=True):
+            place.partitions += topic.partitions
+        return OffsetCommitResponse(topics=answers)
+
+    def refuse(code: ErrorCode) -> OffsetCommitResponse:
+        return merge(_fail(request, code, ""))
+
+    try:
+        deferred = ctx.groups.commit_offsets(request, version)
+    except KafkaError as error:
+        return refuse(error.code)
+    return answer_deferred(deferred, ctx.groups.commit_timeout_seconds, merge, refuse)
+
+
+def _admit(
+    topic: OffsetCommitRequestTopic, ctx: Context, version: int
+) -> tuple[OffsetCommitResponseTopic, OffsetCommitRequestTopic]:
+    """Splits a topic into what does not exist, answered, and what does, with name and id filled in."""
+    topics = ctx.metadata.image.topics
+    found: TopicImage | None
+    if version >= TOPIC_ID_VERSION:
+        found = topics.by_id.get(topic.topic_id)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        found = topics.by_name.get(topic.name)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    asked = [p.partition_index for p in topic.partitions]
+    if found is None:
+        nothing = OffsetCommitRequestTopic(partitions=[])
+        return _answered(topic, asked, unknown), nothing
+    missing = [index for index in asked if index not in found.partitions]
+    known = OffsetCommitRequestTopic(
+        name=found.name,
+        topic_id=found.id,
+        partitions=[p for p in topic.partitions if p.partition_index in found.partitions],
+    )
+    return _answered(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), known
+
+
+def _answered(
+    topic: OffsetCommitRequestTopic, indexes: list[int], code: ErrorCode
+) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(partition_index=index, error_code=code)
+            for index in indexes
+        ],
+    )

@@ -1,0 +1,52 @@
+"""OffsetDelete (47): deletes a group's offsets of topics that none of its members reads (KIP-496)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broker.context import Context
+from broker.groups.answering import answer_deferred
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+Codes = Mapping[tuple[str, int], ErrorCode]
+
+
+@handles(OffsetDeleteRequest, versions="0")
+def offset_delete(
+    request: OffsetDeleteRequest, ctx: Context, _call: Call
+) -> OffsetDeleteResponse | Parked[OffsetDeleteResponse]:
+    topics = ctx.metadata.image.topics.by_name
+    asked = [(t.name, p.partition_index) for t in request.topics for p in t.partitions]
+    known = [one for one in asked if one[0] in topics and one[1] in topics[one[0]].partitions]
+
+    def answer(codes: Codes) -> OffsetDeleteResponse:
+        return OffsetDeleteResponse(topics=_topics(asked, codes))
+
+    try:
+        deferred = ctx.groups.delete_offsets(request.group_id, known)
+    except KafkaError as error:
+        return _refuse(error.code)
+    return answer_deferred(deferred, ctx.groups.commit_timeout_seconds, answer, _refuse)
+
+
+def _refuse(code: ErrorCode) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=code, topics=[])
+
+
+def _topics(asked: list[tuple[str, int]], codes: Codes) -> list[OffsetDeleteResponseTopic]:
+    by_name: dict[str, OffsetDeleteResponseTopic] = {}
+    for name, index in asked:
+        topic = by_name.setdefault(name, OffsetDeleteResponseTopic(name=name, partitions=[]))
+        code = codes.get((name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        topic.partitions.append(
+            OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+        )
+    return list(by_name.values())

@@ -1,0 +1,180 @@
+"""OffsetFetch (9): reads groups' offsets; what was written last is waited for until it is committed.
+
+Versions: 2 null topics mean all, and errors of the group; 7 stable offsets only, which without transactions all are;
+8 many groups (KIP-709); 10 topics by id. Not done: authorization; members of KIP-848 groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import trio
+
+from broker.context import Context
+from broker.groups.answering import wait_committed
+from broker.groups.offsets import not_found
+from quorum.metadata.image import MetadataImage
+from quorum.runtime.deferred import Deferred
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+GROUP_ERROR_VERSION = 2
+MANY_GROUPS_VERSION = 8
+TOPIC_ID_VERSION = 10
+
+
+def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> OffsetFetchResponse:
+    groups = [
+        OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=code)
+        for group in request.groups
+    ]
+    return OffsetFetchResponse(error_code=code if not groups else ErrorCode.NONE, groups=groups)
+
+
+@handles(OffsetFetchRequest, versions="1-10", on_error=_fail)
+def offset_fetch(
+    request: OffsetFetchRequest, ctx: Context, call: Call
+) -> OffsetFetchResponse | Parked[OffsetFetchResponse]:
+    version = call.header.api_version
+    fetches = [_GroupFetch(group, ctx, version) for group in _groups(request, version)]
+    if all(fetch.ready() for fetch in fetches):
+        return _respond([fetch.answer() for fetch in fetches], version)
+    deadline = trio.current_time() + ctx.groups.commit_timeout_seconds
+
+    async def finish() -> OffsetFetchResponse:
+        return _respond([await fetch.finish(deadline) for fetch in fetches], version)
+
+    return Parked(finish, ready=lambda: all(fetch.ready() for fetch in fetches))
+
+
+def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
+    if version >= MANY_GROUPS_VERSION:
+        return request.groups
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
+
+
+class _GroupFetch:
+    """One group of a request: refused, or found and waiting to be committed."""
+
+    def __init__(self, group: OffsetFetchRequestGroup, ctx: Context, version: int) -> None:
+        self._image = ctx.metadata.image
+        self._group = group
+        self._version = version
+        self._unknown: list[OffsetFetchResponseTopics] = []
+        self._refused: ErrorCode | None = None
+        self._deferred: Deferred[OffsetFetchResponseGroup] | None = None
+        asked = group
+        if version >= TOPIC_ID_VERSION and group.topics is not None:
+            asked = self._name_topics(group.group_id, group.topics)
+        try:
+            self._deferred = ctx.groups.fetch_offsets(asked)
+        except KafkaError as error:
+            self._refused = error.code
+
+    def _name_topics(
+        self, group_id: str, topics: Iterable[OffsetFetchRequestTopics]
+    ) -> OffsetFetchRequestGroup:
+        """Finds the names of topics given by id; those without one are answered UNKNOWN_TOPIC_ID."""
+        known = []
+        for topic in topics:
+            found = self._image.topics.by_id.get(topic.topic_id)
+            if found is None:
+                self._unknown.append(_failed(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+            else:
+                topic.name = found.name
+                known.append(topic)
+        return OffsetFetchRequestGroup(group_id=group_id, topics=known)
+
+    def ready(self) -> bool:
+        return self._deferred is None or self._deferred.ready()
+
+    def answer(self) -> OffsetFetchResponseGroup:
+        """What is known; only when `ready`."""
+        if self._refused is not None:
+            return _group_error(self._group, self._refused, self._version)
+        assert self._deferred is not None
+        response = self._deferred.response
+        if self._version >= TOPIC_ID_VERSION and self._group.topics is None:
+            response.topics = _with_ids(response.topics, self._image)
+        response.topics += self._unknown
+        return response
+
+    async def finish(self, deadline: float) -> OffsetFetchResponseGroup:
+        if self._deferred is not None:
+            try:
+                await wait_committed(self._deferred, deadline)
+            except KafkaError:
+                # Consumers before 3.9 do not retry COORDINATOR_NOT_AVAILABLE here.
+                self._refused = ErrorCode.NOT_COORDINATOR
+        return self.answer()
+
+
+def _with_ids(
+    topics: list[OffsetFetchResponseTopics], image: MetadataImage
+) -> list[OffsetFetchResponseTopics]:
+    """Fills ids in; topics that are gone have none and cannot be told of."""
+    known = []
+    for topic in topics:
+        found = image.topics.by_name.get(topic.name)
+        if found is not None:
+            topic.topic_id = found.id
+            known.append(topic)
+    return known
+
+
+def _group_error(
+    group: OffsetFetchRequestGroup, code: ErrorCode, version: int
+) -> OffsetFetchResponseGroup:
+    """Version 1 can say it of partitions only."""
+    if version >= GROUP_ERROR_VERSION:
+        return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=code)
+    topics = [_failed(topic, code) for topic in group.topics or ()]
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
+
+
+def _failed(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[not_found(index, code) for index in topic.partition_indexes],
+    )
+
+
+def _respond(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
+    if version >= MANY_GROUPS_VERSION:
+        return OffsetFetchResponse(groups=groups)
+    group = groups[0]
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
+                    error_code=partition.error_code,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in group.topics
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=group.error_code)

@@ -1,0 +1,30 @@
+"""SyncGroup (14): a member asks for its assignment, the leader brings that of all; answered when it is stored.
+
+Versions: 3 static members (KIP-345), 5 protocol type and name, which must then be there (KIP-559).
+"""
+
+from __future__ import annotations
+
+from broker.context import Context
+from broker.groups.answering import answer_parking
+from broker.groups.turn import sync_error
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+PROTOCOL_VERSION = 5
+
+
+@handles(SyncGroupRequest, versions="0-5")
+def sync_group(
+    request: SyncGroupRequest, ctx: Context, call: Call
+) -> SyncGroupResponse | Parked[SyncGroupResponse]:
+    unnamed = request.protocol_type is None or request.protocol_name is None
+    if call.header.api_version >= PROTOCOL_VERSION and unnamed:
+        return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    try:
+        parking = ctx.groups.sync(request)
+    except KafkaError as error:
+        return sync_error(error.code)
+    return answer_parking(parking, lambda response: response)

@@ -1,0 +1,22 @@
+"""DeleteGroups (42): deletes groups without members (KIP-229).
+
+Versions: 2 flexible.
+"""
+
+from wire.schema import Message, Struct, int16, int32, request, response, string
+
+
+@request(key=42, versions="0-2", flexible="2+")
+class DeleteGroupsRequest(Message):
+    groups_names: list[string]
+
+
+class DeletableGroupResult(Struct):
+    group_id: string
+    error_code: int16 = 0
+
+
+@response(key=42, versions="0-2", flexible="2+")
+class DeleteGroupsResponse(Message):
+    throttle_time_ms: int32 = 0
+    results: list[DeletableGroupResult]

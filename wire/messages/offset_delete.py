@@ -1,0 +1,35 @@
+"""OffsetDelete (47): deletes a group's offsets of topics that none of its members reads (KIP-496)."""
+
+from wire.schema import Message, Struct, int16, int32, request, response, string
+
+
+class OffsetDeleteRequestPartition(Struct):
+    partition_index: int32
+
+
+class OffsetDeleteRequestTopic(Struct):
+    name: string
+    partitions: list[OffsetDeleteRequestPartition]
+
+
+@request(key=47, versions="0", flexible="none")
+class OffsetDeleteRequest(Message):
+    group_id: string
+    topics: list[OffsetDeleteRequestTopic]
+
+
+class OffsetDeleteResponsePartition(Struct):
+    partition_index: int32
+    error_code: int16 = 0
+
+
+class OffsetDeleteResponseTopic(Struct):
+    name: string
+    partitions: list[OffsetDeleteResponsePartition]
+
+
+@response(key=47, versions="0", flexible="none")
+class OffsetDeleteResponse(Message):
+    error_code: int16 = 0
+    throttle_time_ms: int32 = 0
+    topics: list[OffsetDeleteResponseTopic]
