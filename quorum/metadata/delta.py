@@ -210,13 +210,13 @@ class MetadataDelta:
             other=self.other.apply(),
         )
 
-    def _remove_topic(self, record: RemoveTopicRecord) -> None:
+    def replay_topic_removed(self, record: RemoveTopicRecord) -> None:
         self.configs.replay_topic_removed(self.topics.replay_remove(record))
 
-    def _producer_ids(self, record: ProducerIdsRecord) -> None:
+    def replay_producer_ids(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
 
-    def _quota(self, record: ClientQuotaRecord) -> None:
+    def replay_quota(self, record: ClientQuotaRecord) -> None:
         entity = tuple(
             sorted(
                 (e.entity_type, e.entity_name or "", e.entity_name is None) for e in record.entity
@@ -239,7 +239,7 @@ _REPLAY: dict[type[Message], Callable[[MetadataDelta, Any], None]] = {
     TopicRecord: lambda d, r: d.topics.replay_topic(r),
     PartitionRecord: lambda d, r: d.topics.replay_partition(r),
     PartitionChangeRecord: lambda d, r: d.topics.replay_partition_change(r),
-    RemoveTopicRecord: MetadataDelta._remove_topic,
+    RemoveTopicRecord: MetadataDelta.replay_topic_removed,
     ClearElrRecord: lambda d, r: d.topics.replay_clear_elr(r),
     RegisterBrokerRecord: lambda d, r: d.cluster.replay_register(r),
     UnregisterBrokerRecord: lambda d, r: d.cluster.replay_unregister(r),
@@ -249,10 +249,10 @@ _REPLAY: dict[type[Message], Callable[[MetadataDelta, Any], None]] = {
     RegisterControllerRecord: lambda d, r: d.cluster.replay_register_controller(r),
     ConfigRecord: lambda d, r: d.configs.replay(r),
     FeatureLevelRecord: lambda d, r: d.features.replay(r),
-    ProducerIdsRecord: MetadataDelta._producer_ids,
+    ProducerIdsRecord: MetadataDelta.replay_producer_ids,
     NoOpRecord: lambda _d, _r: None,
     ZkMigrationStateRecord: _other("migration"),
-    ClientQuotaRecord: MetadataDelta._quota,
+    ClientQuotaRecord: MetadataDelta.replay_quota,
     AccessControlEntryRecord: _other("acl", "id"),
     RemoveAccessControlEntryRecord: _other("acl", "id", remove=True),
     UserScramCredentialRecord: _other("scram", "name", "mechanism"),
