@@ -5,7 +5,7 @@ an encoded message is bytes with marked places where a piece of a file belongs.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from wire.errors import LocalProtocolError
 from wire.primitives import write_uvarint
@@ -23,9 +23,8 @@ class Splice(Protocol):
     def fileno(self) -> int: ...
 
 
-Records = (
-    bytes | bytearray | memoryview | Splice | Sequence[bytes | bytearray | memoryview | Splice]
-)
+Piece = bytes | bytearray | memoryview | Splice
+Records = Piece | Sequence[Piece]
 
 
 class Outgoing(bytearray):
@@ -67,8 +66,9 @@ def write_records(out: bytearray, value: Records, flexible: bool) -> None:
         _write_size(out, len(value), flexible)
         out += value
     elif isinstance(value, Sequence):
-        _write_size(out, sum(map(_size, value)), flexible)
-        for piece in value:
+        pieces = cast(Sequence[Piece], value)
+        _write_size(out, sum(map(_size, pieces)), flexible)
+        for piece in pieces:
             if isinstance(piece, (bytes, memoryview, bytearray)):
                 out += piece
             else:
@@ -78,7 +78,7 @@ def write_records(out: bytearray, value: Records, flexible: bool) -> None:
         _write_splice(out, value)
 
 
-def _size(piece: bytes | bytearray | memoryview | Splice) -> int:
+def _size(piece: Piece) -> int:
     return len(piece) if isinstance(piece, (bytes, memoryview, bytearray)) else piece.size
 
 
