@@ -1,23 +1,23 @@
-"""Changes of registered brokers and controllers since an image. Source: Kafka's `ClusterDelta` (KIP-631, KIP-919)."""
+"""Changes to brokers and controllers. Source: Kafka's `ClusterDelta`, `BrokerRegistration`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
+
+from immutables import Map
 
 from quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
     ControllerRegistration,
     Endpoint,
-    FeatureRange,
 )
+from quorum.metadata.maps import updated
+from wire.errors import RemoteProtocolError
 from wire.records.brokers import (
-    BrokerEndpoint,
-    BrokerFeature,
     BrokerRegistrationChangeRecord,
-    ControllerEndpoint,
-    ControllerFeature,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
@@ -27,14 +27,22 @@ from wire.records.brokers import (
 
 
 class ClusterDelta:
-    """Collects changes; a broker is None when it was unregistered."""
+    """`changed_brokers` and `changed_controllers` map ids to the new registration, None for one that is gone."""
+
+    __slots__ = ("changed_brokers", "changed_controllers", "image")
 
     def __init__(self, image: ClusterImage) -> None:
         self.image = image
         self.changed_brokers: dict[int, BrokerRegistration | None] = {}
         self.changed_controllers: dict[int, ControllerRegistration | None] = {}
 
-    def replay_register(self, record: RegisterBrokerRecord) -> None:
+    def broker(self, broker_id: int) -> BrokerRegistration | None:
+        """The broker as it is now."""
+        if broker_id in self.changed_brokers:
+            return self.changed_brokers[broker_id]
+        return self.image.brokers.get(broker_id)
+
+    def register_broker(self, record: RegisterBrokerRecord) -> None:
         self.changed_brokers[record.broker_id] = BrokerRegistration(
             id=record.broker_id,
             epoch=record.broker_epoch,
@@ -44,84 +52,84 @@ class ClusterDelta:
             rack=record.rack,
             fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
-            directories=tuple(record.log_dirs),
-            cordoned_directories=tuple(record.cordoned_log_dirs or ()),
+            directories=tuple(sorted(record.log_dirs)),
+            cordoned_directories=_optional_tuple(record.cordoned_log_dirs),
             is_migrating_zk_broker=record.is_migrating_zk_broker,
         )
 
-    def replay_unregister(self, record: UnregisterBrokerRecord) -> None:
+    def unregister_broker(self, record: UnregisterBrokerRecord) -> None:
         self.changed_brokers[record.broker_id] = None
 
-    def replay_fence(self, record: FenceBrokerRecord) -> None:
-        self.changed_brokers[record.id] = replace(self.broker(record.id), fenced=True)
+    def register_controller(self, record: RegisterControllerRecord) -> None:
+        self.changed_controllers[record.controller_id] = ControllerRegistration(
+            id=record.controller_id,
+            incarnation_id=record.incarnation_id,
+            zk_migration_ready=record.zk_migration_ready,
+            listeners=_endpoints(record.end_points),
+            features=_features(record.features),
+        )
 
-    def replay_unfence(self, record: UnfenceBrokerRecord) -> None:
-        self.changed_brokers[record.id] = replace(self.broker(record.id), fenced=False)
+    def fence_broker(self, record: FenceBrokerRecord) -> None:
+        broker = self._broker_at(record.id, record.epoch)
+        self.changed_brokers[record.id] = replace(broker, fenced=True)
 
-    def replay_change(self, record: BrokerRegistrationChangeRecord) -> None:
-        """`fenced`: 1 fences, -1 unfences, 0 leaves; `in_controlled_shutdown`: 1 sets, 0 leaves."""
-        broker = self.broker(record.broker_id)
-        self.changed_brokers[record.broker_id] = replace(
+    def unfence_broker(self, record: UnfenceBrokerRecord) -> None:
+        broker = self._broker_at(record.id, record.epoch)
+        self.changed_brokers[record.id] = replace(broker, fenced=False)
+
+    def change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
+        """`fenced` is 1 to fence, -1 to unfence; `in_controlled_shutdown` only ever begins."""
+        broker = self._broker_at(record.broker_id, record.broker_epoch)
+        changed = replace(
             broker,
-            fenced=broker.fenced if record.fenced == 0 else record.fenced > 0,
-            in_controlled_shutdown=broker.in_controlled_shutdown
-            or record.in_controlled_shutdown > 0,
-            directories=tuple(record.log_dirs) or broker.directories,
+            fenced={1: True, -1: False}.get(record.fenced, broker.fenced),
+            in_controlled_shutdown=record.in_controlled_shutdown == 1
+            or broker.in_controlled_shutdown,
+            directories=tuple(sorted(record.log_dirs)) if record.log_dirs else broker.directories,
             cordoned_directories=broker.cordoned_directories
             if record.cordoned_log_dirs is None
             else tuple(record.cordoned_log_dirs),
         )
+        if changed != broker:
+            self.changed_brokers[record.broker_id] = changed
 
-    def replay_register_controller(self, record: RegisterControllerRecord) -> None:
-        self.changed_controllers[record.controller_id] = ControllerRegistration(
-            id=record.controller_id,
-            incarnation_id=record.incarnation_id,
-            listeners=_endpoints(record.end_points),
-            features=_features(record.features),
-            zk_migration_ready=record.zk_migration_ready,
-        )
-
-    def finish_snapshot(self) -> None:
-        for broker_id, broker in self.image.brokers.items():
-            if self.changed_brokers.setdefault(broker_id, None) == broker:
-                del self.changed_brokers[broker_id]
-        for controller_id, controller in self.image.controllers.items():
-            if self.changed_controllers.setdefault(controller_id, None) == controller:
-                del self.changed_controllers[controller_id]
-
-    def broker(self, broker_id: int) -> BrokerRegistration:
-        """The broker as it stands now; KeyError when it is not registered."""
-        if broker_id not in self.changed_brokers:
-            return self.image.brokers[broker_id]
-        if (broker := self.changed_brokers[broker_id]) is None:
-            raise KeyError(broker_id)
+    def _broker_at(self, broker_id: int, epoch: int) -> BrokerRegistration:
+        broker = self.broker(broker_id)
+        if broker is None or broker.epoch != epoch:
+            raise RemoteProtocolError(
+                f"the metadata log changes broker {broker_id} at epoch {epoch}, which is not registered"
+            )
         return broker
 
-    def __bool__(self) -> bool:
-        return bool(self.changed_brokers or self.changed_controllers)
+    def finish_snapshot(self) -> None:
+        _finish(self.changed_brokers, self.image.brokers)
+        _finish(self.changed_controllers, self.image.controllers)
 
     def apply(self) -> ClusterImage:
-        if not self:
+        if not self.changed_brokers and not self.changed_controllers:
             return self.image
-        brokers, controllers = self.image.brokers.mutate(), self.image.controllers.mutate()
-        for broker_id, broker in self.changed_brokers.items():
-            if broker is None:
-                brokers.pop(broker_id, None)
-            else:
-                brokers[broker_id] = broker
-        for controller_id, controller in self.changed_controllers.items():
-            if controller is None:
-                controllers.pop(controller_id, None)
-            else:
-                controllers[controller_id] = controller
-        return ClusterImage(brokers.finish(), controllers.finish())
+        return ClusterImage(
+            updated(self.image.brokers, self.changed_brokers),
+            updated(self.image.controllers, self.changed_controllers),
+        )
 
 
-def _endpoints(endpoints: Iterable[BrokerEndpoint | ControllerEndpoint]) -> tuple[Endpoint, ...]:
-    return tuple(Endpoint(e.name, e.host, e.port, e.security_protocol) for e in endpoints)
+def _finish(changed: dict[int, Any], present: Map[int, Any]) -> None:
+    """What a snapshot does not say is gone; what it says as it was is no change."""
+    for key, old in present.items():
+        if key not in changed:
+            changed[key] = None
+        elif changed[key] == old:
+            del changed[key]
 
 
-def _features(features: Iterable[BrokerFeature | ControllerFeature]) -> tuple[FeatureRange, ...]:
-    return tuple(
-        FeatureRange(f.name, f.min_supported_version, f.max_supported_version) for f in features
-    )
+def _endpoints(listed: Iterable[Any]) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(e.name, e.host, e.port, e.security_protocol) for e in listed)
+
+
+def _features(listed: Iterable[Any]) -> Map[str, tuple[int, int]]:
+    return Map({f.name: (f.min_supported_version, f.max_supported_version) for f in listed})
+
+
+def _optional_tuple(listed: list[bytes] | None) -> tuple[bytes, ...] | None:
+    return None if listed is None else tuple(listed)

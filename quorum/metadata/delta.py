@@ -1,7 +1,12 @@
-"""Records since an image, by aggregate: replayed one by one, asked what changed, applied to make the next image.
+"""What a run of metadata records changes in an image; a snapshot is such a run too.
 
-Source: Kafka's `MetadataDelta`. One registry dispatches records to the aggregates: the only place where record types are listed.
-A snapshot is a delta too: replay all of it, then `finish_snapshot` drops what it did not mention.
+    delta = MetadataDelta(image)
+    for record in records: delta.replay(record)
+    image = delta.apply(Provenance(last_offset, epoch, timestamp_ms))
+
+The same code replays on the active controller, on standbys, in brokers and in the mirror. After `finish_snapshot` a delta
+asks the same questions and gives the same answers as one made of the log records between the two images. Source: Kafka's
+`MetadataDelta`. Left out: transactions of records, which the loader resolves.
 """
 
 from __future__ import annotations
@@ -9,254 +14,109 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from immutables import Map
-
 from quorum.metadata.cluster_delta import ClusterDelta
-from quorum.metadata.image import (
-    RESOURCE_TOPIC,
-    ConfigResource,
-    ConfigsImage,
-    FeaturesImage,
-    MetadataImage,
-    OtherImage,
-    ProducerIdsImage,
-    Provenance,
+from quorum.metadata.image import MetadataImage, Provenance
+from quorum.metadata.other_deltas import (
+    ConfigsDelta,
+    FeaturesDelta,
+    OtherDelta,
+    ProducerIdsDelta,
 )
 from quorum.metadata.topics_delta import TopicsDelta
-from wire.records.brokers import (
-    BrokerRegistrationChangeRecord,
-    FenceBrokerRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-)
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.misc import NoOpRecord, ZkMigrationStateRecord
-from wire.records.producer_ids import ProducerIdsRecord
-from wire.records.quotas import ClientQuotaRecord
-from wire.records.security import (
-    AccessControlEntryRecord,
-    DelegationTokenRecord,
-    RemoveAccessControlEntryRecord,
-    RemoveDelegationTokenRecord,
-    RemoveUserScramCredentialRecord,
-    UserScramCredentialRecord,
-)
-from wire.records.topics import (
-    ClearElrRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
+from wire.errors import RemoteProtocolError
+from wire.records import (
+    brokers,
+    configs,
+    features,
+    misc,
+    producer_ids,
+    quotas,
+    security,
+    topics,
+    transactions,
 )
 from wire.schema import Message
 
 
-class ConfigsDelta:
-    """Changed configs: per resource the values set, None for a key removed."""
-
-    def __init__(self, image: ConfigsImage) -> None:
-        self.image = image
-        self.changed: dict[ConfigResource, dict[str, str | None]] = {}
-
-    def replay(self, record: ConfigRecord) -> None:
-        resource = (record.resource_type, record.resource_name)
-        self.changed.setdefault(resource, {})[record.name] = record.value
-
-    def replay_topic_removed(self, name: str) -> None:
-        resource = (RESOURCE_TOPIC, name)
-        self.changed.pop(resource, None)
-        if gone := self.image.by_resource.get(resource):
-            self.changed[resource] = dict.fromkeys(gone)
-
-    def finish_snapshot(self) -> None:
-        for resource, values in self.image.by_resource.items():
-            changes = self.changed.setdefault(resource, {})
-            for key, value in values.items():
-                if changes.setdefault(key, None) == value:
-                    del changes[key]
-            if not changes:
-                del self.changed[resource]
-
-    def __bool__(self) -> bool:
-        return bool(self.changed)
-
-    def apply(self) -> ConfigsImage:
-        if not self:
-            return self.image
-        by_resource = self.image.by_resource.mutate()
-        for resource, changes in self.changed.items():
-            values = self.image.by_resource.get(resource, Map()).mutate()
-            for key, value in changes.items():
-                if value is None:
-                    values.pop(key, None)
-                else:
-                    values[key] = value
-            if after := values.finish():
-                by_resource[resource] = after
-            else:
-                by_resource.pop(resource, None)
-        return ConfigsImage(by_resource.finish())
-
-
-class FeaturesDelta:
-    """Changed feature levels; level 0 disables."""
-
-    def __init__(self, image: FeaturesImage) -> None:
-        self.image = image
-        self.changed: dict[str, int] = {}
-
-    def replay(self, record: FeatureLevelRecord) -> None:
-        self.changed[record.name] = record.feature_level
-
-    def finish_snapshot(self) -> None:
-        for name, level in self.image.levels.items():
-            if self.changed.setdefault(name, 0) == level:
-                del self.changed[name]
-
-    def __bool__(self) -> bool:
-        return bool(self.changed)
-
-    def apply(self) -> FeaturesImage:
-        if not self:
-            return self.image
-        levels = self.image.levels.mutate()
-        for name, level in self.changed.items():
-            if level == 0:
-                levels.pop(name, None)
-            else:
-                levels[name] = level
-        return FeaturesImage(levels.finish())
-
-
-class OtherDelta:
-    """Records of parts that only snapshots need, by key; None for a removal."""
-
-    def __init__(self, image: OtherImage) -> None:
-        self.image = image
-        self.changed: dict[tuple[object, ...], Message | None] = {}
-
-    def put(self, key: tuple[object, ...], record: Message | None) -> None:
-        self.changed[key] = record
-
-    def finish_snapshot(self) -> None:
-        for key, record in self.image.records.items():
-            if self.changed.setdefault(key, None) == record:
-                del self.changed[key]
-
-    def __bool__(self) -> bool:
-        return bool(self.changed)
-
-    def apply(self) -> OtherImage:
-        if not self:
-            return self.image
-        records = self.image.records.mutate()
-        for key, record in self.changed.items():
-            if record is None:
-                records.pop(key, None)
-            else:
-                records[key] = record
-        return OtherImage(records.finish())
-
-
 class MetadataDelta:
-    """All changes since `image`. `replay` never validates: what is in the log was decided by a controller."""
+    """Questions go to the parts: `topics`, `cluster`, `configs`, `features`, `producer_ids`, `other`."""
+
+    __slots__ = ("cluster", "configs", "features", "image", "other", "producer_ids", "topics")
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
-        self.topics = TopicsDelta(image.topics)
-        self.cluster = ClusterDelta(image.cluster)
-        self.configs = ConfigsDelta(image.configs)
         self.features = FeaturesDelta(image.features)
+        self.cluster = ClusterDelta(image.cluster)
+        self.topics = TopicsDelta(image.topics)
+        self.configs = ConfigsDelta(image.configs)
+        self.producer_ids = ProducerIdsDelta(image.producer_ids)
         self.other = OtherDelta(image.other)
-        self.next_producer_id: int | None = None
 
     def replay(self, record: Message) -> None:
-        """Takes one record in.
+        """Takes one record.
 
         Raises:
-            KeyError: the record names something that does not exist: the log is not what a controller writes.
-            TypeError: a record of a type that no registry lists.
+            RemoteProtocolError: it changes something that is not there, so log and image do not belong together.
         """
-        try:
-            replay = _REPLAY[type(record)]
-        except KeyError:
-            raise TypeError(f"no replay for {type(record).__name__}") from None
+        replay = _REPLAYS.get(type(record))
+        if replay is None:
+            raise RemoteProtocolError(f"{type(record).__name__} is no metadata record")
         replay(self, record)
 
-    def finish_snapshot(self) -> None:
-        """Everything replayed was a whole snapshot: what it did not mention is gone."""
-        for part in (self.topics, self.cluster, self.configs, self.features, self.other):
-            part.finish_snapshot()
+    def _remove_topic(self, record: topics.RemoveTopicRecord) -> None:
+        self.configs.topic_removed(self.topics.remove_topic(record))
 
-    def __bool__(self) -> bool:
-        parts = (self.topics, self.cluster, self.configs, self.features, self.other)
-        return any(parts) or self.next_producer_id is not None
+    def finish_snapshot(self) -> None:
+        """All of a snapshot has been replayed: what it did not say is gone, what it repeated is no change."""
+        self.features.finish_snapshot()
+        self.cluster.finish_snapshot()
+        self.topics.finish_snapshot()
+        self.configs.finish_snapshot()
+        self.other.finish_snapshot()
 
     def apply(self, provenance: Provenance) -> MetadataImage:
-        """The image after the delta; what did not change is shared with the one before."""
-        producer_ids = self.image.producer_ids
-        if self.next_producer_id is not None:
-            producer_ids = ProducerIdsImage(self.next_producer_id)
+        """The image after the records; the delta stays as it is."""
         return MetadataImage(
-            provenance=provenance,
-            features=self.features.apply(),
-            cluster=self.cluster.apply(),
-            topics=self.topics.apply(),
-            configs=self.configs.apply(),
-            producer_ids=producer_ids,
-            other=self.other.apply(),
+            provenance,
+            self.features.apply(),
+            self.cluster.apply(),
+            self.topics.apply(),
+            self.configs.apply(),
+            self.producer_ids.apply(),
+            self.other.apply(),
         )
 
-    def replay_topic_removed(self, record: RemoveTopicRecord) -> None:
-        self.configs.replay_topic_removed(self.topics.replay_remove(record))
 
-    def replay_producer_ids(self, record: ProducerIdsRecord) -> None:
-        self.next_producer_id = record.next_producer_id
-
-    def replay_quota(self, record: ClientQuotaRecord) -> None:
-        entity = tuple(
-            sorted(
-                (e.entity_type, e.entity_name or "", e.entity_name is None) for e in record.entity
-            )
-        )
-        self.other.put(("quota", entity, record.key), None if record.remove else record)
+def _nothing(_delta: MetadataDelta, _record: Message) -> None:
+    """The record moves the log and nothing else."""
 
 
-def _other(kind: str, *names: str, remove: bool = False) -> Callable[[MetadataDelta, Any], None]:
-    """Keeps (or drops) a record under `kind` and the values of the named fields."""
-
-    def replay(delta: MetadataDelta, record: Message) -> None:
-        key = (kind, *(getattr(record, name) for name in names))
-        delta.other.put(key, None if remove else record)
-
-    return replay
-
-
-_REPLAY: dict[type[Message], Callable[[MetadataDelta, Any], None]] = {
-    TopicRecord: lambda d, r: d.topics.replay_topic(r),
-    PartitionRecord: lambda d, r: d.topics.replay_partition(r),
-    PartitionChangeRecord: lambda d, r: d.topics.replay_partition_change(r),
-    RemoveTopicRecord: MetadataDelta.replay_topic_removed,
-    ClearElrRecord: lambda d, r: d.topics.replay_clear_elr(r),
-    RegisterBrokerRecord: lambda d, r: d.cluster.replay_register(r),
-    UnregisterBrokerRecord: lambda d, r: d.cluster.replay_unregister(r),
-    FenceBrokerRecord: lambda d, r: d.cluster.replay_fence(r),
-    UnfenceBrokerRecord: lambda d, r: d.cluster.replay_unfence(r),
-    BrokerRegistrationChangeRecord: lambda d, r: d.cluster.replay_change(r),
-    RegisterControllerRecord: lambda d, r: d.cluster.replay_register_controller(r),
-    ConfigRecord: lambda d, r: d.configs.replay(r),
-    FeatureLevelRecord: lambda d, r: d.features.replay(r),
-    ProducerIdsRecord: MetadataDelta.replay_producer_ids,
-    NoOpRecord: lambda _d, _r: None,
-    ZkMigrationStateRecord: _other("migration"),
-    ClientQuotaRecord: MetadataDelta.replay_quota,
-    AccessControlEntryRecord: _other("acl", "id"),
-    RemoveAccessControlEntryRecord: _other("acl", "id", remove=True),
-    UserScramCredentialRecord: _other("scram", "name", "mechanism"),
-    RemoveUserScramCredentialRecord: _other("scram", "name", "mechanism", remove=True),
-    DelegationTokenRecord: _other("token", "token_id"),
-    RemoveDelegationTokenRecord: _other("token", "token_id", remove=True),
+_REPLAYS: dict[type[Message], Callable[[MetadataDelta, Any], object]] = {
+    brokers.RegisterBrokerRecord: lambda d, r: d.cluster.register_broker(r),
+    brokers.UnregisterBrokerRecord: lambda d, r: d.cluster.unregister_broker(r),
+    brokers.FenceBrokerRecord: lambda d, r: d.cluster.fence_broker(r),
+    brokers.UnfenceBrokerRecord: lambda d, r: d.cluster.unfence_broker(r),
+    brokers.BrokerRegistrationChangeRecord: lambda d, r: d.cluster.change_broker(r),
+    brokers.RegisterControllerRecord: lambda d, r: d.cluster.register_controller(r),
+    topics.TopicRecord: lambda d, r: d.topics.add_topic(r),
+    topics.PartitionRecord: lambda d, r: d.topics.add_partition(r),
+    topics.PartitionChangeRecord: lambda d, r: d.topics.change_partition(r),
+    topics.ClearElrRecord: lambda d, r: d.topics.clear_elr(r),
+    topics.RemoveTopicRecord: MetadataDelta._remove_topic,  # noqa: SLF001 - same module
+    configs.ConfigRecord: lambda d, r: d.configs.set_config(r),
+    features.FeatureLevelRecord: lambda d, r: d.features.set_level(r),
+    producer_ids.ProducerIdsRecord: lambda d, r: d.producer_ids.set_next(r),
+    quotas.ClientQuotaRecord: lambda d, r: d.other.set_quota(r),
+    security.AccessControlEntryRecord: lambda d, r: d.other.add_acl(r),
+    security.RemoveAccessControlEntryRecord: lambda d, r: d.other.remove_acl(r),
+    security.UserScramCredentialRecord: lambda d, r: d.other.add_scram(r),
+    security.RemoveUserScramCredentialRecord: lambda d, r: d.other.remove_scram(r),
+    security.DelegationTokenRecord: lambda d, r: d.other.add_token(r),
+    security.RemoveDelegationTokenRecord: lambda d, r: d.other.remove_token(r),
+    misc.NoOpRecord: _nothing,
+    # Clusters that once came from ZooKeeper have it in their logs; Kafka 4 neither acts on it nor snapshots it.
+    misc.ZkMigrationStateRecord: _nothing,
+    transactions.BeginTransactionRecord: _nothing,
+    transactions.EndTransactionRecord: _nothing,
+    transactions.AbortTransactionRecord: _nothing,
 }

@@ -1,172 +1,187 @@
-"""What the metadata log says, as immutable values over persistent maps.
+"""What the metadata log says at one offset: frozen values over persistent maps.
 
-Source: Kafka's `MetadataImage` and its aggregates (KIP-631). A delta makes the next image from this one and shares all that did
-not change. Records of parts that nothing here serves yet (ACLs, SCRAM, quotas, tokens) are kept whole in `other`, so a
-snapshot loses nothing.
+An image is never changed; a later one shares with it everything that did not change. Source: KIP-631, Kafka's `image`
+package. Records of which we only keep (access control, SCRAM, tokens, quotas) stay as they came, in `other`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from immutables import Map
 
-from wire.primitives import NIL_UUID
-from wire.schema import Message
+from wire.records.quotas import ClientQuotaRecord
+from wire.records.security import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    UserScramCredentialRecord,
+)
 
 NO_LEADER = -1
-RESOURCE_TOPIC, RESOURCE_BROKER = 2, 4
-METADATA_VERSION = "metadata.version"
-ConfigResource = tuple[int, str]
+NO_OFFSET = -1
+
+# Reserved ids of directories: not assigned yet, lost, and known only to the broker itself (KIP-858).
+UNASSIGNED_DIRECTORY = bytes(16)
+LOST_DIRECTORY = bytes(15) + b"\x01"
+MIGRATING_DIRECTORY = bytes(15) + b"\x02"
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+BROKER_LOGGER_RESOURCE = 8
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """Where in the log an image stands: `offset` and `epoch` of the last record in it, -1 before the first."""
+class Provenance(NamedTuple):
+    """Where an image comes from: the last record in it, its epoch, and when its leader appended it."""
 
-    offset: int = -1
+    offset: int = NO_OFFSET
     epoch: int = -1
     timestamp_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An advertised listener. `security_protocol` is Kafka's id: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+NOWHERE = Provenance()
+
+
+class Endpoint(NamedTuple):
+    """One advertised listener of a node; `security_protocol` is Kafka's id (0 PLAINTEXT, 1 SSL, 2 and 3 with SASL)."""
 
     name: str
     host: str
     port: int
-    security_protocol: int
+    security_protocol: int = 0
+
+
+class PartitionImage(NamedTuple):
+    """One partition; `directories` has one entry for each of `replicas`, `leader` is -1 for none.
+
+    `leader_recovery_state` is 0 (recovered) or 1 (recovering after an unclean election).
+    """
+
+    replicas: tuple[int, ...]
+    directories: tuple[bytes, ...]
+    isr: tuple[int, ...]
+    removing: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    leader: int = NO_LEADER
+    leader_recovery_state: int = 0
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+
+    @property
+    def preferred_leader(self) -> int:
+        """The first replica."""
+        return self.replicas[0] if self.replicas else NO_LEADER
+
+    def directory_of(self, broker_id: int) -> bytes:
+        """The directory of a replica; unassigned if it is none."""
+        if broker_id not in self.replicas:
+            return UNASSIGNED_DIRECTORY
+        return self.directories[self.replicas.index(broker_id)]
+
+
+class TopicImage(NamedTuple):
+    name: str
+    id: bytes
+    partitions: Map[int, PartitionImage]
 
 
 @dataclass(frozen=True, slots=True)
-class FeatureRange:
-    """Levels of a feature that a node supports, both ends included."""
+class TopicsImage:
+    """The same topics by name and by id."""
 
-    name: str
-    min_level: int
-    max_level: int
+    by_name: Map[str, TopicImage] = field(default_factory=Map)
+    by_id: Map[bytes, TopicImage] = field(default_factory=Map)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """A broker as registered. `epoch` is the offset of its registration record."""
+    """One broker. `features` maps names to (lowest, highest) level; `directories` are those online, sorted.
+
+    `cordoned_directories` is None until the broker has told them.
+    """
 
     id: int
     epoch: int
     incarnation_id: bytes
     listeners: tuple[Endpoint, ...]
-    features: tuple[FeatureRange, ...]
-    rack: str | None
-    fenced: bool
-    in_controlled_shutdown: bool
+    features: Map[str, tuple[int, int]] = field(default_factory=Map)
+    rack: str | None = None
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
     directories: tuple[bytes, ...] = ()
-    cordoned_directories: tuple[bytes, ...] = ()
+    cordoned_directories: tuple[bytes, ...] | None = None
     is_migrating_zk_broker: bool = False
+
+    @property
+    def active(self) -> bool:
+        """May be in an ISR and lead."""
+        return not self.fenced and not self.in_controlled_shutdown
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerRegistration:
-    """A controller as registered (KIP-919)."""
-
     id: int
     incarnation_id: bytes
+    zk_migration_ready: bool
     listeners: tuple[Endpoint, ...]
-    features: tuple[FeatureRange, ...]
-    zk_migration_ready: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionImage:
-    """A partition. `replicas` in order of preference; `isr` a subset; `leader` -1 when none can lead."""
-
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-    leader_recovery_state: int = 0
-    directories: tuple[bytes, ...] = ()
-    removing: tuple[int, ...] = ()
-    adding: tuple[int, ...] = ()
-    elr: tuple[int, ...] = ()
-    last_known_elr: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TopicImage:
-    """A topic; partitions by index."""
-
-    name: str
-    id: bytes
-    partitions: Map[int, PartitionImage] = field(default_factory=Map)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicsImage:
-    """Topics under both their keys; a name belongs to one id at a time."""
-
-    by_id: Map[bytes, TopicImage] = field(default_factory=Map)
-    by_name: Map[str, TopicImage] = field(default_factory=Map)
-
-    def partition(self, name: str, index: int) -> PartitionImage | None:
-        topic = self.by_name.get(name)
-        return None if topic is None else topic.partitions.get(index)
+    features: Map[str, tuple[int, int]] = field(default_factory=Map)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """Registered nodes by id."""
-
     brokers: Map[int, BrokerRegistration] = field(default_factory=Map)
     controllers: Map[int, ControllerRegistration] = field(default_factory=Map)
 
-    def is_active(self, broker_id: int) -> bool:
-        """Whether the broker may be in an ISR: registered, not fenced, not about to go."""
-        broker = self.brokers.get(broker_id)
-        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+ConfigResource = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigsImage:
-    """Dynamic configs. The key is (resource type, name); the brokers' default is named by the empty string."""
+    """Configs by (resource type, name); resources without configs have no entry, a broker's `""` is for all."""
 
     by_resource: Map[ConfigResource, Map[str, str]] = field(default_factory=Map)
 
     def of(self, resource_type: int, name: str) -> Map[str, str]:
+        """The configs set on a resource itself; none is an empty map."""
         return self.by_resource.get((resource_type, name), Map())
 
 
 @dataclass(frozen=True, slots=True)
 class FeaturesImage:
-    """Finalized feature levels, `metadata.version` among them; 0 means not enabled."""
+    """`metadata_version` is 0 until a record says it; `levels` has the other features that are not 0."""
 
+    metadata_version: int = 0
     levels: Map[str, int] = field(default_factory=Map)
-
-    @property
-    def metadata_version(self) -> int:
-        return int(self.levels.get(METADATA_VERSION, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsImage:
-    """The first producer id that was never handed out."""
+    """The first producer id that no broker has; -1 before the first block."""
 
-    next_producer_id: int = 0
+    next_producer_id: int = -1
+
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OtherImage:
-    """Records kept for snapshots only, by what identifies them: a later record of the same key replaces, a removal drops."""
+    """What nothing here acts on, kept so that our snapshots say it again."""
 
-    records: Map[tuple[object, ...], Message] = field(default_factory=Map)
+    acls: Map[bytes, AccessControlEntryRecord] = field(default_factory=Map)
+    scram: Map[tuple[str, int], UserScramCredentialRecord] = field(default_factory=Map)
+    tokens: Map[str, DelegationTokenRecord] = field(default_factory=Map)
+    quotas: Map[tuple[QuotaEntity, str], ClientQuotaRecord] = field(default_factory=Map)
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
-    """The whole state at one offset of the metadata log."""
-
-    provenance: Provenance = Provenance()
+    provenance: Provenance = NOWHERE
     features: FeaturesImage = FeaturesImage()
     cluster: ClusterImage = ClusterImage()
     topics: TopicsImage = TopicsImage()
@@ -174,6 +189,16 @@ class MetadataImage:
     producer_ids: ProducerIdsImage = ProducerIdsImage()
     other: OtherImage = OtherImage()
 
+    def same_content(self, other: MetadataImage) -> bool:
+        """Equal but for where they come from."""
+        return (
+            self.features == other.features
+            and self.cluster == other.cluster
+            and self.topics == other.topics
+            and self.configs == other.configs
+            and self.producer_ids == other.producer_ids
+            and self.other == other.other
+        )
+
 
 EMPTY = MetadataImage()
-UNASSIGNED_DIRECTORY = NIL_UUID

@@ -1,17 +1,20 @@
-"""Changes of topics and partitions since an image. Source: Kafka's `TopicsDelta`, `PartitionRegistration.merge` (KIP-631)."""
+"""Changes to topics and partitions. Source: Kafka's `TopicsDelta`, `TopicDelta`, `PartitionRegistration`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
 
 from immutables import Map
 
 from quorum.metadata.image import (
-    UNASSIGNED_DIRECTORY,
+    MIGRATING_DIRECTORY,
     PartitionImage,
     TopicImage,
     TopicsImage,
 )
+from quorum.metadata.maps import updated
+from wire.errors import RemoteProtocolError
+from wire.primitives import uuid_to_text
 from wire.records.topics import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -20,160 +23,222 @@ from wire.records.topics import (
     TopicRecord,
 )
 
-LEADER_UNCHANGED = -2
-RECOVERY_UNCHANGED = -1
+NO_LEADER_CHANGE = -2
+NO_RECOVERY_CHANGE = -1
+
+
+class TopicDelta:
+    """One topic that is new or changed: `image` as it was (without partitions if new), `partitions` as they are now.
+
+    A snapshot tells all partitions of a topic again: then `replaces` is true until the snapshot is finished.
+    """
+
+    __slots__ = ("image", "partitions", "replaces")
+
+    def __init__(self, image: TopicImage, *, replaces: bool = False) -> None:
+        self.image = image
+        self.replaces = replaces
+        self.partitions: dict[int, PartitionImage] = {}
+
+    @property
+    def name(self) -> str:
+        return self.image.name
+
+    @property
+    def id(self) -> bytes:
+        return self.image.id
+
+    def partition(self, index: int) -> PartitionImage | None:
+        """The partition as it is now."""
+        return self.partitions.get(index) or self.image.partitions.get(index)
+
+    def all_partitions(self) -> dict[int, PartitionImage]:
+        """Every partition as it is now."""
+        return {**({} if self.replaces else self.image.partitions), **self.partitions}
+
+    def finish_snapshot(self) -> bool:
+        """Keeps only what differs; returns whether anything does. Partitions are never removed from a topic."""
+        old = self.image.partitions
+        self.partitions = {i: p for i, p in self.partitions.items() if old.get(i) != p}
+        self.replaces = False
+        return bool(self.partitions)
+
+    def apply(self) -> TopicImage:
+        if self.replaces:
+            return self.image._replace(partitions=Map(self.partitions))
+        return self.image._replace(partitions=updated(self.image.partitions, self.partitions))
 
 
 class TopicsDelta:
-    """Collects changes; a topic that is created and deleted in the same delta leaves no trace."""
+    """`created` (id → name) is a subset of `changed` (id → delta); `deleted` maps ids to what was.
+
+    A topic created and deleted here leaves no trace. A name can be in both: deleted and made again with another id.
+    """
+
+    __slots__ = ("_id_of", "changed", "created", "deleted", "image")
 
     def __init__(self, image: TopicsImage) -> None:
         self.image = image
-        self._changed: dict[bytes, TopicImage] = {}
-        self._touched: dict[bytes, set[int]] = {}
-        self._deleted: dict[bytes, TopicImage] = {}
+        self.changed: dict[bytes, TopicDelta] = {}
+        self.created: dict[bytes, str] = {}
+        self.deleted: dict[bytes, TopicImage] = {}
+        self._id_of: dict[str, bytes] = {}
 
-    # --- replaying
+    def touched_names(self) -> list[str]:
+        """The names of all topics deleted, created or changed, each once."""
+        names = [topic.name for topic in self.deleted.values()]
+        names += [topic.name for topic in self.changed.values()]
+        return list(dict.fromkeys(names))
 
-    def replay_topic(self, record: TopicRecord) -> None:
-        self._changed[record.topic_id] = TopicImage(record.name, record.topic_id)
-        self._touched[record.topic_id] = set()
+    def add_topic(self, record: TopicRecord) -> None:
+        known = self.image.by_id.get(record.topic_id)
+        if known is not None:
+            self.changed[record.topic_id] = TopicDelta(known, replaces=True)
+            return
+        topic = TopicImage(record.name, record.topic_id, Map())
+        self.changed[record.topic_id] = TopicDelta(topic)
+        self.created[record.topic_id] = record.name
+        self._id_of[record.name] = record.topic_id
 
-    def replay_partition(self, record: PartitionRecord) -> None:
-        replicas = tuple(record.replicas)
-        self._put(
-            record.topic_id,
-            record.partition_id,
-            PartitionImage(
-                replicas=replicas,
-                isr=tuple(record.isr),
-                leader=record.leader,
-                leader_epoch=record.leader_epoch,
-                partition_epoch=record.partition_epoch,
-                leader_recovery_state=record.leader_recovery_state,
-                directories=tuple(record.directories) or (UNASSIGNED_DIRECTORY,) * len(replicas),
-                removing=tuple(record.removing_replicas),
-                adding=tuple(record.adding_replicas),
-                elr=tuple(record.eligible_leader_replicas or ()),
-                last_known_elr=tuple(record.last_known_elr or ()),
-            ),
-        )
+    def add_partition(self, record: PartitionRecord) -> None:
+        self._topic(record.topic_id).partitions[record.partition_id] = partition_of(record)
 
-    def replay_partition_change(self, record: PartitionChangeRecord) -> None:
-        before = self.topic(record.topic_id).partitions[record.partition_id]
-        self._put(record.topic_id, record.partition_id, merged(before, record))
+    def change_partition(self, record: PartitionChangeRecord) -> None:
+        topic = self._topic(record.topic_id)
+        partition = topic.partition(record.partition_id)
+        if partition is None:
+            raise RemoteProtocolError(
+                f"the metadata log changes partition {record.partition_id} of {topic.name}, which is not there"
+            )
+        topic.partitions[record.partition_id] = merge_change(partition, record)
 
-    def replay_clear_elr(self, record: ClearElrRecord) -> None:
-        """Forgets the eligible leaders of one topic, or of all when the name is empty."""
-        for topic in [t for t in self.apply().by_id.values() if record.topic_name in {"", t.name}]:
-            for index, partition in topic.partitions.items():
+    def remove_topic(self, record: RemoveTopicRecord) -> str:
+        """Returns the name of the topic."""
+        topic_id = record.topic_id
+        changed = self.changed.pop(topic_id, None)
+        known = self.image.by_id.get(topic_id)
+        if known is not None:
+            self.deleted[topic_id] = known
+            return known.name
+        if changed is None:
+            raise RemoteProtocolError(
+                f"the metadata log removes topic {uuid_to_text(topic_id)}, which is not there"
+            )
+        del self.created[topic_id]
+        self._id_of.pop(changed.name, None)
+        return changed.name
+
+    def clear_elr(self, record: ClearElrRecord) -> None:
+        """Of one topic, or of all if it is not named."""
+        for topic_id in self._ids_named(record.topic_name):
+            topic = self._topic(topic_id)
+            for index, partition in topic.all_partitions().items():
                 if partition.elr or partition.last_known_elr:
-                    self._put(topic.id, index, replace(partition, elr=(), last_known_elr=()))
+                    change = PartitionChangeRecord(
+                        topic_id=topic_id,
+                        partition_id=index,
+                        eligible_leader_replicas=[],
+                        last_known_elr=[],
+                    )
+                    topic.partitions[index] = merge_change(partition, change)
+            if not topic.partitions and topic_id not in self.created:
+                del self.changed[topic_id]
 
-    def replay_remove(self, record: RemoveTopicRecord) -> str:
-        """Removes a topic and returns its name."""
-        topic = self.topic(record.topic_id)
-        self._changed.pop(record.topic_id, None)
-        self._touched.pop(record.topic_id, None)
-        if (before := self.image.by_id.get(record.topic_id)) is not None:
-            self._deleted[record.topic_id] = before
-        return topic.name
+    def _ids_named(self, name: str) -> Iterable[bytes]:
+        if not name:
+            kept = [id_ for id_ in self.image.by_id if id_ not in self.deleted]
+            return [*kept, *self.created]
+        known = self.image.by_name.get(name)
+        if name in self._id_of:
+            return [self._id_of[name]]
+        if known is not None and known.id not in self.deleted:
+            return [known.id]
+        raise RemoteProtocolError(f"the metadata log clears replicas of topic {name}, not there")
+
+    def _topic(self, topic_id: bytes) -> TopicDelta:
+        topic = self.changed.get(topic_id)
+        if topic is None:
+            known = self.image.by_id.get(topic_id)
+            if known is None or topic_id in self.deleted:
+                raise RemoteProtocolError(
+                    f"the metadata log changes topic {uuid_to_text(topic_id)}, which is not there"
+                )
+            topic = self.changed[topic_id] = TopicDelta(known)
+        return topic
 
     def finish_snapshot(self) -> None:
-        """What the snapshot did not mention is gone; partitions that it did not change are as if not mentioned."""
-        for topic_id, topic in self.image.by_id.items():
-            after = self._changed.get(topic_id)
-            if after is None:
-                self._deleted[topic_id] = topic
-                continue
-            self._touched[topic_id] = {
-                i for i, p in after.partitions.items() if topic.partitions.get(i) != p
-            }
-            if not self._touched[topic_id] and len(after.partitions) == len(topic.partitions):
-                del self._changed[topic_id], self._touched[topic_id]
-
-    def _put(self, topic_id: bytes, index: int, partition: PartitionImage) -> None:
-        topic = self.topic(topic_id)
-        self._changed[topic_id] = replace(topic, partitions=topic.partitions.set(index, partition))
-        self._touched.setdefault(topic_id, set()).add(index)
-
-    # --- questions
-
-    def topic(self, topic_id: bytes) -> TopicImage:
-        """The topic as it stands now; KeyError when it does not exist."""
-        return self._changed.get(topic_id) or self.image.by_id[topic_id]
-
-    @property
-    def created(self) -> list[TopicImage]:
-        """Topics that the image did not have, in the order of their records."""
-        return [t for t in self._changed.values() if t.id not in self.image.by_id]
-
-    @property
-    def deleted(self) -> list[TopicImage]:
-        """Topics that the image had and that are gone, as they were."""
-        return list(self._deleted.values())
-
-    @property
-    def changed(self) -> list[TopicImage]:
-        """Topics that exist after the delta and that it created or changed."""
-        return list(self._changed.values())
-
-    def changed_partitions(self, topic_id: bytes) -> dict[int, PartitionImage]:
-        """The partitions of a topic that the delta created or changed, as they are afterwards."""
-        topic = self._changed.get(topic_id)
-        if topic is None:
-            return {}
-        return {i: topic.partitions[i] for i in sorted(self._touched.get(topic_id, ()))}
-
-    def __bool__(self) -> bool:
-        return bool(self._changed or self._deleted)
+        for topic_id, known in self.image.by_id.items():
+            topic = self.changed.get(topic_id)
+            if topic is None:
+                self.deleted[topic_id] = known
+            elif not topic.finish_snapshot():
+                del self.changed[topic_id]
 
     def apply(self) -> TopicsImage:
-        if not self:
+        if not self.changed and not self.deleted:
             return self.image
-        by_id, by_name = self.image.by_id.mutate(), self.image.by_name.mutate()
-        for topic in self._deleted.values():
-            by_id.pop(topic.id, None)
-            by_name.pop(topic.name, None)
-        for topic in self._changed.values():
-            by_id[topic.id] = topic
-            by_name[topic.name] = topic
-        return TopicsImage(by_id.finish(), by_name.finish())
+        gone_names: dict[str, TopicImage | None] = {t.name: None for t in self.deleted.values()}
+        gone_ids: dict[bytes, TopicImage | None] = dict.fromkeys(self.deleted)
+        topics = [delta.apply() for delta in self.changed.values()]
+        return TopicsImage(
+            updated(self.image.by_name, gone_names | {t.name: t for t in topics}),
+            updated(self.image.by_id, gone_ids | {t.id: t for t in topics}),
+        )
 
 
-def merged(before: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
-    """The partition after a change record: absent fields stay, a named leader (even the same) raises the leader epoch."""
-    new_leader = record.leader != LEADER_UNCHANGED
-    replicas = before.replicas if record.replicas is None else tuple(record.replicas)
+def partition_of(record: PartitionRecord) -> PartitionImage:
+    """A partition as its first record, or a snapshot, says it."""
+    replicas = tuple(record.replicas)
     return PartitionImage(
         replicas=replicas,
-        isr=before.isr if record.isr is None else tuple(record.isr),
-        leader=record.leader if new_leader else before.leader,
-        leader_epoch=before.leader_epoch + 1 if new_leader else before.leader_epoch,
-        partition_epoch=before.partition_epoch + 1,
-        leader_recovery_state=before.leader_recovery_state
-        if record.leader_recovery_state == RECOVERY_UNCHANGED
-        else record.leader_recovery_state,
-        directories=_directories(before, record, replicas),
-        removing=before.removing
-        if record.removing_replicas is None
-        else tuple(record.removing_replicas),
-        adding=before.adding if record.adding_replicas is None else tuple(record.adding_replicas),
-        elr=before.elr
-        if record.eligible_leader_replicas is None
-        else tuple(record.eligible_leader_replicas),
-        last_known_elr=before.last_known_elr
-        if record.last_known_elr is None
-        else tuple(record.last_known_elr),
+        directories=_directories(tuple(record.directories), len(replicas)),
+        isr=tuple(record.isr),
+        removing=tuple(record.removing_replicas),
+        adding=tuple(record.adding_replicas),
+        elr=tuple(record.eligible_leader_replicas or ()),
+        last_known_elr=tuple(record.last_known_elr or ()),
+        leader=record.leader,
+        leader_recovery_state=record.leader_recovery_state,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
     )
 
 
-def _directories(
-    before: PartitionImage, record: PartitionChangeRecord, replicas: tuple[int, ...]
-) -> tuple[bytes, ...]:
-    if record.directories:
-        return tuple(record.directories)
-    if record.replicas is None:
-        return before.directories
-    known: Map[int, bytes] = Map(zip(before.replicas, before.directories, strict=False))
-    return tuple(known.get(replica, UNASSIGNED_DIRECTORY) for replica in replicas)
+def merge_change(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+    """The partition after a change: every change is one partition epoch, one that names a leader one leader epoch."""
+    replicas = _or(record.replicas, partition.replicas)
+    names_leader = record.leader != NO_LEADER_CHANGE
+    keeps_recovery = record.leader_recovery_state == NO_RECOVERY_CHANGE
+    return PartitionImage(
+        replicas=replicas,
+        directories=_directories(
+            partition.directories if record.directories is None else tuple(record.directories),
+            len(replicas),
+        ),
+        isr=_or(record.isr, partition.isr),
+        removing=_or(record.removing_replicas, partition.removing),
+        adding=_or(record.adding_replicas, partition.adding),
+        elr=_or(record.eligible_leader_replicas, partition.elr),
+        last_known_elr=_or(record.last_known_elr, partition.last_known_elr),
+        leader=record.leader if names_leader else partition.leader,
+        leader_recovery_state=partition.leader_recovery_state
+        if keeps_recovery
+        else record.leader_recovery_state,
+        leader_epoch=partition.leader_epoch + names_leader,
+        partition_epoch=partition.partition_epoch + 1,
+    )
+
+
+def _or(changed: list[int] | None, present: tuple[int, ...]) -> tuple[int, ...]:
+    return present if changed is None else tuple(changed)
+
+
+def _directories(directories: tuple[bytes, ...], replica_count: int) -> tuple[bytes, ...]:
+    """Logs from before KIP-858 have none: all are then as yet known only to their brokers."""
+    if all(directory == MIGRATING_DIRECTORY for directory in directories):
+        return (MIGRATING_DIRECTORY,) * replica_count
+    if len(directories) != replica_count:
+        raise RemoteProtocolError(
+            f"the metadata log gives {len(directories)} directories for {replica_count} replicas"
+        )
+    return directories

@@ -1,0 +1,122 @@
+"""Turns what the Raft driver says into images, and tells publishers of each.
+
+Source: Kafka's `MetadataLoader`, `MetadataBatchLoader`. A transaction of records (KIP-868) becomes visible in one piece when
+it ends, as if its batches were one. Left out: metrics; leading, which a loader never does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from quorum.listener import CommittedBatch, LoadedSnapshot
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import EMPTY, MetadataImage, Provenance
+from wire.records.transactions import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+from wire.schema import Message
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """How a delta came to be; `size_bytes` is 0 for a snapshot."""
+
+    provenance: Provenance
+    is_snapshot: bool = False
+    batch_count: int = 0
+    size_bytes: int = 0
+
+
+class Publisher(Protocol):
+    """Acts on changes. Called on the loop: long work is queued by the publisher."""
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: Manifest) -> None:
+        """`delta.image` is what was, `image` what is."""
+
+
+class MetadataLoader:
+    """A `MetadataListener`. `image` is the newest one published."""
+
+    def __init__(self, publishers: Sequence[Publisher] = (), image: MetadataImage = EMPTY) -> None:
+        self.image = image
+        self._publishers = list(publishers)
+        self._delta = MetadataDelta(image)
+        self._in_transaction = False
+        self._batch_count = 0
+        self._size_bytes = 0
+
+    def add_publisher(self, publisher: Publisher) -> None:
+        """From now on; if there is an image already, the whole of it is told as a change from nothing."""
+        self._publishers.append(publisher)
+        if self.image is EMPTY:
+            return
+        from quorum.metadata.records import image_to_records
+
+        delta = MetadataDelta(EMPTY)
+        for record in image_to_records(self.image):
+            delta.replay(record)
+        publisher.publish(delta, self.image, Manifest(self.image.provenance, is_snapshot=True))
+
+    def apply_committed(self, batch: CommittedBatch) -> None:
+        """Replays a batch and publishes, unless a transaction is open at its end.
+
+        Raises:
+            RemoteProtocolError: the log and the image do not belong together.
+        """
+        self._batch_count += 1
+        self._size_bytes += batch.size_bytes
+        for offset, record in enumerate(batch.records, batch.base_offset):
+            before = Provenance(offset - 1, batch.epoch, batch.appended_at_ms)
+            self._replay(record, before)
+        if not self._in_transaction:
+            self._publish(Provenance(batch.last_offset, batch.epoch, batch.appended_at_ms))
+
+    def _replay(self, record: Message, before: Provenance) -> None:
+        match record:
+            case BeginTransactionRecord():
+                # What came before it must be seen whatever becomes of the transaction.
+                if before.offset > self.image.provenance.offset and not self._in_transaction:
+                    self._publish(before)
+                self._in_transaction = True
+            case EndTransactionRecord():
+                self._in_transaction = False
+            case AbortTransactionRecord():
+                self._delta = MetadataDelta(self.image)
+                self._in_transaction = False
+            case _:
+                self._delta.replay(record)
+
+    def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
+        """Replaces the image and publishes the difference."""
+        delta = MetadataDelta(self.image)
+        for record in snapshot.records:
+            delta.replay(record)
+        delta.finish_snapshot()
+        self._delta, self._in_transaction = delta, False
+        self._batch_count = self._size_bytes = 0
+        provenance = Provenance(snapshot.end_offset - 1, snapshot.epoch, snapshot.appended_at_ms)
+        self._publish(provenance, is_snapshot=True)
+
+    def _publish(self, provenance: Provenance, *, is_snapshot: bool = False) -> None:
+        delta = self._delta
+        manifest = Manifest(provenance, is_snapshot, self._batch_count, self._size_bytes)
+        self.image = delta.apply(provenance)
+        self._delta = MetadataDelta(self.image)
+        self._batch_count = self._size_bytes = 0
+        for publisher in self._publishers:
+            try:
+                publisher.publish(delta, self.image, manifest)
+            except Exception:  # one publisher must not keep the others from the change
+                log.exception(
+                    "%s failed at metadata offset %d", type(publisher).__name__, provenance.offset
+                )
+
+    async def lead(self, epoch: int) -> None:
+        """Observers never lead."""

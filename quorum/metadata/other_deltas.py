@@ -1,0 +1,188 @@
+"""Changes to features, configs, producer ids, and to what is only kept.
+
+Source: Kafka's `FeaturesDelta`, `ConfigurationsDelta`, `ProducerIdsDelta`, `AclsDelta`, `ScramDelta`, `DelegationTokenDelta`,
+`ClientQuotasDelta`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from immutables import Map
+
+from quorum.metadata.image import (
+    TOPIC_RESOURCE,
+    ConfigResource,
+    ConfigsImage,
+    FeaturesImage,
+    OtherImage,
+    ProducerIdsImage,
+    QuotaEntity,
+)
+from quorum.metadata.maps import updated
+from wire.records.configs import ConfigRecord
+from wire.records.features import FeatureLevelRecord
+from wire.records.producer_ids import ProducerIdsRecord
+from wire.records.quotas import ClientQuotaRecord
+from wire.records.security import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+
+METADATA_VERSION = "metadata.version"
+# Kept by control records, not by this record; Kafka skips old ones that say it anyway (KAFKA-18979).
+KRAFT_VERSION = "kraft.version"
+
+
+class FeaturesDelta:
+    """`changed` maps features to levels, None for one that is gone; `metadata_version` is None without a change."""
+
+    __slots__ = ("changed", "image", "metadata_version")
+
+    def __init__(self, image: FeaturesImage) -> None:
+        self.image = image
+        self.changed: dict[str, int | None] = {}
+        self.metadata_version: int | None = None
+
+    def set_level(self, record: FeatureLevelRecord) -> None:
+        if record.name == METADATA_VERSION:
+            self.metadata_version = record.feature_level
+        elif record.name != KRAFT_VERSION:
+            self.changed[record.name] = record.feature_level or None
+
+    def finish_snapshot(self) -> None:
+        for name, level in self.image.levels.items():
+            if name not in self.changed:
+                self.changed[name] = None
+            elif self.changed[name] == level:
+                del self.changed[name]
+        if self.metadata_version == self.image.metadata_version:
+            self.metadata_version = None
+
+    def apply(self) -> FeaturesImage:
+        if not self.changed and self.metadata_version is None:
+            return self.image
+        version = self.metadata_version
+        return FeaturesImage(
+            self.image.metadata_version if version is None else version,
+            updated(self.image.levels, self.changed),
+        )
+
+
+class ConfigsDelta:
+    """`changed` maps resources to what is set (None: taken away) on them."""
+
+    __slots__ = ("changed", "image")
+
+    def __init__(self, image: ConfigsImage) -> None:
+        self.image = image
+        self.changed: dict[ConfigResource, dict[str, str | None]] = {}
+
+    def set_config(self, record: ConfigRecord) -> None:
+        resource = (record.resource_type, record.resource_name)
+        self.changed.setdefault(resource, {})[record.name] = record.value
+
+    def topic_removed(self, name: str) -> None:
+        """A topic takes its configs with it."""
+        resource = (TOPIC_RESOURCE, name)
+        present = self.image.by_resource.get(resource)
+        if present is None:
+            self.changed.pop(resource, None)
+        else:
+            self.changed[resource] = dict.fromkeys(present)
+
+    def finish_snapshot(self) -> None:
+        for resource, present in self.image.by_resource.items():
+            changes = self.changed.setdefault(resource, {})
+            for key, value in present.items():
+                if key not in changes:
+                    changes[key] = None
+                elif changes[key] == value:
+                    del changes[key]
+            if not changes:
+                del self.changed[resource]
+
+    def apply(self) -> ConfigsImage:
+        if not self.changed:
+            return self.image
+        new: dict[ConfigResource, Map[str, str] | None] = {}
+        for resource, changes in self.changed.items():
+            new[resource] = updated(self.image.of(*resource), changes) or None
+        return ConfigsImage(updated(self.image.by_resource, new))
+
+
+class ProducerIdsDelta:
+    __slots__ = ("image", "next_producer_id")
+
+    def __init__(self, image: ProducerIdsImage) -> None:
+        self.image = image
+        self.next_producer_id = image.next_producer_id
+
+    def set_next(self, record: ProducerIdsRecord) -> None:
+        self.next_producer_id = record.next_producer_id
+
+    def apply(self) -> ProducerIdsImage:
+        if self.next_producer_id == self.image.next_producer_id:
+            return self.image
+        return ProducerIdsImage(self.next_producer_id)
+
+
+class OtherDelta:
+    """Each of the dicts maps a key to the record that was last written for it, None if that took it away."""
+
+    __slots__ = ("acls", "image", "quotas", "scram", "tokens")
+
+    def __init__(self, image: OtherImage) -> None:
+        self.image = image
+        self.acls: dict[bytes, AccessControlEntryRecord | None] = {}
+        self.scram: dict[tuple[str, int], UserScramCredentialRecord | None] = {}
+        self.tokens: dict[str, DelegationTokenRecord | None] = {}
+        self.quotas: dict[tuple[QuotaEntity, str], ClientQuotaRecord | None] = {}
+
+    def add_acl(self, record: AccessControlEntryRecord) -> None:
+        self.acls[record.id] = record
+
+    def remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
+        self.acls[record.id] = None
+
+    def add_scram(self, record: UserScramCredentialRecord) -> None:
+        self.scram[record.name, record.mechanism] = record
+
+    def remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
+        self.scram[record.name, record.mechanism] = None
+
+    def add_token(self, record: DelegationTokenRecord) -> None:
+        self.tokens[record.token_id] = record
+
+    def remove_token(self, record: RemoveDelegationTokenRecord) -> None:
+        self.tokens[record.token_id] = None
+
+    def set_quota(self, record: ClientQuotaRecord) -> None:
+        entity = tuple(sorted((e.entity_type, e.entity_name) for e in record.entity))
+        self.quotas[entity, record.key] = None if record.remove else record
+
+    def finish_snapshot(self) -> None:
+        for changes, present in self._pairs():
+            for key, old in present.items():
+                if key not in changes:
+                    changes[key] = None
+                elif changes[key] == old:
+                    del changes[key]
+
+    def _pairs(self) -> tuple[tuple[dict[Any, Any], Map[Any, Any]], ...]:
+        image = self.image
+        return (
+            (self.acls, image.acls),
+            (self.scram, image.scram),
+            (self.tokens, image.tokens),
+            (self.quotas, image.quotas),
+        )
+
+    def apply(self) -> OtherImage:
+        if not (self.acls or self.scram or self.tokens or self.quotas):
+            return self.image
+        return OtherImage(*(updated(present, changes) for changes, present in self._pairs()))

@@ -1,0 +1,120 @@
+"""Image → the records of a snapshot that says it. Source: `MetadataImage.write` of Kafka, whose order is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quorum.metadata.image import (
+    BrokerRegistration,
+    ControllerRegistration,
+    MetadataImage,
+    PartitionImage,
+)
+from quorum.metadata.other_deltas import METADATA_VERSION
+from wire.records.brokers import (
+    BrokerEndpoint,
+    BrokerFeature,
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+from wire.records.configs import ConfigRecord
+from wire.records.features import FeatureLevelRecord
+from wire.records.producer_ids import ProducerIdsRecord
+from wire.records.topics import PartitionRecord, TopicRecord
+from wire.schema import Message
+
+
+def image_to_records(image: MetadataImage) -> Iterator[Message]:
+    """Features come first, so that a reader knows the level of what follows."""
+    yield from _features(image)
+    for _, broker in sorted(image.cluster.brokers.items()):
+        yield broker_record(broker)
+    for _, controller in sorted(image.cluster.controllers.items()):
+        yield controller_record(controller)
+    yield from _topics(image)
+    for (resource_type, resource_name), values in image.configs.by_resource.items():
+        for name, value in values.items():
+            yield ConfigRecord(
+                resource_type=resource_type, resource_name=resource_name, name=name, value=value
+            )
+    yield from image.other.quotas.values()
+    if image.producer_ids.next_producer_id >= 0:
+        yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.producer_ids.next_producer_id)
+    yield from image.other.acls.values()
+    yield from image.other.scram.values()
+    yield from image.other.tokens.values()
+
+
+def _features(image: MetadataImage) -> Iterator[FeatureLevelRecord]:
+    if image.features.metadata_version:
+        yield FeatureLevelRecord(
+            name=METADATA_VERSION, feature_level=image.features.metadata_version
+        )
+    for name, level in image.features.levels.items():
+        yield FeatureLevelRecord(name=name, feature_level=level)
+
+
+def broker_record(broker: BrokerRegistration) -> RegisterBrokerRecord:
+    cordoned = broker.cordoned_directories
+    return RegisterBrokerRecord(
+        broker_id=broker.id,
+        is_migrating_zk_broker=broker.is_migrating_zk_broker,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=[
+            BrokerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
+            for name, host, port, protocol in broker.listeners
+        ],
+        features=[
+            BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in broker.features.items()
+        ],
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=list(broker.directories),
+        cordoned_log_dirs=None if cordoned is None else list(cordoned),
+    )
+
+
+def controller_record(controller: ControllerRegistration) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=controller.id,
+        incarnation_id=controller.incarnation_id,
+        zk_migration_ready=controller.zk_migration_ready,
+        end_points=[
+            ControllerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
+            for name, host, port, protocol in controller.listeners
+        ],
+        features=[
+            ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in controller.features.items()
+        ],
+    )
+
+
+def _topics(image: MetadataImage) -> Iterator[Message]:
+    for topic in image.topics.by_id.values():
+        yield TopicRecord(name=topic.name, topic_id=topic.id)
+        for index, partition in sorted(topic.partitions.items()):
+            yield partition_record(topic.id, index, partition)
+
+
+def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=list(partition.replicas),
+        isr=list(partition.isr),
+        removing_replicas=list(partition.removing),
+        adding_replicas=list(partition.adding),
+        leader=partition.leader,
+        leader_recovery_state=partition.leader_recovery_state,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=list(partition.directories),
+        eligible_leader_replicas=list(partition.elr) or None,
+        last_known_elr=list(partition.last_known_elr) or None,
+    )
