@@ -1,7 +1,8 @@
 """The broker's one connection to the active controller.
 
 Source: `NodeToControllerChannelManager` of Kafka. It follows the quorum's leader: when the leader changes, or the connection
-breaks, the next call goes to the new one. A broken connection is news for the quorum's driver too (idea 11).
+breaks, the next call goes to the new one. A controller that refuses connections is gone, which the quorum's driver wants to know
+(idea 11).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import trio
 
 from quorum.listener import LeaderAndEpoch
 from quorum.runtime.latest import Latest
-from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError
 from wire.schema import Message
 from wire.transport.node_connection import NodeConnection, open_node_connection
@@ -28,18 +29,20 @@ Address = tuple[str, int]
 
 
 class ControllerChannel:
-    """`leader` is the quorum's; `address_of` finds a controller's address, None while it is unknown."""
+    """`leader` is the quorum's, `address_of` finds a controller's address (None while it is unknown), `gone` is told of a
+    controller that refuses connections.
+    """
 
     def __init__(
         self,
         leader: Latest[LeaderAndEpoch],
         address_of: Callable[[int], Address | None],
-        leader_lost: Callable[[LeaderAndEpoch], None],
+        gone: Callable[[int], object],
         client_id: str,
     ) -> None:
         self._leader = leader
         self._address_of = address_of
-        self._leader_lost = leader_lost
+        self._gone = gone
         self._client_id = client_id
         self._connection: Latest[NodeConnection | None] = Latest(None)
 
@@ -70,10 +73,10 @@ class ControllerChannel:
                     nursery.cancel_scope.cancel()
         except (ConnectionLost, RequestTimedOut, VersionMismatch) as error:
             log.debug("no connection to controller %s: %s", leader.leader_id, error)
+            if isinstance(error, ConnectRefused) and leader.leader_id is not None:
+                self._gone(leader.leader_id)
         finally:
             self._connection.set(None)
-        if self._leader.value == leader:
-            self._leader_lost(leader)
         return connected
 
     async def _until_leader_changes(self, leader: LeaderAndEpoch, scope: trio.CancelScope) -> None:

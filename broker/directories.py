@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 
 import trio
 
-from log.atomic_file import write_atomically
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.partition_log import PartitionLog
@@ -91,14 +89,9 @@ class LogDirectories:
 
     async def save_checkpoints(self, high_watermarks: Mapping[tuple[str, int], int]) -> None:
         """Writes recovery points, log starts and high watermarks, in a thread."""
-        files = self.directory.collect_checkpoints(high_watermarks)
+        collected = self.directory.collect_checkpoints(high_watermarks)
         try:
-            await run_blocking(self._write, files)
+            await run_blocking(self.directory.write_checkpoints, collected)
         except KafkaError:
             self.storage_failed()
             raise
-
-    def _write(self, files: list[tuple[Path, bytes]]) -> None:
-        with self.directory.health.guard("checkpoints"):
-            for path, text in files:
-                write_atomically(path, text)

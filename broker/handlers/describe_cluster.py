@@ -1,0 +1,61 @@
+"""DescribeCluster (60): the brokers and a node to send admin requests to (KIP-700).
+
+Versions: 1 asks for brokers or controllers (KIP-919; brokers answer only for brokers), 2 also fenced brokers (KIP-1073).
+"""
+
+from __future__ import annotations
+
+from broker.context import Context
+from broker.endpoints import endpoint_of
+from broker.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from wire.errors import ErrorCode
+from wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+@handles(DescribeClusterRequest, versions="0-2")
+def describe_cluster(
+    request: DescribeClusterRequest, ctx: Context, call: Call
+) -> DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        code = (
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if request.endpoint_type == CONTROLLERS
+            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        )
+        return DescribeClusterResponse(
+            error_code=code,
+            error_message="this endpoint tells of brokers only",
+            endpoint_type=request.endpoint_type,
+            cluster_id=ctx.cluster_id,
+            brokers=[],
+        )
+    brokers = [
+        DescribeClusterBroker(
+            broker_id=broker.id,
+            host=endpoint.host,
+            port=endpoint.port,
+            rack=broker.rack,
+            is_fenced=broker.fenced,
+        )
+        for broker in sorted(ctx.metadata.image.cluster.brokers.values(), key=lambda one: one.id)
+        if (request.include_fenced_brokers or not broker.fenced)
+        and (endpoint := endpoint_of(broker, call.connection.listener)) is not None
+    ]
+    alive = [broker.broker_id for broker in brokers if not broker.is_fenced]
+    return DescribeClusterResponse(
+        cluster_id=ctx.cluster_id,
+        controller_id=ctx.node_id if ctx.node_id in alive else min(alive, default=-1),
+        brokers=brokers,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )

@@ -1,0 +1,17 @@
+"""DescribeQuorum (55): told by the quorum's leader."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(DescribeQuorumRequest, versions="0-2")
+async def describe_quorum(
+    request: DescribeQuorumRequest, ctx: Context, call: Call
+) -> DescribeQuorumResponse:
+    response = await ctx.forwarder.forward(request, call)
+    assert isinstance(response, DescribeQuorumResponse)
+    return response

@@ -1,0 +1,38 @@
+"""ElectLeaders (43): decided by the controller."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from wire.errors import ErrorCode
+from wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+def _fail(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=code, error_message=message)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or []
+        ]
+    )
+
+
+@handles(ElectLeadersRequest, versions="0-2", on_error=_fail)
+async def elect_leaders(
+    request: ElectLeadersRequest, ctx: Context, call: Call
+) -> ElectLeadersResponse:
+    response = await ctx.forwarder.forward(request, call)
+    assert isinstance(response, ElectLeadersResponse)
+    return response

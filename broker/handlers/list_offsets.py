@@ -1,0 +1,110 @@
+"""ListOffsets (2): offsets by timestamp, and the special ones.
+
+-1 latest (high watermark; log end for followers), -2 earliest, -3 that of the largest timestamp (KIP-734, v7), -4 earliest local
+(KIP-405, v8), -5 last tiered (KIP-1005, v9) and -6 earliest not yet uploaded (KIP-1023, v11): nothing is tiered here, so the
+first two mean the same and the last two find nothing.
+Source: `ReplicaManager.fetchOffset`, `Partition.fetchOffsetForTimestamp`.
+"""
+
+from __future__ import annotations
+
+from broker.context import Context
+from broker.partitions.leader import LeaderEpoch
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+# In which version of the request a special timestamp came; before, it is one that nobody can mean.
+_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_NOTHING = (-1, -1, -1)
+
+Found = tuple[int, int, int]  # timestamp, offset, leader epoch
+
+
+@handles(ListOffsetsRequest, versions="1-11")
+def list_offsets(request: ListOffsetsRequest, ctx: Context, call: Call) -> ListOffsetsResponse:
+    version = call.header.api_version
+    is_client = request.replica_id < 0
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _offset(topic.name, wanted, ctx, version, is_client)
+                    for wanted in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _offset(
+    topic: str, wanted: ListOffsetsPartition, ctx: Context, version: int, is_client: bool
+) -> ListOffsetsPartitionResponse:
+    try:
+        leader = ctx.partitions.leader_of(
+            topic, wanted.partition_index, wanted.current_leader_epoch
+        )
+        timestamp, offset, epoch = _find(leader, wanted.timestamp, version, is_client)
+    except KafkaError as error:
+        return ListOffsetsPartitionResponse(
+            partition_index=wanted.partition_index, error_code=_in_version(error.code, version)
+        )
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch,
+    )
+
+
+def _in_version(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return code
+
+
+def _find(leader: LeaderEpoch, timestamp: int, version: int, is_client: bool) -> Found:
+    if timestamp < EARLIEST and version < _SINCE.get(timestamp, 0x7FFF):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    log = leader.log
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start = log.log_start_offset
+        epoch = log.epochs.epoch_for(start)
+        return -1, start, epoch
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _NOTHING
+    end = leader.high_watermark.offset if is_client else log.log_end_offset
+    if timestamp == LATEST:
+        _check_caught_up(leader, is_client)
+        return -1, end, leader.epoch
+    found = (
+        log.max_timestamp_offset()
+        if timestamp == MAX_TIMESTAMP
+        else log.offset_for_timestamp(timestamp)
+    )
+    if found is None or found[1] >= end:
+        _check_caught_up(leader, is_client)
+        return _NOTHING
+    return found[0], found[1], found[2]
+
+
+def _check_caught_up(leader: LeaderEpoch, is_client: bool) -> None:
+    """A new leader does not know yet what was committed before it: no client may see the end go back (KIP-207)."""
+    if is_client and leader.high_watermark.offset < leader.start_offset:
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)

@@ -1,0 +1,42 @@
+"""OffsetForLeaderEpoch (23): where an epoch ends in the leader's log (KIP-101, KIP-279, KIP-320).
+
+Consumers ask it after a leader change to find out whether what they read was truncated.
+"""
+
+from __future__ import annotations
+
+from broker.context import Context
+from wire.errors import KafkaError
+from wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(OffsetForLeaderEpochRequest, versions="2-4")
+def offset_for_leader_epoch(
+    request: OffsetForLeaderEpochRequest, ctx: Context, _call: Call
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_end_offset(topic.topic, wanted, ctx) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end_offset(topic: str, wanted: OffsetForLeaderPartition, ctx: Context) -> EpochEndOffset:
+    try:
+        leader = ctx.partitions.leader_of(topic, wanted.partition, wanted.current_leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(error_code=error.code, partition=wanted.partition)
+    epoch, end_offset = leader.log.end_offset_for_epoch(wanted.leader_epoch)
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
