@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,7 +31,8 @@ from log.config import LogConfig
 from log.files import REAL_FILES, Files, OpenFile
 from log.health import DirectoryHealth
 from log.meta_properties import MetaProperties
-from log.partition_log import PartitionLog, parse_directory_name
+from log.names import is_partition_directory, parse_directory_name
+from log.partition_log import PartitionLog
 from log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from log.partition_metadata import format_partition_metadata, read_partition_metadata
 from wire.errors import ErrorCode, KafkaError
@@ -42,7 +42,6 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
 CLUSTER_METADATA = ("__cluster_metadata", 0)
 FILE_NAME_BYTES_MAX = 255
-_PARTITION_NAME = re.compile(r"[a-zA-Z0-9._-]+-[0-9]{1,10}\Z")
 
 _locked_here: set[Path] = set()  # POSIX locks do not exclude the process that holds them
 
@@ -182,7 +181,7 @@ class LogDirectory:
         key = (topic, partition)
         if key in self._names:
             return self.open_log(topic, partition, config)
-        if not _PARTITION_NAME.match(f"{topic}-{partition}") or topic in (".", ".."):
+        if not is_partition_directory(f"{topic}-{partition}"):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic!r} cannot be a directory")
         directory = self._directory(key)
         with self.health.guard(f"creating {directory}"):
@@ -339,7 +338,7 @@ class LogDirectory:
         for name in self._files.list_directory(self.path):
             if name.endswith(DELETE_SUFFIX):
                 self._deleted.append(self.path / name)
-            elif _PARTITION_NAME.match(name):
+            elif is_partition_directory(name):
                 names.add(parse_directory_name(name))
         return names
 

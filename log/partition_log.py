@@ -10,7 +10,6 @@ Errors: KafkaError with the code a client gets. An OSError anywhere takes the wh
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,30 +17,22 @@ from typing import NamedTuple
 
 from log.batch import BatchView, TimestampType, check_batch, iter_batches
 from log.checkpoints import LEADER_EPOCHS
-from log.config import RELATIVE_OFFSET_MAX, LogConfig
+from log.config import LogConfig
 from log.files import REAL_FILES, Files
 from log.flush import Flush
 from log.health import DirectoryHealth
 from log.leader_epochs import LeaderEpochs
+from log.names import parse_directory_name
 from log.opening import load_log
 from log.producer_snapshots import load_producers, remove_snapshots, write_snapshot
 from log.producers import ProducerState
 from log.retention import deletable
-from log.segment import (
-    DELETED_SUFFIX,
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    Segment,
-    SegmentDamaged,
-)
+from log.rolling import must_roll, runs_within_segment
+from log.segment import Segment, SegmentDamaged
+from log.segments import Segments
 from log.slices import LogSlice
 from log.timestamps import TimestampOffset, find_max_timestamp, find_timestamp
 from wire.errors import ErrorCode, KafkaError
-
-OPEN_SEGMENTS_MAX = (
-    8  # old segments whose files stay open; more would let slow readers eat the file handles
-)
 
 
 class AppendInfo(NamedTuple):
@@ -77,13 +68,9 @@ class PartitionLog:
         self.config = config
         self.epochs = epochs
         self.before_truncate: Callable[[int], None] | None = None
-        self.deleted_files: list[Path] = []
         self._files = files
         self._health = health or DirectoryHealth()
-        self._segments = segments
-        self._bases = [segment.base_offset for segment in segments]
-        self._active = segments[-1]
-        self._recently_read: list[Segment] = []
+        self._segments = Segments(directory, segments, files)
         self._producers: ProducerState | None = None
         self._flushes: list[Flush] = []
         self._names_version = (
@@ -93,9 +80,8 @@ class PartitionLog:
         self._epochs_saved = 0
         self._new_directory = False
         self.log_start_offset = 0
-        self.log_end_offset = self._active.next_offset
+        self.log_end_offset = segments[-1].next_offset
         self.flushed_offset = 0
-        self._sealed_bytes = sum(segment.size for segment in segments[:-1])
 
     def __repr__(self) -> str:
         return (
@@ -140,7 +126,7 @@ class PartitionLog:
             except SegmentDamaged as damage:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         log = cls(directory, config, segments, epochs, files=files, health=health)
-        log._active.opened_ms = now_ms
+        log._segments.active.opened_ms = now_ms
         log.log_start_offset = max(log_start_offset, segments[0].base_offset)
         log.flushed_offset = log.log_end_offset if clean_shutdown else recovery_point
         log.flushed_offset = min(log.flushed_offset, log.log_end_offset)
@@ -151,11 +137,11 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
-        return self._sealed_bytes + self._active.size
+        return self._segments.size_bytes
 
     @property
     def segment_base_offsets(self) -> Sequence[int]:
-        return tuple(self._bases)
+        return tuple(self._segments.bases)
 
     @property
     def latest_epoch(self) -> int:
@@ -176,7 +162,7 @@ class PartitionLog:
             with self._health.guard(f"producer state of {self.directory.name}"):
                 self._producers = load_producers(
                     self.directory,
-                    self._segments,
+                    self._segments.all,
                     self._files,
                     start_offset=self.log_start_offset,
                     end_offset=self.log_end_offset,
@@ -241,7 +227,7 @@ class PartitionLog:
         if not views:
             return AppendInfo(first_offset, first_offset - 1, -1, self.log_start_offset)
         start = 0
-        for run, size in _runs_within_segment(views, self.config.segment_bytes):
+        for run, size in runs_within_segment(views, self.config.segment_bytes):
             self._append(records[start : start + size], run, now_ms)
             start += size
             for view in run:
@@ -253,11 +239,11 @@ class PartitionLog:
         last = views[-1]
         last_offset = last.base_offset + last.last_offset_delta
         producers = self.producers
-        active = self._active
+        active = self._segments.active
         try:
-            if self._must_roll(active, len(data), last_offset, last.max_timestamp, now_ms):
+            if must_roll(active, self.config, len(data), last_offset, last.max_timestamp, now_ms):
                 self.roll(now_ms)
-                active = self._active
+                active = self._segments.active
             elif not active.size:
                 active.opened_ms = now_ms
                 active.create()
@@ -269,39 +255,16 @@ class PartitionLog:
             producers.update(view)
         self.log_end_offset = last_offset + 1
 
-    def _must_roll(
-        self, active: Segment, size: int, last_offset: int, timestamp: int, now_ms: int
-    ) -> bool:
-        if not active.size:
-            return False
-        config = self.config
-        if active.size + size > config.segment_bytes:
-            return True
-        if last_offset - active.base_offset > RELATIVE_OFFSET_MAX:
-            return True
-        if active.age_ms(timestamp, now_ms) > config.segment_ms:
-            return True
-        return active.indexes_are_full(config.segment_index_bytes)
-
     def roll(self, now_ms: int) -> None:
         """Begins a new segment at the log's end, unless the active one is empty. Raises KafkaError."""
-        if not self._active.size:
+        active = self._segments.active
+        if not active.size:
             return
         with self._health.guard(f"new segment in {self.directory}"):
-            self._active.seal()
+            active.seal()
             write_snapshot(self.directory, self.producers, self._files)
-            self._sealed_bytes += self._active.size
-            self._touch(self._active)
-            self._add_segment(self.log_end_offset, now_ms)
-
-    def _add_segment(self, base_offset: int, now_ms: int) -> None:
-        segment = Segment(self.directory, base_offset, self._files, size=0, created=True)
-        segment.opened_ms = now_ms
-        segment.create()
-        self._segments.append(segment)
-        self._bases.append(base_offset)
-        self._active = segment
-        self._names_version += 1
+            self._segments.add(self.log_end_offset, now_ms)
+            self._names_version += 1
 
     # Reading
 
@@ -328,53 +291,14 @@ class PartitionLog:
         if offset >= upto_offset or offset == self.log_end_offset:
             return None
         with self._lookup("read"):
-            return self._read(offset, max_bytes, min(upto_offset, self.log_end_offset), min_one)
-
-    def _read(self, offset: int, max_bytes: int, upto: int, min_one: bool) -> LogSlice | None:
-        interval = self.config.index_interval_bytes
-        at = bisect_right(self._bases, offset) - 1
-        start = None
-        segment = self._active
-        while start is None:  # the offset may fall into a gap at a segment's end
-            if at >= len(self._segments):
-                return None
-            segment = self._segments[at]
-            self._touch(segment)
-            start = segment.locate(offset, interval)
-            at += 1
-        end = self._end_of_read(at - 1, upto)
-        if end > start + max_bytes:
-            boundary = segment.boundary(start + max_bytes, start, interval)
-            if boundary is not None:
-                segment.hint(boundary)
-                end = boundary.position
-            elif min_one:
-                end = min(end, segment.end_of_batch(start))
-            else:
-                return None
-        if end <= start:
-            return None
-        return LogSlice(segment.file, start, end - start, offset, self._files)
-
-    def _end_of_read(self, at: int, upto: int) -> int:
-        """Where in segment `at` the first batch with something at `upto` or above begins, or the segment ends."""
-        segment = self._segments[at]
-        is_last = at == len(self._segments) - 1
-        if upto >= (self.log_end_offset if is_last else self._bases[at + 1]):
-            return segment.size
-        position = segment.locate(upto, self.config.index_interval_bytes)
-        return segment.size if position is None else position
-
-    def _touch(self, segment: Segment) -> None:
-        """Bounds the number of old segments with open files, the least recently read going first."""
-        if segment is self._active and segment is self._segments[-1]:
-            return
-        recent = self._recently_read
-        if segment in recent:
-            recent.remove(segment)
-        recent.append(segment)
-        if len(recent) > OPEN_SEGMENTS_MAX:
-            recent.pop(0).release()
+            return self._segments.read(
+                offset,
+                max_bytes,
+                min(upto_offset, self.log_end_offset),
+                end_offset=self.log_end_offset,
+                min_one=min_one,
+                index_interval=self.config.index_interval_bytes,
+            )
 
     def read_bytes(self, offset: int, max_bytes: int, *, upto_offset: int) -> bytes:
         """As `read` with `min_one`, copied; empty when there is nothing."""
@@ -388,7 +312,7 @@ class PartitionLog:
         """(timestamp, offset, leader epoch) of the first record with a timestamp of at least `timestamp_ms`."""
         with self._lookup("timestamp lookup"):
             return find_timestamp(
-                self._segments,
+                self._segments.all,
                 timestamp_ms,
                 self.log_start_offset,
                 self.config.index_interval_bytes,
@@ -397,7 +321,7 @@ class PartitionLog:
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """(timestamp, offset, leader epoch) of the first record with the largest timestamp (KIP-734)."""
         with self._lookup("timestamp lookup"):
-            return find_max_timestamp(self._segments, self.config.index_interval_bytes)
+            return find_max_timestamp(self._segments.all, self.config.index_interval_bytes)
 
     @contextmanager
     def _lookup(self, what: str) -> Iterator[None]:
@@ -415,12 +339,11 @@ class PartitionLog:
         Raises OSError: the directory is offline, now or before.
         """
         with self._health.guard_raw(f"opening files of {self.directory}"):
-            first = max(0, bisect_right(self._bases, self.flushed_offset) - 1)
             flush = Flush(self.log_end_offset, self._files, self._health)
-            for segment in self._segments[first:]:
+            for segment in self._segments.since(self.flushed_offset):
                 if segment.exists:
                     flush.open_files.append(segment.file)
-                    if segment is not self._active:
+                    if segment is not self._segments.active:
                         flush.open_files += segment.index_files()
         if self.epochs.version != self._epochs_saved:
             flush.epochs = (self.directory / LEADER_EPOCHS, self.epochs.format())
@@ -465,35 +388,35 @@ class PartitionLog:
             KafkaError: KAFKA_STORAGE_ERROR.
         """
         if offset >= self.log_end_offset:
-            self.epochs.truncate_from_end(offset + 1)
+            self.epochs.truncate_from_end(offset)
             return
-        if offset <= self._bases[0] or offset < self.log_start_offset:
+        segments = self._segments
+        if offset <= segments.bases[0] or offset < self.log_start_offset:
             self.truncate_fully_and_start_at(offset)
             return
         self._lower_recovery_point(offset)
         with self._lookup(f"truncation to {offset}"):
-            while self._segments[-1].base_offset >= offset:
-                self._drop_last_segment()
-            segment = self._segments[-1]
+            while segments.active.base_offset >= offset:
+                segments.drop_last()
+            active = segments.active
             interval = self.config.index_interval_bytes
-            position = segment.locate(offset, interval)
+            position = active.locate(offset, interval)
             if position is not None:
-                offset = min(offset, segment.base_offset_at(position))
-                segment.truncate(position, offset, interval)
+                offset = min(offset, active.base_offset_at(position))
+                active.truncate(position, offset, interval)
             else:
-                segment.load_tail(interval)
-                segment.next_offset = offset
+                active.load_tail(interval)
+                active.next_offset = offset
             self._finish_truncation(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Removes everything; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
         self._lower_recovery_point(min(offset, self.log_start_offset))
         with self._health.guard(f"emptying {self.directory}"):
-            while self._segments:
-                self._drop_last_segment()
-            self._add_segment(offset, 0)
+            while len(self._segments):
+                self._segments.drop_last()
+            self._segments.add(offset, 0)
             self._files.fsync_directory(self.directory)  # else a crash could bring the old end back
-            self._sealed_bytes = 0
             self.log_start_offset = offset
             self.flushed_offset = offset
             self.epochs.clear()
@@ -507,43 +430,16 @@ class PartitionLog:
         for flush in self._flushes:
             flush.end_offset = min(flush.end_offset, offset)
 
-    def _drop_last_segment(self) -> None:
-        segment = self._segments.pop()
-        self._bases.pop()
-        if self._segments:
-            self._sealed_bytes -= self._segments[-1].size
-        self._remove_files(segment)
-
     def _finish_truncation(self, end_offset: int) -> None:
-        self._active = self._segments[-1]
-        if self._active in self._recently_read:
-            self._recently_read.remove(self._active)
         self.log_end_offset = end_offset
         self.epochs.truncate_from_end(end_offset)
         self._producers = None
         remove_snapshots(self.directory, self._files, above=end_offset)
 
-    def _remove_files(self, segment: Segment) -> None:
-        """Renames the files (cheap); whoever owns threads unlinks them later. Readers keep what they have open."""
-        if segment in self._recently_read:
-            self._recently_read.remove(segment)
-        if not segment.exists:
-            return
-        segment.release()
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            path = segment.path(suffix)
-            target = path.with_name(path.name + DELETED_SUFFIX)
-            try:
-                self._files.rename(path, target)
-            except FileNotFoundError:
-                continue
-            self.deleted_files.append(target)
-
     def purge(self) -> None:
         """Unlinks the files of removed segments. Blocks (a large file takes a while); may run in a thread. Raises KafkaError."""
         with self._health.guard(f"deleting in {self.directory}"):
-            while self.deleted_files:
-                self._files.unlink(self.deleted_files.pop())
+            self._segments.purge()
 
     def delete_records_before(self, offset: int) -> None:
         """Moves the log's start up to `offset`; the caller checks that it is at most the high watermark.
@@ -567,22 +463,20 @@ class PartitionLog:
             How many. `log_start_offset` has moved up to what is left.
         """
         with self._health.guard(f"retention of {self.directory}"):
-            count = deletable(self, self._segments, now_ms, high_watermark)
-            if count == len(self._segments):
-                if not self._active.size:
+            segments = self._segments
+            count = deletable(self, segments.all, now_ms, high_watermark)
+            if count == len(segments):
+                if not segments.active.size:
                     count -= 1
                 else:
                     self.roll(now_ms)
                     self._files.fsync_directory(
                         self.directory
                     )  # else the log's end could go with the old
-            for segment in self._segments[:count]:
-                self._sealed_bytes -= segment.size
-                self._remove_files(segment)
-            del self._segments[:count], self._bases[:count]
+            segments.drop_first(count)
             if count:
-                self.delete_records_before(self._bases[0])
-                remove_snapshots(self.directory, self._files, below=self._bases[0])
+                self.delete_records_before(segments.bases[0])
+                remove_snapshots(self.directory, self._files, below=segments.bases[0])
         return count
 
     def close(self, *, clean: bool = True) -> None:
@@ -593,43 +487,17 @@ class PartitionLog:
         if clean:
             self.flush()
             with self._health.guard(f"closing {self.directory}"):
-                if self._active.exists:
-                    self._active.seal()
-                    for file in self._active.index_files():
+                active = self._segments.active
+                if active.exists:
+                    active.seal()
+                    for file in active.index_files():
                         self._files.fdatasync(file)
                 if self._producers is not None:
                     write_snapshot(self.directory, self._producers, self._files, durable=True)
             self.purge()
-        for segment in self._segments:
-            segment.release()
+        self._segments.release()
 
     def note_new_directory(self) -> None:
         """The directory was just made: the next flush makes its own name durable too."""
         self._new_directory = True
         self._names_version += 1
-
-
-def parse_directory_name(name: str) -> tuple[str, int]:
-    """(topic, partition) of a directory such as `orders-3`; raises ValueError for other names."""
-    topic, dash, partition = name.rpartition("-")
-    if not dash or not topic or not partition.isdecimal():
-        raise ValueError(f"{name!r} is not TOPIC-PARTITION")
-    return topic, int(partition)
-
-
-def _runs_within_segment(
-    views: list[BatchView], segment_bytes: int
-) -> Iterator[tuple[list[BatchView], int]]:
-    """Splits fetched batches where one segment could not hold them: by size, and by offsets (KAFKA-5413)."""
-    run: list[BatchView] = []
-    size = 0
-    for view in views:
-        if run and (
-            size + view.size > segment_bytes
-            or view.last_offset - run[0].base_offset > RELATIVE_OFFSET_MAX
-        ):
-            yield run, size
-            run, size = [], 0
-        run.append(view)
-        size += view.size
-    yield run, size

@@ -1,0 +1,152 @@
+"""The segments of one log in order: which one holds an offset, reading across them, adding and removing them.
+
+Source: Kafka's `LogSegments` and `LocalLog`. Invariants: base offsets ascend, the last segment is the active one and always exists.
+Methods raise OSError and `SegmentDamaged`; `PartitionLog` turns them into error codes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+
+from log.files import Files
+from log.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+)
+from log.slices import LogSlice
+
+OPEN_SEGMENTS_MAX = (
+    8  # old segments whose files stay open; more would let slow readers eat the file handles
+)
+
+
+class Segments:
+    """One element at the least. `index_interval` is that of the log's config."""
+
+    def __init__(self, directory: Path, segments: list[Segment], files: Files) -> None:
+        self.directory = directory
+        self.all = segments
+        self.bases = [segment.base_offset for segment in segments]
+        self.active = segments[-1]
+        self.deleted_files: list[Path] = []
+        self._files = files
+        self._sealed_bytes = sum(segment.size for segment in segments[:-1])
+        self._recently_read: list[Segment] = []
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._sealed_bytes + self.active.size
+
+    def since(self, offset: int) -> Sequence[Segment]:
+        """The segments that hold `offset` or more."""
+        return self.all[max(0, bisect_right(self.bases, offset) - 1) :]
+
+    def add(self, base_offset: int, now_ms: int) -> None:
+        """Makes a new active segment, its files included; the one before is sealed by the caller."""
+        segment = Segment(self.directory, base_offset, self._files, size=0, created=True)
+        segment.opened_ms = now_ms
+        segment.create()
+        if self.all:
+            self._sealed_bytes += self.active.size
+            self._use(self.active)
+        self.all.append(segment)
+        self.bases.append(base_offset)
+        self.active = segment
+
+    def drop_first(self, count: int) -> None:
+        for segment in self.all[:count]:
+            self._sealed_bytes -= segment.size
+            self._remove_files(segment)
+        del self.all[:count], self.bases[:count]
+
+    def drop_last(self) -> None:
+        """Removes the active segment; the one before is active then. The caller adds one when none is left."""
+        segment = self.all.pop()
+        self.bases.pop()
+        if self.all:
+            self.active = self.all[-1]
+            self._sealed_bytes -= self.active.size
+            if self.active in self._recently_read:
+                self._recently_read.remove(self.active)
+        self._remove_files(segment)
+
+    def release(self) -> None:
+        for segment in self.all:
+            segment.release()
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        upto: int,
+        *,
+        end_offset: int,
+        min_one: bool,
+        index_interval: int,
+    ) -> LogSlice | None:
+        """See `PartitionLog.read`; `upto` is at most `end_offset`, the log's end."""
+        at = bisect_right(self.bases, offset) - 1
+        start = None
+        segment = self.active
+        while start is None:  # the offset may fall into a gap at a segment's end
+            if at >= len(self.all):
+                return None
+            segment = self.all[at]
+            if segment is not self.active:
+                self._use(segment)
+            start = segment.locate(offset, index_interval)
+            at += 1
+        end = segment.size
+        if upto < (end_offset if at == len(self.all) else self.bases[at]):
+            position = segment.locate(upto, index_interval)
+            end = segment.size if position is None else position
+        if end > start + max_bytes:
+            boundary = segment.boundary(start + max_bytes, start, index_interval)
+            if boundary is not None:
+                segment.hint(boundary)
+                end = boundary.position
+            elif min_one:
+                end = min(end, segment.end_of_batch(start))
+            else:
+                return None
+        if end <= start:
+            return None
+        return LogSlice(segment.file, start, end - start, offset, self._files)
+
+    def _use(self, segment: Segment) -> None:
+        """Bounds the number of old segments with open files, the least recently read going first."""
+        recent = self._recently_read
+        if segment in recent:
+            recent.remove(segment)
+        recent.append(segment)
+        if len(recent) > OPEN_SEGMENTS_MAX:
+            recent.pop(0).release()
+
+    def _remove_files(self, segment: Segment) -> None:
+        """Renames the files (cheap); whoever owns threads unlinks them later. Readers keep what they have open."""
+        if segment in self._recently_read:
+            self._recently_read.remove(segment)
+        if not segment.exists:
+            return
+        segment.release()
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            path = segment.path(suffix)
+            target = path.with_name(path.name + DELETED_SUFFIX)
+            try:
+                self._files.rename(path, target)
+            except FileNotFoundError:
+                continue
+            self.deleted_files.append(target)
+
+    def purge(self) -> None:
+        """Unlinks what was removed. May run in a thread."""
+        while self.deleted_files:
+            self._files.unlink(self.deleted_files.pop())
