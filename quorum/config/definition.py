@@ -1,0 +1,169 @@
+"""What a configuration key is: name, type, default, bounds, how it may change. One table of them drives parsing, validation of
+dynamic configs by the controller, DescribeConfigs and the documentation.
+
+Source: Kafka's `ConfigDef`. Values are Python's: bool, int, float, str, list of str; None where Kafka has null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Literal
+
+Kind = Literal["boolean", "int", "long", "short", "double", "string", "list", "password", "class"]
+Scope = Literal["read-only", "per-broker", "cluster-wide"]
+Importance = Literal["high", "medium", "low"]
+INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+_INTEGERS: dict[str, tuple[int, int]] = {
+    "short": (-(1 << 15), (1 << 15) - 1),
+    "int": (-(1 << 31), INT_MAX),
+    "long": (-(1 << 63), LONG_MAX),
+}
+
+
+class ConfigTypeId(IntEnum):
+    """How DescribeConfigs names a type (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigError(Exception):
+    """A wrong setting. `origin` is where it was written, `fix` what to do."""
+
+    def __init__(
+        self, key: str, value: object, why: str, *, origin: str = "", fix: str = ""
+    ) -> None:
+        where = f" ({origin})" if origin else ""
+        super().__init__(f"{key}={value}{where}: {why}")
+        self.key, self.value, self.why, self.origin, self.fix = key, value, why, origin, fix
+
+
+Check = Callable[[Any], str | None]  # why a value is wrong; None when it is right
+
+
+def at_least(low: float) -> Check:
+    return lambda value: None if value >= low else f"must be at least {low}"
+
+
+def between(low: float, high: float) -> Check:
+    return lambda value: None if low <= value <= high else f"must be between {low} and {high}"
+
+
+def one_of(*choices: str) -> Check:
+    return lambda value: None if value in choices else "must be one of " + ", ".join(choices)
+
+
+def all_of(*choices: str) -> Check:
+    """A list of nothing but the choices."""
+    return lambda value: (
+        None if set(value) <= set(choices) else "may hold only " + ", ".join(choices)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key. `required` keys have no default. `internal` ones are not shown to clients."""
+
+    name: str
+    kind: Kind
+    default: Any
+    doc: str
+    check: Check | None = None
+    importance: Importance = "medium"
+    scope: Scope = "read-only"
+    required: bool = False
+    internal: bool = False
+
+    @property
+    def sensitive(self) -> bool:
+        return self.kind == "password"
+
+    @property
+    def type_id(self) -> ConfigTypeId:
+        return ConfigTypeId[self.kind.upper()]
+
+    def parse(self, text: str, *, origin: str = "") -> Any:
+        """The value that `text` means.
+
+        Raises:
+            ConfigError: not of the type, or out of bounds.
+        """
+        value = self._typed(text.strip(), origin)
+        why = self.check(value) if self.check is not None else None
+        if why is not None:
+            raise ConfigError(
+                self.name, text, why, origin=origin, fix=f"the default is {self.default_text}"
+            )
+        return value
+
+    @property
+    def default_text(self) -> str:
+        return "none" if self.default is None else self.text_of(self.default)
+
+    def text_of(self, value: Any) -> str:
+        """A value as Kafka writes it."""
+        match value:
+            case bool():
+                return "true" if value else "false"
+            case list():
+                return ",".join(value)
+            case _:
+                return str(value)
+
+    def _typed(self, text: str, origin: str) -> Any:
+        match self.kind:
+            case "boolean":
+                if text.lower() in {"true", "false"}:
+                    return text.lower() == "true"
+                raise self._wrong(text, origin, "must be true or false")
+            case "int" | "long" | "short":
+                return self._integer(text, origin)
+            case "double":
+                try:
+                    return float(text)
+                except ValueError:
+                    raise self._wrong(text, origin, "must be a number") from None
+            case "list":
+                return [word.strip() for word in text.split(",") if word.strip()]
+            case _:
+                return text
+
+    def _integer(self, text: str, origin: str) -> int:
+        low, high = _INTEGERS[self.kind]
+        try:
+            value = int(text)
+        except ValueError:
+            raise self._wrong(text, origin, "must be a whole number") from None
+        if not low <= value <= high:
+            raise self._wrong(text, origin, f"does not fit a {self.kind} of Kafka's")
+        return value
+
+    def _wrong(self, text: str, origin: str, why: str) -> ConfigError:
+        return ConfigError(
+            self.name, text, why, origin=origin, fix=f"the default is {self.default_text}"
+        )
+
+
+class ConfigDef(Mapping[str, ConfigKey]):
+    """A table of keys by name."""
+
+    def __init__(self, keys: Iterable[ConfigKey]) -> None:
+        self._keys = {key.name: key for key in keys}
+
+    def __getitem__(self, name: str) -> ConfigKey:
+        return self._keys[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)

@@ -1,0 +1,259 @@
+"""A node's configuration, parsed and checked as a whole.
+
+`ServerConfig` maps keys to typed values and remembers who set them; the properties below it are what several rooms compute
+from them. Source: Kafka's `KafkaConfig`. Unknown keys warn, never fail; a wrong value is a `ConfigError` that names its origin.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from quorum.config.definition import ConfigError
+from quorum.config.server_keys import SERVER_CONFIGS
+from quorum.metadata.image import Endpoint
+
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+SERVED_PROTOCOLS = frozenset({"PLAINTEXT"})
+
+
+class Setting(Protocol):
+    """A text and where it was written."""
+
+    @property
+    def value(self) -> str: ...
+
+    @property
+    def origin(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One of `controller.quorum.voters`."""
+
+    id: int
+    host: str
+    port: int
+
+
+class ServerConfig(Mapping[str, Any]):
+    """Typed values of all known keys; `config["node.id"]` is an int. Immutable."""
+
+    def __init__(
+        self, values: Mapping[str, Any], origins: Mapping[str, str], unknown: Mapping[str, str]
+    ) -> None:
+        self._values = dict(values)
+        self.origins = dict(origins)
+        self.unknown = dict(unknown)
+        self._check_as_a_whole()
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._values.get(key)
+        return SERVER_CONFIGS[key].default if value is None else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(SERVER_CONFIGS)
+
+    def __len__(self) -> int:
+        return len(SERVER_CONFIGS)
+
+    @property
+    def explicit(self) -> Mapping[str, Any]:
+        """The values that somebody set."""
+        return self._values
+
+    # --- what several rooms compute
+
+    @property
+    def node_id(self) -> int:
+        return int(self["node.id"])
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self["process.roles"]
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self["process.roles"]
+
+    @property
+    def log_directories(self) -> list[Path]:
+        return [Path(d) for d in self["log.dirs"] or [self["log.dir"]]]
+
+    @property
+    def metadata_directory(self) -> Path:
+        given = self["metadata.log.dir"]
+        return Path(given) if given else self.log_directories[0]
+
+    @property
+    def voters(self) -> list[Voter]:
+        return [
+            _voter(text, self.origins.get("controller.quorum.voters", ""))
+            for text in self["controller.quorum.voters"]
+        ]
+
+    @property
+    def quorum_bootstrap(self) -> list[tuple[str, int]]:
+        """Where the quorum is to be found: the voters, else the bootstrap servers."""
+        if voters := self.voters:
+            return [(voter.host, voter.port) for voter in voters]
+        return [
+            _host_port(text, "controller.quorum.bootstrap.servers")
+            for text in self["controller.quorum.bootstrap.servers"]
+        ]
+
+    @property
+    def controller_listeners(self) -> list[Endpoint]:
+        return [
+            e for e in self._endpoints("listeners") if e.name in self["controller.listener.names"]
+        ]
+
+    @property
+    def broker_listeners(self) -> list[Endpoint]:
+        return [
+            e
+            for e in self._endpoints("listeners")
+            if e.name not in self["controller.listener.names"]
+        ]
+
+    @property
+    def advertised_broker_listeners(self) -> list[Endpoint]:
+        key = "advertised.listeners" if self["advertised.listeners"] else "listeners"
+        return [e for e in self._endpoints(key) if e.name not in self["controller.listener.names"]]
+
+    @property
+    def advertised_controller_listeners(self) -> list[Endpoint]:
+        advertised = self._endpoints("advertised.listeners") if self["advertised.listeners"] else []
+        known = {e.name: e for e in advertised}
+        return [known.get(e.name, e) for e in self.controller_listeners]
+
+    @property
+    def inter_broker_listener_name(self) -> str:
+        return str(self["inter.broker.listener.name"] or "PLAINTEXT")
+
+    def _endpoints(self, key: str) -> list[Endpoint]:
+        protocols = dict(pair.split(":", 1) for pair in self["listener.security.protocol.map"])
+        return [_endpoint(text, protocols, key, self.origins.get(key, "")) for text in self[key]]
+
+    def _check_as_a_whole(self) -> None:
+        if not self["process.roles"]:
+            raise self._missing("process.roles", "broker, controller or broker,controller")
+        if self["node.id"] < 0:
+            raise self._missing("node.id", "a number that no other node of the cluster has")
+        if not self["controller.listener.names"]:
+            raise self._missing("controller.listener.names", "for example CONTROLLER")
+        if not self.quorum_bootstrap:
+            raise self._missing("controller.quorum.voters", "id@host:port of every controller")
+        if self.is_controller and not self.controller_listeners:
+            name = self["controller.listener.names"][0]
+            raise ConfigError(
+                "listeners",
+                ",".join(self["listeners"]),
+                f"a controller must listen on one of controller.listener.names, and {name} is not there",
+                origin=self.origins.get("listeners", ""),
+                fix=f"add {name}://HOST:PORT",
+            )
+        self._check_voters()
+        self._check_listeners()
+
+    def _check_voters(self) -> None:
+        ids = [voter.id for voter in self.voters]
+        if ids and self.is_controller and self.node_id not in ids:
+            raise ConfigError(
+                "controller.quorum.voters",
+                ",".join(self["controller.quorum.voters"]),
+                f"this controller, {self.node_id}, is not among the voters",
+                origin=self.origins.get("controller.quorum.voters", ""),
+                fix="add it, or correct node.id",
+            )
+        if self.is_broker and not self.is_controller and self.node_id in ids:
+            raise ConfigError(
+                "node.id",
+                self.node_id,
+                "a broker may not have the id of a voter",
+                origin=self.origins.get("node.id", ""),
+                fix="give every node an id of its own",
+            )
+
+    def _check_listeners(self) -> None:
+        for endpoint in self._endpoints("listeners"):
+            protocol = next(
+                n for n, i in SECURITY_PROTOCOLS.items() if i == endpoint.security_protocol
+            )
+            if protocol not in SERVED_PROTOCOLS:
+                raise ConfigError(
+                    "listener.security.protocol.map",
+                    f"{endpoint.name}:{protocol}",
+                    f"{protocol} is not implemented",
+                    fix="use PLAINTEXT",
+                )
+        for endpoint in self.advertised_broker_listeners if self.is_broker else ():
+            if endpoint.host in {"0.0.0.0", "::"}:  # noqa: S104
+                raise ConfigError(
+                    "advertised.listeners",
+                    f"{endpoint.name}://{endpoint.host}:{endpoint.port}",
+                    "clients cannot connect to this address",
+                    origin=self.origins.get(
+                        "advertised.listeners", self.origins.get("listeners", "")
+                    ),
+                    fix="advertise a name or address that clients can reach",
+                )
+
+    @staticmethod
+    def _missing(key: str, example: str) -> ConfigError:
+        return ConfigError(key, "", "is not set and has no default", fix=f"set it: {example}")
+
+
+def parse(settings: Mapping[str, Setting]) -> ServerConfig:
+    """Parses all settings; unknown keys are kept in `.unknown` with a hint, for the caller to warn about."""
+    values, origins, unknown = {}, {}, {}
+    for key, setting in settings.items():
+        known = SERVER_CONFIGS.get(key)
+        if known is None:
+            unknown[key] = _hint(key, setting.origin)
+            continue
+        values[key] = known.parse(setting.value, origin=setting.origin)
+        origins[key] = setting.origin
+    return ServerConfig(values, origins, unknown)
+
+
+def _hint(key: str, origin: str) -> str:
+    close = difflib.get_close_matches(key, SERVER_CONFIGS, 1, cutoff=0.85)
+    return f"{origin}: unknown key {key}" + (f"; did you mean {close[0]}?" if close else "")
+
+
+def _voter(text: str, origin: str) -> Voter:
+    number, at, address = text.partition("@")
+    if not at or not number.isdigit():
+        raise ConfigError(
+            "controller.quorum.voters", text, "a voter is written id@host:port", origin=origin
+        )
+    host, port = _host_port(address, "controller.quorum.voters")
+    return Voter(int(number), host, port)
+
+
+def _host_port(text: str, key: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or not 0 <= int(port) < 65536:
+        raise ConfigError(key, text, "an address is written host:port")
+    return host.strip("[]"), int(port)
+
+
+def _endpoint(text: str, protocols: Mapping[str, str], key: str, origin: str) -> Endpoint:
+    name, separator, address = text.partition("://")
+    if not separator:
+        raise ConfigError(key, text, "a listener is written NAME://host:port", origin=origin)
+    protocol = protocols.get(name)
+    if protocol not in SECURITY_PROTOCOLS:
+        raise ConfigError(
+            key,
+            text,
+            f"no security protocol is given for {name}",
+            origin=origin,
+            fix=f"add {name}:PLAINTEXT to listener.security.protocol.map",
+        )
+    host, port = _host_port(address, key)
+    return Endpoint(name, host, port, SECURITY_PROTOCOLS[protocol])
