@@ -231,8 +231,7 @@ class BatchView:
 def iter_batches(view: Buffer, *, allow_partial_tail: bool = False) -> Iterator[BatchView]:
     """The batches that lie end to end in `view`, headers only: nothing is checked by CRC.
 
-    Args:
-        allow_partial_tail: a last batch cut short ends the iteration (as in a Fetch answer of Kafka's).
+    With `allow_partial_tail` a last batch cut short ends the iteration (as in a Fetch answer of Kafka's).
 
     Raises:
         RemoteProtocolError: a size or magic that no batch has, or bytes left over.

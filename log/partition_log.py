@@ -104,10 +104,8 @@ class PartitionLog:
     ) -> PartitionLog:
         """Opens an existing directory (an empty one is an empty log) and recovers it after a crash.
 
-        Args:
-            recovery_point: every offset below it was flushed. Only what lies above may be cut.
-            clean_shutdown: everything was flushed; nothing is checked but the end.
-            log_start_offset: as checkpointed; the first segment's base if that is higher.
+        Every offset below `recovery_point` was flushed: only what lies above may be cut. After a `clean_shutdown` everything
+        was, and nothing is checked but the end. `log_start_offset` is as checkpointed; the first segment's base if that is higher.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR, the flushed part is damaged (this replica only), or the disk failed (the directory).
@@ -176,8 +174,7 @@ class PartitionLog:
     ) -> AppendInfo:
         """Gives the batches the next offsets and `leader_epoch`, and writes them with one call.
 
-        Args:
-            batches: exactly the bytes of `views`, validated; stamped in place when writable, else copied.
+        `batches` are exactly the bytes of `views`, validated; they are stamped in place when writable, else copied.
 
         Raises:
             KafkaError: RECORD_LIST_TOO_LARGE, more than a segment holds; KAFKA_STORAGE_ERROR.
@@ -273,9 +270,8 @@ class PartitionLog:
     ) -> LogSlice | None:
         """Whole batches of one segment from the one with `offset` on, at most `max_bytes`, all below `upto_offset`.
 
-        Args:
-            upto_offset: high watermark, last stable offset or log end: read once by the caller (KAFKA-9807).
-            min_one: the first batch comes even if it is larger than `max_bytes`.
+        `upto_offset` is high watermark, last stable offset or log end: read once by the caller (KAFKA-9807). With `min_one` the
+        first batch comes even if it is larger than `max_bytes`.
 
         Returns:
             None when there is nothing to give.

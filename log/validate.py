@@ -70,8 +70,7 @@ def validate_produced(
 ) -> list[BatchView]:
     """The one batch that `records` is.
 
-    Args:
-        version: of the Produce request.
+    `version` is that of the Produce request.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
