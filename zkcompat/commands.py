@@ -1,0 +1,292 @@
+"""What the command line calls: plain blocking functions with plain results.
+
+Each runs trio itself. Errors that people can act on are the classes named here; everything else is a bug. Left out: printing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+
+from zkcompat.keeper import DoubtError, Keeper, KeeperConfig, open_keeper
+from zkcompat.mirror import Mirror, MirrorConfig, MirrorStatus, WrongClusterError
+from zkcompat.observer import (
+    QuorumUnreachableError,
+    find_cluster_id,
+    open_observer,
+    parse_bootstrap,
+)
+from zkcompat.session_file import SESSION_FILE
+from zkcompat.tree import FoundZnode
+from zkcompat.verify import VerifyReport
+from zkcompat.verify import verify as verify_tree
+from zkcompat.znodes import (
+    BROKER_IDS,
+    BROKER_TOPICS,
+    ClusterId,
+    Controller,
+    ControllerEpoch,
+    Migration,
+    decode_or_none,
+)
+
+__all__ = [
+    "MirrorLockedError",
+    "QuorumUnreachableError",
+    "TreeEntry",
+    "VerifyReport",
+    "WrongClusterError",
+    "ZooKeeperStatus",
+    "ZooKeeperUnreachableError",
+    "get",
+    "mirror_config",
+    "run_mirror",
+    "status",
+    "tree",
+    "verify",
+]
+
+CONNECT_SECONDS = 5.0
+QUORUM_SECONDS = 10.0
+# `tree` is for people; a whole tree of 50,000 partitions is read by `verify`, which keeps it for itself.
+TREE_ENTRIES_MAX = 100_000
+
+T = TypeVar("T")
+
+
+class ZooKeeperUnreachableError(Exception):
+    """No ZooKeeper at the given address within the time limit."""
+
+
+class MirrorLockedError(Exception):
+    """Another mirror process uses this state directory, and with it the ZooKeeper session."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperStatus:
+    """What the tree says about itself; None where it says nothing readable. `mirror_session` 0: nobody claims."""
+
+    connect: str
+    cluster_id: str | None
+    controller_id: int | None
+    kraft_controller_epoch: int | None
+    controller_epoch: int | None
+    published_offset: int | None
+    published_epoch: int | None
+    dirty: bool
+    mirror_session: int
+    live_brokers: tuple[int, ...]
+    topics: int
+
+    @property
+    def mirror_alive(self) -> bool:
+        """A mirror's session holds `/controller`; a dead mirror's claim goes with its session timeout."""
+        return self.mirror_session != 0
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """`text` is None for no data."""
+
+    path: str
+    text: str | None
+    ephemeral: bool
+    version: int
+
+
+def mirror_config(properties: Mapping[str, str]) -> tuple[MirrorConfig, int]:
+    """Kafka's `zookeeper.*` keys and ours as (config, session timeout in ms). ValueError names key and value."""
+
+    def number(key: str, default: int, low: int) -> int:
+        text = properties.get(key, str(default))
+        if not text.strip().isdecimal() or int(text) < low:
+            raise ValueError(f"{key}={text}: a number from {low} on is expected")
+        return int(text)
+
+    config = MirrorConfig(
+        batch_operations=number("zookeeper.metadata.migration.min.batch.size", 200, 1),
+        verify_interval_seconds=number("trimaran.zk.mirror.verify.interval.ms", 60_000, 100) / 1000,
+    )
+    return config, number("zookeeper.session.timeout.ms", 18_000, 100)
+
+
+def run_mirror(
+    bootstrap_controllers: str,
+    zookeeper_connect: str,
+    state_dir: Path,
+    properties: Mapping[str, str] | None = None,
+    on_status: Callable[[MirrorStatus], object] | None = None,
+) -> None:
+    """Mirrors until SIGTERM or SIGINT. The ZooKeeper session is left to its time-out, for a restart to take up.
+
+    `on_status` gets the mirror's live status object once, before anything runs.
+    Raises ValueError, MirrorLockedError, QuorumUnreachableError or WrongClusterError.
+    """
+    bootstrap = parse_bootstrap(bootstrap_controllers)
+    config, session_timeout_ms = mirror_config(properties or {})
+    keeper_config = KeeperConfig(zookeeper_connect, session_timeout_ms)
+    state_dir.mkdir(parents=True, exist_ok=True)
+    session_file = trio.Path(state_dir / SESSION_FILE)
+
+    async def mirror() -> None:
+        cluster_id = await _forever_cluster_id(bootstrap)
+        async with (
+            open_observer(cluster_id, bootstrap) as feed,
+            open_keeper(keeper_config, session_file, keep_session=True) as keeper,
+        ):
+            this = Mirror(feed, keeper, cluster_id, config)
+            if on_status is not None:
+                on_status(this.status)
+            await this.run()
+
+    with _locked(state_dir):
+        _run(partial(_until_signal, mirror))
+
+
+def status(zookeeper_connect: str) -> ZooKeeperStatus:
+    """Raises ZooKeeperUnreachableError."""
+    return _with_keeper(zookeeper_connect, _status)
+
+
+def tree(
+    zookeeper_connect: str, path: str = "/", entries_max: int = TREE_ENTRIES_MAX
+) -> list[TreeEntry]:
+    """`path` and everything below it, sorted, at most `entries_max`. Raises ZooKeeperUnreachableError."""
+
+    async def read(keeper: Keeper) -> list[TreeEntry]:
+        root = path.rstrip("/")
+        found = await keeper.read_tree([root or "/"], [])
+        return [_entry(p, z) for p, z in sorted(found.items())][:entries_max]
+
+    return _with_keeper(zookeeper_connect, read)
+
+
+def get(zookeeper_connect: str, path: str) -> TreeEntry | None:
+    """One znode, None if it is not there. Raises ZooKeeperUnreachableError."""
+
+    async def read(keeper: Keeper) -> TreeEntry | None:
+        found = await keeper.read(path)
+        return None if found is None else _entry(path, found)
+
+    return _with_keeper(zookeeper_connect, read)
+
+
+def verify(
+    bootstrap_controllers: str, zookeeper_connect: str, time_limit_seconds: float = 10.0
+) -> VerifyReport:
+    """Compares every mirrored znode with the metadata image.
+
+    Raises ValueError, QuorumUnreachableError or ZooKeeperUnreachableError.
+    """
+    bootstrap = parse_bootstrap(bootstrap_controllers)
+
+    async def read(keeper: Keeper) -> VerifyReport:
+        cluster_id = await find_cluster_id(bootstrap, QUORUM_SECONDS)
+        async with open_observer(cluster_id, bootstrap) as feed:
+            with trio.move_on_after(QUORUM_SECONDS):
+                await feed.wait_for(lambda f: f.ready)
+            if not feed.ready:
+                raise QuorumUnreachableError("the quorum has no leader, or its log cannot be read")
+            return await verify_tree(feed, keeper, cluster_id, time_limit_seconds)
+
+    return _with_keeper(zookeeper_connect, read)
+
+
+async def _status(keeper: Keeper) -> ZooKeeperStatus:
+    paths = (ClusterId.PATH, Controller.PATH, ControllerEpoch.PATH, Migration.PATH)
+    cluster, claim, epoch, migration = [await keeper.read(path) for path in paths]
+    cluster_id = decode_or_none(ClusterId.decode, cluster.data) if cluster else None
+    controller = decode_or_none(Controller.decode, claim.data) if claim else None
+    controller_epoch = decode_or_none(ControllerEpoch.decode, epoch.data) if epoch else None
+    state = decode_or_none(Migration.decode, migration.data) if migration else None
+    ids = await keeper.children(BROKER_IDS)
+    return ZooKeeperStatus(
+        connect=keeper.config.connect,
+        cluster_id=None if cluster_id is None else cluster_id.id,
+        controller_id=None if controller is None else controller.broker_id,
+        kraft_controller_epoch=None if controller is None else controller.kraft_controller_epoch,
+        controller_epoch=None if controller_epoch is None else controller_epoch.epoch,
+        published_offset=None if state is None else state.offset,
+        published_epoch=None if state is None else state.epoch,
+        dirty=state is not None and state.dirty,
+        mirror_session=claim.owner if claim else 0,
+        live_brokers=tuple(sorted(int(name) for name in ids if name.isdecimal())),
+        topics=len(await keeper.children(BROKER_TOPICS)),
+    )
+
+
+def _entry(path: str, znode: FoundZnode) -> TreeEntry:
+    text = None if znode.data is None else znode.data.decode("utf-8", "replace")
+    return TreeEntry(path, text, znode.owner != 0, znode.version)
+
+
+def _with_keeper(connect: str, use: Callable[[Keeper], Awaitable[T]]) -> T:
+    async def main() -> T:
+        async with open_keeper(KeeperConfig(connect)) as keeper:
+            if not await keeper.wait_connected(CONNECT_SECONDS):
+                raise ZooKeeperUnreachableError(
+                    f"no ZooKeeper at {connect} within {CONNECT_SECONDS:.0f} s"
+                )
+            try:
+                return await use(keeper)
+            except DoubtError as error:
+                raise ZooKeeperUnreachableError(f"ZooKeeper at {connect}: {error}") from error
+
+    return _run(main)
+
+
+async def _forever_cluster_id(bootstrap: tuple[tuple[str, int], ...]) -> str:
+    """A mirror may be started before its quorum; it waits."""
+    while True:
+        try:
+            return await find_cluster_id(bootstrap, QUORUM_SECONDS)
+        except QuorumUnreachableError:
+            continue
+
+
+async def _until_signal(work: Callable[[], Awaitable[None]]) -> None:
+    """Runs `work`; the first SIGTERM or SIGINT cancels it."""
+    async with trio.open_nursery() as nursery:
+
+        async def listen() -> None:
+            with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                async for _ in signals:
+                    nursery.cancel_scope.cancel()
+
+        nursery.start_soon(listen)
+        await work()
+        nursery.cancel_scope.cancel()
+
+
+def _run(main: Callable[[], Awaitable[T]]) -> T:
+    """trio.run, with a single exception taken out of the groups that nurseries put around it."""
+    try:
+        return trio.run(main)
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from None
+
+
+@contextmanager
+def _locked(state_dir: Path) -> Iterator[None]:
+    """Two processes with one session would overtake each other for ever."""
+    handle = os.open(state_dir / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise MirrorLockedError(f"another mirror uses {state_dir}") from None
+        yield
+    finally:
+        os.close(handle)

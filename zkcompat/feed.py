@@ -1,0 +1,70 @@
+"""The newest image and leader for whoever follows: a publisher of the metadata loader that keeps no queue.
+
+A slow reader gets the newest image and the merged names of what was touched since it last took one (`Changes`, bounded). A short history of
+images lets `verify` find the image at the offset that the mirror published.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import EMPTY, MetadataImage
+from zkcompat.changes import Changes
+from zkcompat.claim import Leader
+
+# Images share all that did not change, so a history costs little; 256 span the idle batches of two minutes.
+HISTORY_MAX = 256
+
+
+@dataclass(slots=True)
+class ImageFeed:
+    """`ready` turns true when the image has caught up with the quorum's high watermark for the first time."""
+
+    image: MetadataImage = EMPTY
+    leader: Leader | None = None
+    ready: bool = False
+    history: deque[MetadataImage] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
+    _changes: Changes = field(default_factory=Changes)
+    _changed: trio.Event = field(default_factory=trio.Event)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: object) -> None:
+        """Called by the loader for every committed batch and every snapshot."""
+        del manifest
+        self._changes.add(delta)
+        self.image = image
+        self.history.append(image)
+        self._wake()
+
+    def lead_by(self, leader: Leader | None) -> None:
+        """A quorum without a known leader keeps its last one here, as `/controller` does."""
+        if leader is not None and leader != self.leader:
+            self.leader = leader
+            self._wake()
+
+    def caught_up(self) -> None:
+        if not self.ready:
+            self.ready = True
+            self._wake()
+
+    def take(self) -> tuple[MetadataImage, Changes]:
+        """The newest image, and what was touched since the last call."""
+        changes, self._changes = self._changes, Changes()
+        return self.image, changes
+
+    def image_at(self, offset: int) -> MetadataImage | None:
+        """The image of the batch that ends at `offset`, if it is still in the history."""
+        return next((i for i in reversed(self.history) if i.provenance.offset == offset), None)
+
+    async def wait_for(self, wanted: Callable[[ImageFeed], bool]) -> None:
+        await trio.lowlevel.checkpoint()
+        while not wanted(self):
+            await self._changed.wait()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()

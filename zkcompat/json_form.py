@@ -1,0 +1,88 @@
+r"""JSON exactly as Kafka wrote it into znodes: Jackson's compact form, members in the order of Scala's and Java's maps.
+
+Kafka never chose an order: it gave hash maps to Jackson. The order of each fixed object is written down where the
+object is encoded (`znodes.py`); this module computes the order of maps with open keys: `scala.collection.mutable.HashMap` (2.13)
+for partitions and `java.util.Properties` for configs. Left out: order inside one bucket of Properties, which depended on
+the order of insertion; here the smaller key comes first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from wire.errors import RemoteProtocolError
+
+# Deeper or bigger is no znode of Kafka's: jute refuses packets over 1 MiB, and our objects nest three deep.
+JSON_BYTES_MAX = 1 << 20
+
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
+
+
+def encode_json(value: dict[str, Any]) -> bytes:
+    """Compact UTF-8 JSON; escapes have upper-case digits, as Jackson's have."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _ESCAPE.sub(_upper_digits, text).encode("utf-8", "surrogatepass")
+
+
+def decode_json(data: bytes | None) -> dict[str, Any]:
+    """The object in `data`; RemoteProtocolError for anything else."""
+    if data is None or len(data) > JSON_BYTES_MAX:
+        raise RemoteProtocolError("a znode without data, or too large")
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RemoteProtocolError("a znode that is not JSON") from error
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("a znode that is not a JSON object")
+    return value
+
+
+def scala_map_order(keys: Iterable[str]) -> list[str]:
+    """The order in which scala.collection.mutable.HashMap (2.13) iterates."""
+    names = list(keys)
+    buckets = 16
+    while len(names) + 1 > int(buckets * 0.75):
+        buckets *= 2
+
+    def place(key: str) -> tuple[int, int, str]:
+        signed = _java_hash(key)
+        mixed = signed ^ (signed >> 16)
+        # Buckets are chains ordered by the (signed) hash.
+        return mixed & (buckets - 1), _signed(mixed), key
+
+    return sorted(names, key=place)
+
+
+def properties_order(keys: Iterable[str]) -> list[str]:
+    """The order in which java.util.Properties (a ConcurrentHashMap inside) iterates."""
+    names = list(keys)
+    buckets = 16
+    while len(names) >= buckets - (buckets >> 2):
+        buckets *= 2
+
+    def place(key: str) -> tuple[int, str]:
+        value = _java_hash(key)
+        return (value ^ (value >> 16)) & 0x7FFFFFFF & (buckets - 1), key
+
+    return sorted(names, key=place)
+
+
+def _java_hash(text: str) -> int:
+    """String.hashCode as an unsigned 32-bit number."""
+    value = 0
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(encoded), 2):
+        value = (31 * value + (encoded[index] << 8 | encoded[index + 1])) & 0xFFFFFFFF
+    return value
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def _upper_digits(match: re.Match[str]) -> str:
+    escape = match.group()
+    return "\\u" + escape[2:].upper() if escape.startswith("\\u") else escape

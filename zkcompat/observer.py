@@ -1,0 +1,114 @@
+"""Follows a KRaft quorum over the wire and keeps nothing on disk: the mirror's only source of truth.
+
+It fetches as an invisible observer (node id -1), so it takes no part in elections and needs no registration. Works in front of
+our own controllers and of Apache Kafka 3.9's and 4.x's. The cluster id, which an observer must name, is asked for first.
+Left out: TLS and SASL to the controllers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import trio
+
+from quorum.memory_log import MemoryLog
+from quorum.metadata.loader import MetadataLoader
+from quorum.node import NodeSettings, QuorumNode
+from quorum.raft.types import Identity, Peer
+from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from wire.errors import ErrorCode, RemoteProtocolError
+from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.transport.node_connection import open_node_connection
+from zkcompat.claim import Leader
+from zkcompat.feed import ImageFeed
+
+log = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+CLIENT_ID = "zk-mirror"
+REQUEST_SECONDS = 5.0
+RETRY_SECONDS = 0.2
+CONTROLLERS = 2  # DescribeCluster's endpoint type
+
+
+class QuorumUnreachableError(Exception):
+    """No controller of the bootstrap list told its cluster within the time limit."""
+
+
+def parse_bootstrap(text: str) -> tuple[Address, ...]:
+    """`HOST:PORT,HOST:PORT`; ValueError names what is wrong."""
+    addresses = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        host, _, port = part.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError(f"{part!r} is no HOST:PORT of a controller")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise ValueError("no controller given: HOST:PORT is expected")
+    return tuple(addresses)
+
+
+async def find_cluster_id(bootstrap: Sequence[Address], time_limit_seconds: float) -> str:
+    """Asks the controllers, again until one answers. Raises QuorumUnreachableError."""
+    problem = "no answer"
+    with trio.move_on_after(time_limit_seconds):
+        while True:
+            for host, port in bootstrap:
+                try:
+                    return await _ask_cluster_id(host, port)
+                except (
+                    ConnectionLost,
+                    RequestTimedOut,
+                    VersionMismatch,
+                    RemoteProtocolError,
+                ) as error:
+                    problem = f"{host}:{port}: {error}"
+            await trio.sleep(RETRY_SECONDS)
+    raise QuorumUnreachableError(f"no controller answers ({problem})")
+
+
+async def _ask_cluster_id(host: str, port: int) -> str:
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
+    )
+    async with open_node_connection(
+        host, port, client_id=CLIENT_ID, timeout=REQUEST_SECONDS
+    ) as line:
+        response = await line.call(request, timeout=REQUEST_SECONDS)
+    if response.error_code != ErrorCode.NONE:
+        raise RemoteProtocolError(
+            f"DescribeCluster: {response.error_message or response.error_code}"
+        )
+    return str(response.cluster_id)
+
+
+@asynccontextmanager
+async def open_observer(cluster_id: str, bootstrap: Sequence[Address]) -> AsyncIterator[ImageFeed]:
+    """A feed that follows the quorum while the body runs."""
+    feed = ImageFeed()
+    # Ids below -1 stand for addresses whose node id is not known yet.
+    peers = tuple(Peer(-2 - number, host, port) for number, (host, port) in enumerate(bootstrap))
+    identity = Identity(node_id=-1, cluster_id=cluster_id, bootstrap=peers)
+    settings = NodeSettings(identity, client_id=CLIENT_ID)
+    node = QuorumNode(settings, MemoryLog(), MetadataLoader([feed]))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(node.run)
+        nursery.start_soon(_tell_leaders, node, feed)
+        nursery.start_soon(_tell_caught_up, node, feed)
+        yield feed
+        nursery.cancel_scope.cancel()
+
+
+async def _tell_leaders(node: QuorumNode, feed: ImageFeed) -> None:
+    seen = node.leader.value
+    while True:
+        if seen.leader_id is not None:
+            feed.lead_by(Leader(seen.leader_id, seen.epoch))
+        seen = await node.leader.wait_not(seen)
+
+
+async def _tell_caught_up(node: QuorumNode, feed: ImageFeed) -> None:
+    await node.wait_caught_up()
+    feed.caught_up()

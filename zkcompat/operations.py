@@ -1,0 +1,107 @@
+"""Operations on the tree as values: what the plan says and the mirror runs. Pure.
+
+Each has the name that Kafka's migration driver gave such a write and a sentence for the log. Left out: versions; the guard of each
+transaction (`claim.py`) makes all writers of the tree serial, so the operations themselves match any version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from zkcompat.tree import Znode
+
+# ZooKeeper refuses packets over jute.maxbuffer, 1 MiB less one byte; a third is left for what it adds when it logs.
+BATCH_BYTES_MAX = 700_000
+# What one operation costs on the wire besides path and data: headers, lengths, ACL.
+OPERATION_BYTES = 96
+
+
+class Kind(Enum):
+    CREATE = "create"
+    SET = "set"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    kind: Kind
+    path: str
+    name: str
+    sentence: str
+    data: bytes | None = None
+    ephemeral: bool = False
+    sequential: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.path.encode()) + len(self.data or b"") + OPERATION_BYTES
+
+
+def create(path: str, znode: Znode, name: str, sentence: str) -> Operation:
+    return Operation(Kind.CREATE, path, name, sentence, znode.data, ephemeral=znode.ephemeral)
+
+
+def set_data(path: str, znode: Znode, name: str, sentence: str) -> Operation:
+    return Operation(Kind.SET, path, name, sentence, znode.data)
+
+
+def delete(path: str, name: str, sentence: str) -> Operation:
+    return Operation(Kind.DELETE, path, name, sentence)
+
+
+def split_oversize(operations: Iterable[Operation]) -> tuple[list[Operation], list[Operation]]:
+    """(those that fit into one transaction, those that no ZooKeeper would take)."""
+    fitting: list[Operation] = []
+    oversize: list[Operation] = []
+    for operation in operations:
+        (fitting if operation.size_bytes <= BATCH_BYTES_MAX else oversize).append(operation)
+    return fitting, oversize
+
+
+def batches(operations: Iterable[Operation], count_max: int) -> Iterator[list[Operation]]:
+    """Runs of operations that fit into one transaction each, in order."""
+    batch: list[Operation] = []
+    size = 0
+    for operation in operations:
+        if batch and (len(batch) >= count_max or size + operation.size_bytes > BATCH_BYTES_MAX):
+            yield batch
+            batch, size = [], 0
+        batch.append(operation)
+        size += operation.size_bytes
+    if batch:
+        yield batch
+
+
+def apply_to(tree: Mapping[str, Znode], operations: Iterable[Operation]) -> dict[str, Znode]:
+    """What a ZooKeeper would make of them, with its refusals as ValueError; sequential creates leave nothing behind.
+
+    The model against which tests check the plan, and `zk resync --dry-run` shows.
+    """
+    result = dict(tree)
+    for operation in operations:
+        _apply(result, operation)
+    return result
+
+
+def _apply(tree: dict[str, Znode], operation: Operation) -> None:
+    path = operation.path
+    parent = path.rpartition("/")[0]
+    if operation.kind is Kind.CREATE:
+        if parent and parent not in tree:
+            raise ValueError(f"NoNode: {parent} for {operation}")
+        if operation.sequential:
+            return
+        if path in tree:
+            raise ValueError(f"NodeExists: {operation}")
+        tree[path] = Znode(operation.data, operation.ephemeral)
+        return
+    if path not in tree:
+        raise ValueError(f"NoNode: {operation}")
+    if operation.kind is Kind.SET:
+        tree[path] = Znode(operation.data, tree[path].ephemeral)
+    elif any(other.startswith(f"{path}/") for other in tree):
+        raise ValueError(f"NotEmpty: {operation}")
+    else:
+        del tree[path]

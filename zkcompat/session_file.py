@@ -1,0 +1,44 @@
+"""The ZooKeeper session of an earlier process, kept in the mirror's state directory so that brokers do not flicker.
+
+The password lets anybody take the session over, so the file is readable by its owner only. A damaged file, or one for another
+ZooKeeper, counts as none: the price is one session timeout, not a refusal to start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+SESSION_FILE = "zookeeper-session.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSession:
+    session_id: int
+    password: bytes
+
+
+def load_session(path: str, connect: str) -> SavedSession | None:
+    """The session saved for `connect`, None when there is none that could be taken up."""
+    try:
+        content = json.loads(Path(path).read_bytes())
+        session = SavedSession(int(content["session_id"], 16), bytes.fromhex(content["password"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return session if content["connect"] == connect and len(session.password) == 16 else None
+
+
+def save_session(path: str, connect: str, session: SavedSession) -> None:
+    """Replaces the file whole; a crash leaves the old or the new one. Losing it costs a flicker, so no fsync."""
+    content = {
+        "connect": connect,
+        "session_id": f"{session.session_id:x}",
+        "password": session.password.hex(),
+    }
+    temporary = f"{path}.tmp"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        json.dump(content, file)
+    os.replace(temporary, path)
