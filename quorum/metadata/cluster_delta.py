@@ -13,6 +13,7 @@ from quorum.metadata.image import (
     ClusterImage,
     ControllerRegistration,
     Endpoint,
+    FeatureRange,
 )
 from quorum.metadata.maps import updated
 from wire.errors import RemoteProtocolError
@@ -127,8 +128,10 @@ def _endpoints(listed: Iterable[Any]) -> tuple[Endpoint, ...]:
     return tuple(Endpoint(e.name, e.host, e.port, e.security_protocol) for e in listed)
 
 
-def _features(listed: Iterable[Any]) -> Map[str, tuple[int, int]]:
-    return Map({f.name: (f.min_supported_version, f.max_supported_version) for f in listed})
+def _features(listed: Iterable[Any]) -> tuple[FeatureRange, ...]:
+    return tuple(
+        FeatureRange(f.name, f.min_supported_version, f.max_supported_version) for f in listed
+    )
 
 
 def _optional_tuple(listed: list[bytes] | None) -> tuple[bytes, ...] | None:

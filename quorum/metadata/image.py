@@ -31,6 +31,7 @@ BROKER_RESOURCE = 4
 BROKER_LOGGER_RESOURCE = 8
 CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
+RESOURCE_TOPIC, RESOURCE_BROKER = TOPIC_RESOURCE, BROKER_RESOURCE
 
 
 class Provenance(NamedTuple):
@@ -51,6 +52,14 @@ class Endpoint(NamedTuple):
     host: str
     port: int
     security_protocol: int = 0
+
+
+class FeatureRange(NamedTuple):
+    """Levels of a feature that a node supports, both ends included."""
+
+    name: str
+    min_level: int
+    max_level: int
 
 
 class PartitionImage(NamedTuple):
@@ -99,7 +108,7 @@ class TopicsImage:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """One broker. `features` maps names to (lowest, highest) level; `directories` are those online, sorted.
+    """One broker. `directories` are those online, sorted.
 
     `cordoned_directories` is None until the broker has told them.
     """
@@ -108,7 +117,7 @@ class BrokerRegistration:
     epoch: int
     incarnation_id: bytes
     listeners: tuple[Endpoint, ...]
-    features: Map[str, tuple[int, int]] = field(default_factory=Map)
+    features: tuple[FeatureRange, ...] = ()
     rack: str | None = None
     fenced: bool = True
     in_controlled_shutdown: bool = False
@@ -128,7 +137,7 @@ class ControllerRegistration:
     incarnation_id: bytes
     zk_migration_ready: bool
     listeners: tuple[Endpoint, ...]
-    features: Map[str, tuple[int, int]] = field(default_factory=Map)
+    features: tuple[FeatureRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def broker_record(broker: BrokerRegistration) -> RegisterBrokerRecord:
         ],
         features=[
             BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in broker.features.items()
+            for name, low, high in broker.features
         ],
         rack=broker.rack,
         fenced=broker.fenced,
@@ -90,7 +90,7 @@ def controller_record(controller: ControllerRegistration) -> RegisterControllerR
         ],
         features=[
             ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in controller.features.items()
+            for name, low, high in controller.features
         ],
     )
 
