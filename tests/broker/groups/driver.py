@@ -1,0 +1,241 @@
+"""A shard core with a log in memory and a clock in hand, and names for what happens in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker.groups.joining import Join
+from broker.groups.limits import GroupLimits
+from broker.groups.records import GroupRecord, group_record
+from broker.groups.shard_core import ShardCore
+from broker.groups.store import GroupStore
+from broker.groups.timers import Instant
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+WALL_CLOCK_MS = 1_700_000_000_000
+
+
+def subscription(topics: Iterable[str]) -> bytes:
+    """Version 0 of the consumer protocol."""
+    names = [topic.encode() for topic in topics]
+    out = b"\0\0" + len(names).to_bytes(4, "big")
+    for name in names:
+        out += len(name).to_bytes(2, "big") + name
+    return out + b"\xff\xff\xff\xff"
+
+
+class Driver:
+    """One shard, group `g`. Writes are committed at once unless `holding`; answers are collected by token."""
+
+    def __init__(
+        self, limits: GroupLimits | None = None, *, log: Iterable[GroupRecord] = (), now: float = 0.0
+    ) -> None:
+        self.limits = limits or GroupLimits()
+        self.now = now
+        self.log = list(log)
+        # Unique over reloads too, as random ids are.
+        self._serial = len(self.log) * 1000
+        self.core = ShardCore(self.replayed(), self.limits)
+        self.core.restore(self.at)
+        self.holding = False
+        self.failing: ErrorCode | None = None
+        self.answers: dict[str, object] = {}
+
+    @property
+    def at(self) -> Instant:
+        return Instant(self.now, WALL_CLOCK_MS + round(self.now * 1000))
+
+    # -- the shell
+
+    def settle(self) -> None:
+        """What `GroupShard` does after every input."""
+        while True:
+            out = self.core.take()
+            for write in out.writes:
+                if self.failing is not None:
+                    self.core.write_failed(write, self.failing, self.at)
+                else:
+                    self.append([group_record(write.group_id, write.value)])
+                    self.core.write_appended(write, len(self.log), self.at)
+            self.append(out.tombstones)
+            for token, response in out.answers:
+                assert token not in self.answers, f"{token} is answered twice"
+                self.answers[token] = response
+            awaited = self.core.awaited_commit()
+            if awaited is not None and not self.holding:
+                self.core.committed(len(self.log), self.at)
+            elif not (out.writes or out.tombstones or out.answers):
+                return
+
+    def append(self, records: Iterable[GroupRecord]) -> None:
+        for record in records:
+            self.log.append(record)
+            self.core.replay(len(self.log) - 1, record)
+
+    def submit(self, result: Result[GroupRecord, object]) -> object:
+        self.append(result.records)
+        self.settle()
+        return result.response
+
+    def commit(self) -> None:
+        self.holding = False
+        self.core.committed(len(self.log), self.at)
+        self.settle()
+
+    def advance(self, seconds: float) -> list[float]:
+        """Lets time pass, waking the core at its deadlines only; answers when it was woken."""
+        end = self.now + seconds
+        woken = []
+        while (deadline := self.core.deadline()) is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            woken.append(self.now)
+            self.core.handle_timeout(self.at)
+            self.settle()
+        self.now = end
+        return woken
+
+    # -- requests
+
+    def join(
+        self,
+        token: str,
+        member_id: str = "",
+        *,
+        group: str = "g",
+        client: str = "c",
+        instance: str | None = None,
+        version: int = 9,
+        protocols: Iterable[tuple[str, bytes]] | None = None,
+        protocol_type: str = "consumer",
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+    ) -> None:
+        self._serial += 1
+        if protocols is None:
+            protocols = [("range", subscription(["t"]))]
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=n, metadata=m) for n, m in protocols],
+        )
+        join = Join(request, version, client, "/127.0.0.1", token, str(self._serial))
+        self.core.join(join, self.at)
+        self.settle()
+
+    def sync(
+        self,
+        token: str,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        group: str = "g",
+        instance: str | None = None,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
+    ) -> None:
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=m, assignment=a)
+                for m, a in (assignments or {}).items()
+            ],
+        )
+        self.core.sync(request, token, self.at)
+        self.settle()
+
+    def heartbeat(
+        self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None
+    ) -> ErrorCode:
+        request = HeartbeatRequest(
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+        )
+        return self.core.heartbeat(request, self.at)
+
+    def leave(
+        self, *identities: tuple[str, str | None], group: str = "g", version: int = 5
+    ) -> list[ErrorCode]:
+        members = [MemberIdentity(member_id=m, group_instance_id=i) for m, i in identities]
+        request = LeaveGroupRequest(
+            group_id=group, member_id=members[0].member_id if version < 3 else "", members=members
+        )
+        responses = self.core.leave(request, version, self.at)
+        self.settle()
+        return [ErrorCode(response.error_code) for response in responses]
+
+    def commit_offset(
+        self,
+        offset: int,
+        *,
+        member_id: str = "",
+        generation: int = -1,
+        group: str = "g",
+        topic: str = "t",
+        partition: int = 0,
+        instance: str | None = None,
+        metadata: str | None = "",
+        retention_ms: int = -1,
+        version: int = 9,
+        topic_id: bytes = bytes(16),
+    ) -> ErrorCode:
+        """The code of the partition, or of the request if it was refused as a whole."""
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            retention_time_ms=retention_ms,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    topic_id=topic_id,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition,
+                            committed_offset=offset,
+                            committed_metadata=metadata,
+                        )
+                    ],
+                )
+            ],
+        )
+        try:
+            result = self.core.commit_offsets(request, version, self.at)
+        except KafkaError as error:
+            self.settle()
+            return error.code
+        self.submit(result)
+        return ErrorCode(result.response.topics[0].partitions[0].error_code)
+
+    def offset(self, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
+        value = self.core.store.offset(group, topic, partition)
+        return None if value is None else value.offset
+
+    def replayed(self) -> GroupStore:
+        """What another coordinator would find in the log."""
+        store = GroupStore()
+        for record in self.log:
+            store.replay(record)
+        return store
