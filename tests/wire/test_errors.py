@@ -1,0 +1,31 @@
+from wire.errors import ErrorCode, KafkaError
+
+
+def test_codes_have_no_gap():
+    assert [int(code) for code in ErrorCode] == list(range(-1, 134))
+
+
+def test_names_of_some_codes():
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER == 6
+    assert ErrorCode.INCONSISTENT_GROUP_PROTOCOL == 23
+    assert ErrorCode.INVALID_SESSION_TIMEOUT == 26
+    assert ErrorCode.INVALID_RECORD == 87
+
+
+def test_retriable():
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
+    assert ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.retriable
+    assert not ErrorCode.NONE.retriable
+    assert not ErrorCode.UNKNOWN_SERVER_ERROR.retriable
+    assert not ErrorCode.MESSAGE_TOO_LARGE.retriable
+
+
+def test_codes_of_a_later_kafka():
+    assert ErrorCode.of(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert ErrorCode.of(9999) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_kafka_error_says_its_code():
+    assert str(KafkaError(ErrorCode.INVALID_RECORD)) == "INVALID_RECORD"
+    assert str(KafkaError(ErrorCode.INVALID_RECORD, "no key")) == "INVALID_RECORD: no key"
+    assert KafkaError(ErrorCode.INVALID_RECORD).message == "INVALID_RECORD"

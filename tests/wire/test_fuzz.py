@@ -1,0 +1,90 @@
+"""Any bytes are a message or a RemoteProtocolError, in every message and version (after h11's fuzz)."""
+
+import contextlib
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.wire.declared import CASES, case_id
+from tests.wire.strategies import messages
+from wire.errors import RemoteProtocolError
+from wire.messages.header import decode_request_header, decode_response_header
+from wire.messages.registry import RESPONSES
+from wire.records.metadata import decode_metadata_record
+
+# Bytes that mean something to a decoder: nulls, limits of sizes, varints that go on.
+TELLING = (
+    b"\x00",
+    b"\x7f",
+    b"\x80",
+    b"\xff",
+    b"\xff\xff\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\x80" * 11,
+)
+
+
+def mutate(encoded: bytes, rng: random.Random) -> bytes:
+    mutated = bytearray(encoded)
+    for _ in range(rng.randint(1, 3)):
+        place = rng.randint(0, len(mutated))
+        match rng.randrange(4):
+            case 0:
+                mutated[place : place + 1] = bytes([rng.randrange(256)])
+            case 1:
+                telling = rng.choice(TELLING)
+                mutated[place : place + len(telling)] = telling
+            case 2:
+                del mutated[place : place + rng.randint(1, 8)]
+            case 3:
+                mutated[place:place] = rng.randbytes(rng.randint(1, 8))
+    return bytes(mutated)
+
+
+def check(cls, version, data: bytes) -> None:
+    try:
+        message = cls.decode(data, version)
+    except RemoteProtocolError:
+        return
+    encoded = message.encode(version)
+    assert cls.decode(encoded, version).encode(version) == encoded
+
+
+@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_mutated(cls, version, data, seed):
+    encoded = data.draw(messages(cls, version)).encode(version)
+    rng = random.Random(seed)
+    for _ in range(10):
+        check(cls, version, mutate(encoded, rng))
+
+
+@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
+@given(garbage=st.binary(max_size=64))
+def test_garbage(cls, version, garbage):
+    check(cls, version, garbage)
+
+
+@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
+@given(data=st.data())
+def test_cut_or_followed(cls, version, data):
+    encoded = data.draw(messages(cls, version)).encode(version)
+    step = max(1, len(encoded) // 20)
+    for size in range(0, len(encoded), step):
+        with pytest.raises(RemoteProtocolError):
+            cls.decode(encoded[:size], version)
+    with pytest.raises(RemoteProtocolError):
+        cls.decode(encoded + b"\0", version)
+
+
+@given(garbage=st.binary(max_size=64))
+def test_garbage_headers_and_frames(garbage):
+    for decode in (decode_request_header, decode_metadata_record):
+        with contextlib.suppress(RemoteProtocolError):
+            decode(garbage)
+    for key, cls in RESPONSES.items():
+        for version in cls.VERSIONS:
+            with contextlib.suppress(RemoteProtocolError):
+                decode_response_header(garbage, key, version)

@@ -1,0 +1,99 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.errors import RemoteProtocolError
+from wire.primitives import (
+    NIL_UUID,
+    read_uvarint,
+    read_varint,
+    read_varlong,
+    uuid_from_text,
+    uuid_to_text,
+    uvarint_size,
+    write_uvarint,
+    write_varint,
+    write_varlong,
+)
+
+PAIRS = [
+    (read_uvarint, write_uvarint, st.integers(0, 2**32 - 1)),
+    (read_varint, write_varint, st.integers(-(2**31), 2**31 - 1)),
+    (read_varlong, write_varlong, st.integers(-(2**63), 2**63 - 1)),
+]
+
+
+@pytest.mark.parametrize(("read", "write", "values"), PAIRS)
+@given(data=st.data())
+def test_round_trip(read, write, values, data):
+    value = data.draw(values)
+    out = bytearray(b"?")
+    write(out, value)
+    assert read(out, 1) == (value, len(out))
+    assert read(memoryview(bytes(out) + b"x"), 1) == (value, len(out))
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "expected"),
+    [
+        (write_uvarint, 0, "00"),
+        (write_uvarint, 127, "7f"),
+        (write_uvarint, 128, "8001"),
+        (write_uvarint, 2**32 - 1, "ffffffff0f"),
+        (write_varint, -1, "01"),
+        (write_varint, 1, "02"),
+        (write_varint, -(2**31), "ffffffff0f"),
+        (write_varlong, 2**63 - 1, "feffffffffffffffff01"),
+        (write_varlong, -(2**63), "ffffffffffffffffff01"),
+    ],
+)
+def test_known_bytes(write, value, expected):
+    out = bytearray()
+    write(out, value)
+    assert out.hex() == expected
+
+
+@pytest.mark.parametrize("size", range(10))
+def test_cut_off(size):
+    for read in (read_uvarint, read_varint, read_varlong):
+        with pytest.raises(RemoteProtocolError):
+            read(b"\x80" * size, 0)
+
+
+@pytest.mark.parametrize(
+    ("read", "groups"), [(read_uvarint, 5), (read_varint, 5), (read_varlong, 10)]
+)
+def test_too_long(read, groups):
+    assert read(b"\x80" * (groups - 1) + b"\0", 0) == (0, groups)  # overlong but bounded
+    with pytest.raises(RemoteProtocolError):
+        read(b"\x80" * groups + b"\0", 0)
+
+
+def test_uvarint_drops_bits_beyond_32():
+    assert read_uvarint(b"\xff\xff\xff\xff\x7f", 0) == (2**32 - 1, 5)
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_uvarint_size(value):
+    out = bytearray()
+    write_uvarint(out, value)
+    assert uvarint_size(value) == len(out)
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_uuid_text(uuid):
+    text = uuid_to_text(uuid)
+    assert len(text) == 22
+    assert uuid_from_text(text) == uuid
+
+
+def test_nil_uuid_as_kafka_writes_it():
+    assert uuid_to_text(NIL_UUID) == "A" * 22
+
+
+@pytest.mark.parametrize(
+    "text", ["", "A" * 21, "A" * 23, "A" * 24, "!" * 22, "é" * 22, "A" * 21 + "="]
+)
+def test_not_a_uuid(text):
+    with pytest.raises(ValueError, match="UUID"):
+        uuid_from_text(text)
