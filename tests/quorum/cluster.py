@@ -1,0 +1,187 @@
+"""Real quorum nodes over real sockets in one process, with directories of their own."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+from log.config import LogConfig
+from log.directory import LogDirectory
+from log.meta_properties import MetaProperties
+from quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
+from quorum.handlers.describe_quorum import describe_quorum
+from quorum.handlers.end_quorum_epoch import end_quorum_epoch
+from quorum.handlers.fetch import fetch
+from quorum.handlers.fetch_snapshot import fetch_snapshot
+from quorum.handlers.vote import vote
+from quorum.listener import CommittedBatch, LoadedSnapshot
+from quorum.memory_log import MemoryLog
+from quorum.metadata_log import open_metadata_log
+from quorum.node import NodeSettings, QuorumNode
+from quorum.raft.types import Endpoint, Identity, Peer, Timeouts
+from quorum.runtime.clock import now_ms
+from quorum.runtime.group_commit import GroupCommit
+from quorum.snapshots import SnapshotPolicy
+from wire.records.topics import TopicRecord
+from wire.transport.registry import Registry
+from wire.transport.server import Listener, serve_listener
+
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+HANDLERS = (vote, begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, describe_quorum)
+
+
+class Names:
+    """A state machine that remembers the topic names of the log, in order."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.epochs: list[int] = []
+        self.leads: list[int] = []
+        self.ended: list[int] = []
+        self.snapshots = 0
+
+    def apply_committed(self, batch: CommittedBatch) -> None:
+        self.names += [r.name for r in batch.records if isinstance(r, TopicRecord)]
+        self.epochs.append(batch.epoch)
+
+    def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
+        self.names = [r.name for r in snapshot.records if isinstance(r, TopicRecord)]
+        self.snapshots += 1
+
+    async def lead(self, epoch: int) -> None:
+        self.leads.append(epoch)
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.ended.append(epoch)
+
+
+@dataclass
+class Member:
+    """One node with its server; `scope.cancel()` is a kill."""
+
+    node: QuorumNode
+    names: Names
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    gone: trio.Event = field(default_factory=trio.Event)
+
+    async def kill(self) -> None:
+        self.scope.cancel()
+        await self.gone.wait()
+
+
+class TestCluster:
+    """Voters 1…n on free ports; every node keeps its port over restarts."""
+
+    __test__ = False
+
+    def __init__(self, root: Path, nursery: trio.Nursery, size: int, timeouts: Timeouts | None) -> None:
+        self.root = root
+        self.nursery = nursery
+        self.timeouts = timeouts or Timeouts()
+        self.policy = SnapshotPolicy()
+        self._listeners = {i: Listener.bind("CONTROLLER", "127.0.0.1", 0) for i in range(1, size + 1)}
+        self.voters = {i: Peer(i, *one.address) for i, one in self._listeners.items()}
+        self.members: dict[int, Member] = {}
+
+    async def start(self, node_id: int) -> Member:
+        ready: trio.Event = trio.Event()
+        self.nursery.start_soon(self._run, node_id, ready)
+        await ready.wait()
+        return self.members[node_id]
+
+    async def _run(self, node_id: int, ready: trio.Event) -> None:
+        directory = self._directory(node_id)
+        group_commit = GroupCommit(directory)
+        log = open_metadata_log(directory, LogConfig(max_message_bytes=8 << 20))
+        peer = self.voters.get(node_id)
+        endpoints = (Endpoint("CONTROLLER", peer.host, peer.port),) if peer else ()
+        identity = Identity(node_id, bytes([node_id]) * 16, CLUSTER_ID, self.voters, endpoints=endpoints)
+        names = Names()
+        node = QuorumNode(
+            NodeSettings(identity, self.timeouts, self.policy),
+            log,
+            names,
+            directory=log.log.directory,
+            group_commit=group_commit,
+        )
+        member = self.members[node_id] = Member(node, names)
+        try:
+            with member.scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(group_commit.run)
+                    await nursery.start(node.run)
+                    if peer is not None:
+                        await nursery.start(serve_listener, [self._listener(node_id)], Registry(HANDLERS), member)
+                    ready.set()
+        finally:
+            directory.close(broker_epoch=-1) if False else _release(directory)
+            member.gone.set()
+
+    def _listener(self, node_id: int) -> Listener:
+        listener = self._listeners.pop(node_id, None)
+        if listener is None:
+            peer = self.voters[node_id]
+            listener = Listener.bind("CONTROLLER", peer.host, peer.port)
+        return listener
+
+    def _directory(self, node_id: int) -> LogDirectory:
+        path = self.root / f"node-{node_id}"
+        if not path.exists():
+            path.mkdir(parents=True)
+            MetaProperties(CLUSTER_ID, node_id, bytes([node_id]) * 16).save(path)
+        return LogDirectory(path, now_ms=now_ms)
+
+    async def start_mirror(self, bootstrap: tuple[Peer, ...]) -> Member:
+        names = Names()
+        node = QuorumNode(
+            NodeSettings(Identity(-1, cluster_id=CLUSTER_ID, bootstrap=bootstrap), self.timeouts), MemoryLog(), names
+        )
+        await self.nursery.start(node.run)
+        return Member(node, names)
+
+    async def leader(self, *, above: int = 0) -> Member:
+        """The member that leads an epoch above `above` and whose listener does so."""
+        while True:
+            for member in self.members.values():
+                node = member.node
+                if not member.gone.is_set() and node.is_leader and member.names.leads[-1:] == [node.leader.value.epoch]:
+                    if node.leader.value.epoch > above:
+                        return member
+            await trio.sleep(0.002)
+
+    async def propose(self, *names: str) -> None:
+        """Proposes topics at the leader and waits until they are committed."""
+        member = await self.leader()
+        node = member.node
+        records = [TopicRecord(name=name, topic_id=bytes(16)) for name in names]
+        last = node.propose(records, node.leader.value.epoch)
+        await node.high_watermark.wait_reached(last + 1)
+
+
+def _release(directory: LogDirectory) -> None:
+    directory._release_lock()
+
+
+@asynccontextmanager
+async def open_cluster(
+    root: Path, size: int = 3, timeouts: Timeouts | None = None
+) -> AsyncIterator[TestCluster]:
+    async with trio.open_nursery() as nursery:
+        cluster = TestCluster(root, nursery, size, timeouts)
+        yield cluster
+        nursery.cancel_scope.cancel()
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    with trio.fail_after(seconds):
+        while not condition():
+            await trio.sleep(0.002)
+
+
+__all__ = ["AsyncExitStack", "Member", "Names", "TestCluster", "open_cluster", "socket", "until"]

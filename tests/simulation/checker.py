@@ -1,0 +1,211 @@
+"""The invariants R1–R9, R11 of the metadata quorum, checked from outside after every event.
+
+The checker remembers for ever and trusts no node: it looks at roles, disks and messages. Each check counts how often it had something
+to say (`evaluations`); a run in which a counter stays at zero has not tested that invariant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from quorum.raft.messages import Answer, FetchRequest, Request, VoteAnswer, VoteRequest
+from quorum.raft.roles import Leader, Role
+from tests.simulation.storage import GENESIS, Entry
+
+if TYPE_CHECKING:
+    from tests.simulation.node import SimNode
+
+
+class Violation(AssertionError):
+    """An invariant does not hold; the first word is its id."""
+
+
+class Checker:
+    def __init__(self, voters: frozenset[int]) -> None:
+        self.voters = voters
+        self.majority = len(voters) // 2 + 1
+        self.nodes: dict[int, SimNode] = {}
+        self.evaluations: Counter[str] = Counter()
+        self.leaders: dict[int, int] = {}
+        self.leaders_on_disk: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
+        self.votes: dict[tuple[int, int], int] = {}
+        # (end offset, epoch of the last batch) → fingerprint of everything below, for every batch ever appended
+        self.chains: dict[tuple[int, int], int] = {}
+        # what was ever below a leader's high watermark: end offset → fingerprint, and the newest of them
+        self.committed: dict[int, int] = {0: GENESIS}
+        self.committed_end = 0
+        self.committed_epoch = 0
+        self.known: dict[int, int] = {}
+        self.acked: dict[int, int] = {}
+        self.fetches: dict[tuple[int, int], dict[int, float]] = {}
+
+    def fail(self, invariant: str, *facts: object) -> None:
+        raise Violation(" ".join([invariant, *map(str, facts)]))
+
+    def count(self, invariant: str) -> None:
+        self.evaluations[invariant] += 1
+
+    # --- R1, R2: epochs and leaders
+
+    def saw_role(self, node: SimNode, role: Role, now: float) -> None:
+        """After every event of a node."""
+        if role.epoch < self.epochs.get(node.id, 0):
+            self.fail("R2 the epoch of", node.id, "went back to", role.epoch)
+        if role.epoch > self.epochs.get(node.id, 0):
+            self.count("R2")
+            self.epochs[node.id] = role.epoch
+        if isinstance(role, Leader):
+            self._saw_leader(node, role, now)
+
+    def _saw_leader(self, node: SimNode, role: Leader, now: float) -> None:
+        known = self.leaders.get(role.epoch)
+        if known is None:
+            self.leaders[role.epoch] = node.id
+            self.fetches[(node.id, role.epoch)] = dict.fromkeys(self.voters, now)
+            self.count("R1")
+            self._check_completeness(node, role)
+        elif known != node.id:
+            self.fail("R1 two leaders in epoch", role.epoch, known, node.id)
+        if role.reign.high_watermark is not None:
+            self._saw_watermark(node, role.reign.high_watermark)
+        self._check_quorum(node, role, now)
+
+    def _check_completeness(self, node: SimNode, role: Leader) -> None:
+        """R5: a new leader has everything that was ever committed."""
+        if self.committed_end == 0:
+            return
+        self.count("R5")
+        if node.log.end_offset < self.committed_end:
+            self.fail("R5 leader", node.id, "of", role.epoch, "lacks committed offsets below", self.committed_end)
+        if self.committed_end >= node.log.start_offset:
+            found = node.log.chain_at(self.committed_end)
+            if found != self.committed[self.committed_end]:
+                self.fail("R5 leader", node.id, "of", role.epoch, "has other data below", self.committed_end)
+
+    def persisted(self, node: SimNode) -> None:
+        """R1 also over the vote files."""
+        election = node.disk.election
+        if election.leader_id >= 0:
+            known = self.leaders_on_disk.setdefault(election.epoch, election.leader_id)
+            known = self.leaders.get(election.epoch, known)
+            self.count("R1 on disk")
+            if known != election.leader_id:
+                self.fail("R1 vote files name two leaders of", election.epoch, known, election.leader_id)
+
+    def sends(self, node: SimNode, message: Request | Answer) -> None:
+        """R2: an epoch is on disk before any message of it leaves."""
+        self.count("R2 sent")
+        if message.epoch > node.disk.election.epoch and node.has_disk:
+            self.fail("R2", node.id, "speaks of epoch", message.epoch, "with", node.disk.election, "on disk")
+
+    # --- R3: votes
+
+    def answers_vote(self, node: SimNode, request: VoteRequest, answer: VoteAnswer) -> None:
+        if request.pre_vote or not answer.granted:
+            return
+        self.count("R3")
+        known = self.votes.setdefault((node.id, request.epoch), request.candidate.id)
+        if known != request.candidate.id:
+            self.fail("R3", node.id, "votes twice in", request.epoch, known, request.candidate.id)
+        if self.leaders.get(request.epoch) == node.id:
+            self.fail("R3", node.id, "votes in the epoch that it leads", request.epoch)
+
+    def stands(self, node: SimNode, request: VoteRequest) -> None:
+        """A candidate's own vote counts too."""
+        if not request.pre_vote:
+            known = self.votes.setdefault((node.id, request.epoch), node.id)
+            if known != node.id:
+                self.fail("R3", node.id, "stands in", request.epoch, "where it voted for", known)
+
+    # --- R4, R8: the log
+
+    def appended(self, node: SimNode, entry: Entry) -> None:
+        """R4: the same end offset and epoch mean the same log below, on all nodes at all times."""
+        known = self.chains.setdefault((entry.next, entry.epoch), entry.chain)
+        self.count("R4")
+        if known != entry.chain:
+            self.fail("R4", node.id, "has another", entry)
+
+    def applies(self, node: SimNode, end: int, chain: int) -> None:
+        """R8: committed bytes are the same for everybody for ever."""
+        self.count("R8")
+        if end > self.committed_end:
+            self.fail("R6", node.id, "applies", end, "where only", self.committed_end, "is committed")
+        if self.committed.get(end, chain) != chain:
+            self.fail("R8", node.id, "applies other data below", end)
+
+    def truncates(self, node: SimNode, offset: int) -> None:
+        """R7, with what the node knew before its last crash."""
+        self.count("R7")
+        if offset < self.known.get(node.id, 0):
+            self.fail("R7", node.id, "truncates to", offset, "below", self.known[node.id])
+
+    def knows_watermark(self, node: SimNode, offset: int) -> None:
+        if offset > self.known.get(node.id, 0):
+            self.known[node.id] = offset
+
+    # --- R6: the high watermark
+
+    def _saw_watermark(self, node: SimNode, offset: int) -> None:
+        if offset <= self.committed_end:
+            return
+        chain = node.log.chain_at(offset)
+        if chain is None:
+            self.fail("R6 high watermark", offset, "of", node.id, "is no end of a batch")
+        self.count("R6")
+        holders = [v for v in self.voters if self.nodes[v].log.durable_chain_at(offset) == chain]
+        if len(holders) < self.majority:
+            self.fail("R6 high watermark", offset, "of", node.id, "is durable on", holders, "only")
+        self._commit_upto(node, offset)
+
+    def _commit_upto(self, node: SimNode, offset: int) -> None:
+        for entry in reversed(node.log.entries):
+            if entry.next > offset:
+                continue
+            if entry.next <= self.committed_end:
+                break
+            self.committed[entry.next] = entry.chain
+        before = self.committed_end
+        self.committed_end = offset
+        if node.log.chain_at(before) not in (None, self.committed[before]):
+            self.fail("R8 leader", node.id, "commits over what was committed below", before)
+
+    # --- R9: snapshots
+
+    def snapshots(self, node: SimNode, offset: int, chain: int) -> None:
+        self.count("R9")
+        if self.committed.get(offset) != chain:
+            self.fail("R9 snapshot of", node.id, "at", offset, "is not the committed state")
+        if isinstance(node.raft.role, Leader) and node.loading_snapshot:
+            self.fail("R9 leader", node.id, "loads a snapshot")
+
+    # --- R11: check-quorum
+
+    def fetched(self, node: SimNode, request: FetchRequest, now: float) -> None:
+        """A fetch of a voter was accepted by a leader."""
+        heard = self.fetches.get((node.id, node.raft.epoch))
+        if heard is not None and request.replica.id in heard:
+            heard[request.replica.id] = now
+
+    def _check_quorum(self, node: SimNode, role: Leader, now: float) -> None:
+        if len(self.voters) == 1:
+            return
+        heard = self.fetches[(node.id, role.epoch)]
+        times = sorted((t for v, t in heard.items() if v != node.id), reverse=True)
+        since = now - times[self.majority - 2]
+        limit = 2 * node.timeouts.check_quorum
+        if since > node.timeouts.fetch:
+            self.count("R11")
+        if since > limit + 0.1:
+            self.fail("R11 leader", node.id, "of", role.epoch, "heard no majority for", f"{since:.1f} s")
+
+    # --- clients
+
+    def acks(self, node: SimNode, offset: int, chain: int) -> None:
+        """A client was told that its batch, ending at `offset`, is committed."""
+        self.count("ack")
+        self.acked[offset] = chain
+        if self.committed.get(offset) != chain:
+            self.fail("R5 ack of", offset, "by", node.id, "that is not committed")

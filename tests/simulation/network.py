@@ -1,0 +1,95 @@
+"""The simulated network: loss, duplication, reordering by delay, clogged and cut links, in one direction or both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from quorum.raft import messages as core
+
+if TYPE_CHECKING:
+    from tests.simulation.node import SimNode
+    from tests.simulation.world import World
+
+Link = tuple[int, int]
+
+
+class Network:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.cut: set[Link] = set()
+        self.clogged_until: dict[Link, float] = {}
+        self.delivered = 0
+        self.lost = 0
+
+    def request(self, source: SimNode, target: int, token: int, message: core.Request) -> None:
+        life = source.life
+        node = self.world.nodes[target]
+
+        def arrive() -> None:
+            if not node.alive:
+                # nobody listens: the kernel refuses, and the sender hears of it
+                self._transmit((target, source.id), refuse)
+            else:
+                node.request(source.id, life, token, message)
+
+        def refuse() -> None:
+            if source.alive and source.life == life:
+                if self.world.faults.sees_deaths and not node.alive:
+                    source.peer_gone(target)
+                if source.alive and source.life == life:
+                    source.failed(token)
+
+        self._transmit((source.id, target), arrive)
+
+    def answer(
+        self, source: SimNode, target: int, target_life: int, token: int, message: core.AnyAnswer
+    ) -> None:
+        node = self.world.nodes[target]
+
+        def arrive() -> None:
+            if node.alive and node.life == target_life:
+                node.answer(token, message)
+
+        self._transmit((source.id, target), arrive)
+
+    def _transmit(self, link: Link, arrive: Callable[[], None]) -> None:
+        world, prng = self.world, self.world.prng
+        faults = world.faults
+        if link in self.cut or (faults.loss and prng.random() < faults.loss):
+            self.lost += 1
+            return
+        copies = 2 if faults.duplication and prng.random() < faults.duplication else 1
+        for _ in range(copies):
+            at = world.now + 0.0002 + faults.delay_max * prng.random() ** 3
+            world.at(max(at, self.clogged_until.get(link, 0.0)), arrive)
+            self.delivered += 1
+
+    # --- faults
+
+    def partition(self) -> None:
+        """Cuts a random group off, for both directions or one."""
+        prng = self.world.prng
+        ids = list(self.world.nodes)
+        group = set(prng.sample(ids, prng.randint(1, len(ids) - 1)))
+        kind = prng.choice(("both", "in", "out", "links"))
+        if kind == "links":
+            pairs = [(a, b) for a in ids for b in ids if a != b]
+            self.cut = set(prng.sample(pairs, prng.randint(1, len(pairs) // 2)))
+            return
+        out = {(a, b) for a in group for b in ids if b not in group}
+        into = {(b, a) for a, b in out}
+        self.cut = {"both": out | into, "in": into, "out": out}[kind]
+
+    def heal(self) -> None:
+        self.cut = set()
+
+    def clog(self) -> None:
+        """One direction between two nodes stands still for longer than an election timeout, then all comes at once."""
+        prng = self.world.prng
+        a, b = prng.sample(list(self.world.nodes), 2)
+        self.clogged_until[(a, b)] = self.world.now + prng.uniform(0.5, 3.0)
+
+    def heal_all(self) -> None:
+        self.cut = set()
+        self.clogged_until = {}

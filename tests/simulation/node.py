@@ -1,0 +1,308 @@
+"""A simulated node: the real core, driven as `quorum.node` drives it, over a simulated disk and network."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from quorum.raft import messages as core
+from quorum.raft.core import NotLeader, Raft
+from quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, SnapshotChunk
+from quorum.raft.roles import Leader
+from quorum.raft.types import Identity, OffsetAndEpoch, Peer, Timeouts
+from tests.simulation.storage import GENESIS, Disk, Entry, SimLog, chain
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+LEADER_CHANGE = -1
+
+
+class CrashNow(Exception):
+    """The process dies in the middle of what it does."""
+
+
+class SimNode:
+    has_disk = True
+
+    def __init__(self, world: World, node_id: int, voters: dict[int, Peer], timeouts: Timeouts) -> None:
+        self.world = world
+        self.id = node_id
+        self.timeouts = timeouts
+        self.identity = Identity(node_id, bytes([node_id]) * 16, "sim", voters)
+        self.disk = Disk()
+        self.raft: Raft = None  # type: ignore[assignment]
+        self.alive = False
+        self.life = 0
+        self.loading_snapshot = False
+        self._wakes_at = inf
+
+    @property
+    def log(self) -> SimLog:
+        return self.disk.log
+
+    @property
+    def prng(self) -> random.Random:
+        return self.world.prng
+
+    # --- life and death
+
+    def start(self) -> None:
+        """Opens what the last crash left."""
+        self.alive = True
+        self.life += 1
+        self._tokens: dict[int, tuple[int, int, int, core.Request]] = {}
+        self._next_token = 0
+        self._proposals: list[tuple[int, int, int]] = []
+        self._parts: dict[OffsetAndEpoch, bytearray] = {}
+        self._flush_wanted = self._flushing = False
+        self._wakes_at = inf
+        log = self.log
+        latest = log.latest_snapshot
+        if latest is not None and latest.rank > (log.last_epoch if log.entries else -1, log.end_offset):
+            data = log.snapshot_data[latest]
+            log.start_at_snapshot(latest, int(data.split(b"|")[0]), data)
+        log.recover()
+        self.applied, self.state = 0, GENESIS
+        if latest is not None:
+            self._load_snapshot(latest)
+        self.raft = Raft(
+            self.identity, log, self.disk.election, timeouts=self.timeouts, prng=self.prng, now=self.world.now
+        )
+        self._guard(lambda: None)
+
+    def crash(self, power_cut: bool) -> None:
+        if self.alive:
+            self.alive = False
+            self.life += 1
+            if power_cut:
+                self.log.power_cut(self.prng)
+
+    # --- inputs
+
+    def request(self, source: int, source_life: int, token: int, message: core.Request) -> None:
+        self._next_token += 1
+        self._tokens[self._next_token] = (source, source_life, token, message)
+        envelope = core.Envelope(self._next_token, message)
+        self._guard(lambda: self.raft.receive(envelope, self.world.now))
+
+    def answer(self, token: int, message: core.AnyAnswer) -> None:
+        self._guard(lambda: self.raft.receive(core.Envelope(token, message), self.world.now))
+
+    def failed(self, token: int) -> None:
+        self._guard(lambda: self.raft.request_failed(token, self.world.now))
+
+    def peer_gone(self, node_id: int) -> None:
+        self._guard(lambda: self.raft.peer_gone(node_id, self.world.now))
+
+    def tick(self) -> None:
+        self._wakes_at = inf
+        self._guard(lambda: self.raft.handle_timeout(self.world.now))
+
+    def propose(self, payloads: list[tuple[int, int]]) -> None:
+        """Each of `payloads` (id, record count) is a batch; proposed in one turn."""
+        if isinstance(self.raft.role, Leader):
+            self._guard(lambda: self._propose(payloads))
+
+    def _propose(self, payloads: list[tuple[int, int]]) -> None:
+        for payload, count in payloads:
+            try:
+                base = self.raft.propose(payload.to_bytes(8, "big"), count, self.raft.epoch)
+            except NotLeader:
+                return
+            self._proposals.append((base + count, self.raft.epoch, payload))
+
+    # --- the driver
+
+    def _guard(self, step: Callable[[], object]) -> None:
+        if not self.alive:
+            return
+        try:
+            step()
+            self._settle()
+        except CrashNow:
+            self.world.crash(self)
+            return
+        role = self.raft.role
+        self.world.checker.saw_role(self, role, self.world.now)
+        if self._proposals:
+            self._ack(role)
+        self._arm()
+
+    def _settle(self) -> None:
+        raft = self.raft
+        while (ready := raft.ready()) is not None:
+            self._perform(ready)
+            for reply in ready.replies:
+                self._reply(reply.token, reply.answer)
+            for send in ready.sends:
+                self._send(send.token, send.to.id, send.request)
+            if ready.committed is not None:
+                self.world.checker.saw_role(self, raft.role, self.world.now)
+                self.world.checker.knows_watermark(self, ready.committed)
+                self._apply(ready.committed)
+            if ready.append or ready.snapshot or ready.truncate_to is not None:
+                raft.log_changed(self.world.now)
+
+    def _crash_point(self) -> None:
+        if self.world.faults.crash_inside and self.prng.random() < self.world.faults.crash_inside:
+            raise CrashNow
+
+    def _perform(self, ready: Ready) -> None:
+        if ready.election is not None:
+            self._crash_point()
+            self._persist(ready)
+            self.world.checker.persisted(self)
+            self._crash_point()
+        if ready.truncate_to is not None:
+            self.world.checker.truncates(self, ready.truncate_to)
+            self.log.truncate_to(ready.truncate_to)
+            self._crash_point()
+        if ready.snapshot is not None:
+            self._take_chunk(ready.snapshot)
+        if isinstance(ready.append, LeaderAppend):
+            self._append_as_leader(ready.append)
+        elif isinstance(ready.append, FollowerAppend):
+            for entry in ready.append.records:
+                self._append(entry)  # type: ignore[arg-type]
+        if ready.append is not None:
+            self._crash_point()
+        if ready.needs_flush:
+            self._want_flush()
+
+    def _persist(self, ready: Ready) -> None:
+        assert ready.election is not None
+        self.disk.election = ready.election
+
+    def _append_as_leader(self, append: LeaderAppend) -> None:
+        assert append.base_offset == self.log.end_offset
+        for batch in append.batches:
+            size = getattr(batch, "record_count", 1)
+            payload = int.from_bytes(batch.batch, "big") if hasattr(batch, "batch") else LEADER_CHANGE
+            base, before = self.log.end_offset, self.log.end_chain
+            self._append(Entry(base, base + size, append.epoch, payload, chain(before, append.epoch, payload)))
+
+    def _append(self, entry: Entry) -> None:
+        self.log.append(entry)
+        self.world.checker.appended(self, entry)
+
+    def _want_flush(self) -> None:
+        self._flush_wanted = True
+        if not self._flushing:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Group commit: one at a time, what comes meanwhile waits for the next."""
+        self._flush_wanted, self._flushing = False, True
+        claim = self.log.begin_flush()
+        life = self.life
+
+        def done() -> None:
+            if not self.alive or life != self.life:
+                return
+            self.log.finish_flush(claim)
+            self._flushing = False
+            if self._flush_wanted:
+                self._flush()
+            self._guard(lambda: self.raft.flushed(self.log.flushed_offset, self.world.now))
+
+        self.world.after(self.world.faults.flush_seconds(self.prng), done)
+
+    def _send(self, token: int, target: int, request: core.Request) -> None:
+        self.world.checker.sends(self, request)
+        if isinstance(request, core.VoteRequest):
+            self.world.checker.stands(self, request)
+        self.world.network.request(self, target, token, request)
+
+    def _reply(self, token: int, answer: core.AnyAnswer) -> None:
+        source, source_life, original, request = self._tokens.pop(token)
+        self.world.checker.sends(self, answer)
+        if isinstance(request, core.VoteRequest) and isinstance(answer, core.VoteAnswer):
+            self.world.checker.answers_vote(self, request, answer)
+        if isinstance(request, core.FetchRequest) and not answer.error:
+            self.world.checker.fetched(self, request, self.world.now)
+        self.world.network.answer(self, source, source_life, original, self._fill(answer))
+
+    def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
+        if isinstance(answer, core.FetchAnswer) and answer.read is not None:
+            return core.with_records(answer, self._read(answer.read.offset))
+        if isinstance(answer, core.FetchSnapshotAnswer) and answer.read is not None:
+            snapshot_id, position, size = answer.read
+            return core.with_data(answer, self.log.snapshot_data[snapshot_id][position : position + size])
+        return answer
+
+    def _read(self, offset: int) -> Any:
+        entries = [e for e in self.log.entries if e.base >= offset]
+        return entries[: self.prng.randint(1, 4)]
+
+    # --- state machine
+
+    def _apply(self, upto: int) -> None:
+        if self.applied < self.log.start_offset:
+            assert self.log.latest_snapshot is not None
+            self._load_snapshot(self.log.latest_snapshot)
+        for entry in self.log.entries:
+            if entry.base >= self.applied and entry.next <= upto:
+                assert entry.base == self.applied
+                self.applied = entry.next
+                self.state = chain(self.state, entry.epoch, entry.payload)
+                self.applied_epoch = entry.epoch
+                self.world.checker.applies(self, self.applied, self.state)
+        self._maybe_snapshot()
+
+    def _maybe_snapshot(self) -> None:
+        every = self.world.faults.snapshot_every
+        if every and self.applied - self.log.start_offset >= every:
+            snapshot_id = OffsetAndEpoch(self.applied, self.applied_epoch)
+            data = f"{self.state}|".encode().ljust(64, b".")
+            self.world.checker.snapshots(self, self.applied, self.state)
+            self.log.add_snapshot(snapshot_id, data)
+            self._crash_point()
+            self.log.clean()
+
+    def _take_chunk(self, chunk: SnapshotChunk) -> None:
+        part = self._parts.setdefault(chunk.snapshot_id, bytearray())
+        assert len(part) == chunk.position or chunk.position == 0
+        del part[chunk.position :]
+        part += chunk.data
+        if not chunk.is_last:
+            return
+        data = bytes(self._parts.pop(chunk.snapshot_id))
+        self.log.add_snapshot(chunk.snapshot_id, data)
+        self._crash_point()
+        self.log.start_at_snapshot(chunk.snapshot_id, int(data.split(b"|")[0]), data)
+
+    def _load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        self.loading_snapshot = self.raft is not None and self.applied > 0
+        self.state = int(self.log.snapshot_data[snapshot_id].split(b"|")[0])
+        self.applied, self.applied_epoch = snapshot_id
+        if self.raft is not None:
+            self.world.checker.snapshots(self, self.applied, self.state)
+        self.loading_snapshot = False
+
+    def _ack(self, role: object) -> None:
+        """Tells clients: committed in the epoch it was proposed in."""
+        if not isinstance(role, Leader):
+            self._proposals.clear()
+            return
+        reached = role.reign.high_watermark or 0
+        while self._proposals and self._proposals[0][0] <= reached:
+            end, epoch, _payload = self._proposals.pop(0)
+            if epoch == role.epoch:
+                found = self.log.chain_at(end)
+                if found is not None:
+                    self.world.checker.acks(self, end, found)
+                self.world.acked += 1
+
+    def _arm(self) -> None:
+        deadline = self.raft.deadline()
+        if deadline < self._wakes_at:
+            self._wakes_at = deadline
+            life = self.life
+            self.world.at(deadline, lambda: self._wake(life, deadline))
+
+    def _wake(self, life: int, deadline: float) -> None:
+        if self.alive and life == self.life and self._wakes_at == deadline:
+            self.tick()

@@ -1,0 +1,217 @@
+"""The disk of a simulated node: vote file, log and snapshots, with what a crash leaves of them.
+
+The log knows what is in memory (page cache) and what is durable. A kill keeps the page cache, a power cut keeps the durable part and
+perhaps some of the rest: nothing, a part of the unflushed tail, or the state before an unflushed truncation.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple
+
+from quorum.raft.types import Election, OffsetAndEpoch
+
+GENESIS = 0
+
+
+class Entry(NamedTuple):
+    """A batch: offsets [base, next), and a fingerprint of the whole log up to its end."""
+
+    base: int
+    next: int
+    epoch: int
+    payload: int
+    chain: int
+
+
+def chain(before: int, epoch: int, payload: int) -> int:
+    return hash((before, epoch, payload))
+
+
+class Image(NamedTuple):
+    """What would be found on the disk after a power cut."""
+
+    start: int
+    start_chain: int
+    entries: tuple[Entry, ...]
+
+
+class SimLog:
+    """A `LogView`, with the meaning that `quorum.metadata_log.MetadataLog` has (a test compares them)."""
+
+    def __init__(self) -> None:
+        self.start_offset = 0
+        self.start_chain = GENESIS
+        self.entries: list[Entry] = []
+        self.ends: list[int] = []
+        self.epochs: list[tuple[int, int]] = []
+        self.snapshots: list[OffsetAndEpoch] = []
+        self.snapshot_data: dict[OffsetAndEpoch, bytes] = {}
+        self.flushed = Image(0, GENESIS, ())
+        self.flushed_offset = 0
+        # offsets that a flush in progress may claim, lowered by truncations
+        self.flushing: list[list[int]] = []
+
+    # --- LogView
+
+    @property
+    def end_offset(self) -> int:
+        return self.ends[-1] if self.ends else self.start_offset
+
+    @property
+    def last_epoch(self) -> int:
+        if self.entries:
+            return self.entries[-1].epoch
+        return self.snapshots[-1].epoch if self.snapshots else 0
+
+    @property
+    def earliest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots[0] if self.snapshots else None
+
+    @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots[-1] if self.snapshots else None
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        at = bisect_right(self.epochs, epoch, key=lambda e: e[0])
+        if at == len(self.epochs):
+            if self.epochs and self.epochs[-1][0] == epoch:
+                return OffsetAndEpoch(self.end_offset, epoch)
+            return OffsetAndEpoch(self.end_offset, self.last_epoch)
+        if at == 0:
+            offset, known = self.epochs[0][1], epoch
+        else:
+            offset, known = self.epochs[at][1], self.epochs[at - 1][0]
+        earliest = self.earliest_snapshot
+        if earliest is not None and offset == earliest.offset and known == epoch:
+            return earliest
+        return OffsetAndEpoch(offset, known)
+
+    def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
+        data = self.snapshot_data.get(snapshot_id)
+        return None if data is None else len(data)
+
+    # --- changes
+
+    @property
+    def end_chain(self) -> int:
+        return self.entries[-1].chain if self.entries else self.start_chain
+
+    def chain_at(self, offset: int) -> int | None:
+        """Fingerprint of everything below `offset`; None if that is not the end of a batch that we hold."""
+        if offset == self.start_offset:
+            return self.start_chain
+        at = bisect_left(self.ends, offset)
+        return self.entries[at].chain if at < len(self.ends) and self.ends[at] == offset else None
+
+    def append(self, entry: Entry) -> None:
+        assert entry.base == self.end_offset
+        self.entries.append(entry)
+        self.ends.append(entry.next)
+        if not self.epochs or self.epochs[-1][0] != entry.epoch:
+            self.epochs.append((entry.epoch, entry.base))
+
+    def truncate_to(self, offset: int) -> int:
+        """Returns where the log now ends: a batch that `offset` cuts goes whole."""
+        at = bisect_right(self.ends, offset)
+        del self.entries[at:], self.ends[at:]
+        while self.epochs and self.epochs[-1][1] >= self.end_offset:
+            self.epochs.pop()
+        self.flushed_offset = min(self.flushed_offset, self.end_offset)
+        for one in self.flushing:
+            one[0] = min(one[0], self.end_offset)
+        return self.end_offset
+
+    def start_at_snapshot(self, snapshot_id: OffsetAndEpoch, start_chain: int, data: bytes) -> None:
+        self.entries, self.ends, self.epochs = [], [], []
+        self.start_offset, self.start_chain = snapshot_id.offset, start_chain
+        self.snapshots = [snapshot_id]
+        self.snapshot_data = {snapshot_id: data}
+        self.flushed_offset = snapshot_id.offset
+        for one in self.flushing:
+            one[0] = min(one[0], snapshot_id.offset)
+        self.flushed = Image(snapshot_id.offset, start_chain, ())
+
+    def add_snapshot(self, snapshot_id: OffsetAndEpoch, data: bytes) -> None:
+        if snapshot_id not in self.snapshot_data:
+            self.snapshots.append(snapshot_id)
+            self.snapshot_data[snapshot_id] = data
+
+    def clean(self) -> None:
+        """The log begins at the newest snapshot."""
+        newest = self.snapshots[-1]
+        start_chain = self.chain_at(newest.offset)
+        assert start_chain is not None
+        at = bisect_right(self.ends, newest.offset)
+        del self.entries[:at], self.ends[:at]
+        self.start_offset, self.start_chain = newest.offset, start_chain
+        for old in self.snapshots[:-1]:
+            del self.snapshot_data[old]
+        self.snapshots = [newest]
+        self.epochs = _epochs_from(self.epochs, newest.offset, self.end_offset)
+
+    # --- durability
+
+    def begin_flush(self) -> list[int]:
+        claim = [self.end_offset]
+        self.flushing.append(claim)
+        return claim
+
+    def finish_flush(self, claim: list[int]) -> None:
+        self.flushing.remove(claim)
+        self.flushed_offset = max(self.flushed_offset, min(claim[0], self.end_offset))
+        upto = bisect_right(self.ends, self.flushed_offset)
+        self.flushed = Image(self.start_offset, self.start_chain, tuple(self.entries[:upto]))
+
+    def power_cut(self, prng: random.Random) -> None:
+        """Loses what was not flushed, or a part of it."""
+        kind = prng.random()
+        if kind < 0.5:
+            keep = bisect_right(self.ends, self.flushed_offset)
+            self._keep(self.entries[:keep])
+        elif kind < 0.75:
+            keep = bisect_right(self.ends, self.flushed_offset)
+            self._keep(self.entries[: prng.randint(keep, len(self.entries))])
+        else:
+            self._keep([e for e in self.flushed.entries if e.base >= self.start_offset])
+
+    def _keep(self, entries: list[Entry]) -> None:
+        if entries and entries[0].base != self.start_offset:
+            entries = []
+        epochs = {e.epoch: e.base for e in reversed(entries)}
+        self.entries = list(entries)
+        self.ends = [e.next for e in entries]
+        self.epochs = sorted(epochs.items())
+        self.flushed_offset = min(self.flushed_offset, self.end_offset)
+        self.flushing = []
+
+    def recover(self) -> None:
+        """What opening does: the page cache is flushed before anybody relies on it."""
+        self.flushing = []
+        self.finish_flush(self.begin_flush())
+
+    def durable_chain_at(self, offset: int) -> int | None:
+        """As `chain_at`, of what survives a power cut for certain."""
+        if offset == self.start_offset:
+            return self.start_chain
+        if offset > self.flushed_offset:
+            return None
+        return self.chain_at(offset)
+
+
+def _epochs_from(epochs: list[tuple[int, int]], offset: int, end: int) -> list[tuple[int, int]]:
+    """Kafka's `truncateFromStart`: the epoch that covers `offset` now begins there."""
+    later = [e for e in epochs if e[1] > offset]
+    earlier = [e for e in epochs if e[1] <= offset]
+    if earlier and (not later or later[0][1] > offset):
+        later.insert(0, (earlier[-1][0], offset))
+    return later
+
+
+class Disk:
+    """Everything of a node that survives its process."""
+
+    def __init__(self) -> None:
+        self.election = Election()
+        self.log = SimLog()

@@ -1,0 +1,213 @@
+"""One seeded run: a heap of (time, sequence, action), nodes, network, faults, clients; safety first, then liveness.
+
+Safety phase: faults without bound, no claim about progress. Liveness phase: faults stop, everybody is started; within ten election
+timeouts there must be a leader, a new proposal must be committed and applied by all, and all must agree.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from quorum.raft.roles import Leader
+from quorum.raft.types import Peer, Timeouts
+from tests.simulation.checker import Checker, Violation
+from tests.simulation.faults import Faults
+from tests.simulation.network import Network
+from tests.simulation.node import SimNode
+
+CHAOS_SECONDS = 8.0
+# ten election timeouts, and a fetch timeout for a follower that must first notice
+RECOVERY_SECONDS = 12.0
+EVENTS_MAX = 200_000
+
+
+@dataclass
+class Result:
+    seed: int
+    acked: int
+    committed: int
+    epochs: int
+    events: int
+    faults: Counter[str]
+    evaluations: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def made_progress(self) -> bool:
+        return self.acked > 0 and sum(self.faults.values()) > 0
+
+
+class World:
+    def __init__(self, seed: int, node_class: type[SimNode] = SimNode, faults: Faults | None = None) -> None:
+        self.seed = seed
+        self.prng = random.Random(seed)
+        self.now = 0.0
+        self.events = 0
+        self.acked = 0
+        self.happened: Counter[str] = Counter()
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._sequence = 0
+        self._payload = 0
+        self.faults = faults or Faults.draw(self.prng)
+        size = self.prng.choice((1, 3, 3, 3, 3, 5)) if faults is None else 3
+        observers = self.prng.choice((0, 0, 1)) if faults is None else 0
+        timeouts = Timeouts(snapshot_max_bytes=24)
+        voters = {i: Peer(i, "sim", i) for i in range(1, size + 1)}
+        self.checker = Checker(frozenset(voters))
+        self.network = Network(self)
+        self.nodes = {i: node_class(self, i, voters, timeouts) for i in range(1, size + observers + 1)}
+        self.checker.nodes = self.nodes
+
+    # --- time
+
+    def at(self, when: float, action: Callable[[], None]) -> None:
+        self._sequence += 1
+        heapq.heappush(self._heap, (when, self._sequence, action))
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        self.at(self.now + seconds, action)
+
+    def run_until(self, end: float, done: Callable[[], bool] = lambda: False) -> bool:
+        heap = self._heap
+        while heap and heap[0][0] <= end:
+            self.now, _, action = heapq.heappop(heap)
+            self.events += 1
+            if self.events > EVENTS_MAX:
+                raise Violation(f"L1 more than {EVENTS_MAX} events: somebody is busy in a loop")
+            action()
+            if self.events % 16 == 0 and done():
+                return True
+        self.now = end
+        return done()
+
+    # --- faults
+
+    def crash(self, node: SimNode) -> None:
+        if not node.alive:
+            return
+        node.crash(power_cut=self.prng.random() < self.faults.power_cut)
+        self.happened["crash"] += 1
+        downtime = self.prng.choice((0.05, 0.3, 1.0, 3.0))
+        self.after(self.prng.uniform(0, downtime), lambda: self._restart(node))
+
+    def _restart(self, node: SimNode) -> None:
+        if not node.alive:
+            node.start()
+
+    def _every(self, seconds: float, action: Callable[[], None]) -> None:
+        """Repeats with exponential gaps until the faults stop."""
+        if not seconds:
+            return
+
+        def happen() -> None:
+            if self.now < CHAOS_SECONDS:
+                action()
+                self.after(self.prng.expovariate(1 / seconds), happen)
+
+        self.after(self.prng.expovariate(1 / seconds), happen)
+
+    def _schedule_faults(self) -> None:
+        network, faults = self.network, self.faults
+        self._every(faults.crash_every, lambda: self.crash(self.prng.choice(list(self.nodes.values()))))
+        if len(self.nodes) > 1:
+            self._every(faults.clog_every, lambda: self._count("clog", network.clog))
+            self._every(faults.partition_every, self._partition)
+            self._every(faults.false_gone, self._false_gone)
+
+    def _partition(self) -> None:
+        self._count("partition", self.network.partition)
+        self.after(self.prng.uniform(0.3, 5.0), self.network.heal)
+
+    def _false_gone(self) -> None:
+        """Somebody believes a living peer dead: allowed to cost an election, never safety."""
+        node, other = self.prng.choice(list(self.nodes.values())), self.prng.choice(list(self.nodes))
+        if node.alive and other != node.id:
+            self.happened["false gone"] += 1
+            node.peer_gone(other)
+
+    def _count(self, kind: str, action: Callable[[], None]) -> None:
+        self.happened[kind] += 1
+        action()
+
+    # --- clients
+
+    def _propose(self) -> None:
+        for node in list(self.nodes.values()):
+            if node.alive and isinstance(node.raft.role, Leader):
+                batches = [(self._next_payload(), self.prng.randint(1, 3)) for _ in range(self.prng.randint(1, 2))]
+                node.propose(batches)
+
+    def _next_payload(self) -> int:
+        self._payload += 1
+        return self._payload
+
+    def _client(self) -> None:
+        self._propose()
+        self.after(self.prng.expovariate(1 / 0.15), self._client)
+
+    # --- the run
+
+    def run(self) -> Result:
+        for node in self.nodes.values():
+            self.after(self.prng.uniform(0, 0.3), lambda node=node: self._restart(node))  # type: ignore[misc]
+        self._client()
+        self._schedule_faults()
+        self.run_until(CHAOS_SECONDS)
+        self._stop_faults()
+        self._check_liveness()
+        self._check_agreement()
+        return Result(
+            self.seed, self.acked, self.checker.committed_end, max(self.checker.epochs.values(), default=0),
+            self.events, self.happened, self.checker.evaluations,
+        )
+
+    def _stop_faults(self) -> None:
+        lost = self.network.lost
+        if lost:
+            self.happened["message lost"] += lost
+        if self.faults.duplication:
+            self.happened["duplication"] += 1
+        self.faults.stop()
+        self.network.heal_all()
+        for node in self.nodes.values():
+            self._restart(node)
+
+    def _check_liveness(self) -> None:
+        acked, target = self.acked, 0
+
+        def done() -> bool:
+            nonlocal target
+            if self.acked > acked + 1 and not target:
+                target = self.checker.committed_end
+            return bool(target) and all(node.alive and node.applied >= target for node in self.nodes.values())
+
+        if not self.run_until(self.now + RECOVERY_SECONDS, done):
+            states = "; ".join(str(node.raft) for node in self.nodes.values())
+            raise Violation(f"L1 no progress in {RECOVERY_SECONDS} s without faults: {states}")
+
+    def _check_agreement(self) -> None:
+        """Everybody has applied what was committed, and every acked batch is in it."""
+        committed = self.checker.committed
+        for node in self.nodes.values():
+            self.checker.applies(node, node.applied, node.state)
+        for end, fingerprint in self.checker.acked.items():
+            self.checker.count("R5 acked")
+            if committed.get(end) != fingerprint:
+                raise Violation(f"R5 acked batch that ends at {end} is lost")
+
+
+def run_seed(seed: int, node_class: type[SimNode] = SimNode, **options: Any) -> Result:
+    """Runs one seed.
+
+    Raises:
+        Violation, quorum.raft.types.InvariantViolated: with the seed in a note.
+    """
+    try:
+        return World(seed, node_class, **options).run()
+    except Exception as error:
+        error.add_note(f"seed {seed}: python -m tests.simulation.run --seeds 1 --start {seed}")
+        raise
