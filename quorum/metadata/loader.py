@@ -1,15 +1,14 @@
-"""Turns what the Raft driver says into images, and tells publishers of each.
+"""From committed batches to images, and from each new image to those who want to know.
 
-Source: Kafka's `MetadataLoader`, `MetadataBatchLoader`. A transaction of records (KIP-868) becomes visible in one piece when
-it ends, as if its batches were one. Left out: metrics; leading, which a loader never does.
+Source: Kafka's `MetadataLoader` and `MetadataPublisher`. A metadata transaction (KIP-868) becomes visible as a whole at its end, or not
+at all. Publishers are called on the loop, in order, and must not block.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.delta import MetadataDelta
@@ -21,102 +20,69 @@ from wire.records.transactions import (
 )
 from wire.schema import Message
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """How a delta came to be; `size_bytes` is 0 for a snapshot."""
+    """What was loaded to make an image."""
 
+    kind: Literal["log", "snapshot"]
     provenance: Provenance
-    is_snapshot: bool = False
-    batch_count: int = 0
-    size_bytes: int = 0
+    size_bytes: int
 
 
 class Publisher(Protocol):
-    """Acts on changes. Called on the loop: long work is queued by the publisher."""
+    """Somebody who follows the images."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: Manifest) -> None:
-        """`delta.image` is what was, `image` what is."""
+        """`image` is `delta` applied to the image before; called for every batch and every snapshot."""
 
 
 class MetadataLoader:
-    """A `MetadataListener`. `image` is the newest one published."""
+    """A `MetadataListener` that never leads. `image` is the newest published one."""
 
-    def __init__(self, publishers: Sequence[Publisher] = (), image: MetadataImage = EMPTY) -> None:
-        self.image = image
+    def __init__(self, publishers: Sequence[Publisher] = ()) -> None:
+        self.image = EMPTY
         self._publishers = list(publishers)
-        self._delta = MetadataDelta(image)
-        self._in_transaction = False
-        self._batch_count = 0
-        self._size_bytes = 0
+        self._transaction: MetadataDelta | None = None
 
-    def add_publisher(self, publisher: Publisher) -> None:
-        """From now on; if there is an image already, the whole of it is told as a change from nothing."""
+    def add(self, publisher: Publisher) -> None:
+        """From now on `publisher` is called too; it is not told of what came before."""
         self._publishers.append(publisher)
-        if self.image is EMPTY:
-            return
-        from quorum.metadata.records import image_to_records
-
-        delta = MetadataDelta(EMPTY)
-        for record in image_to_records(self.image):
-            delta.replay(record)
-        publisher.publish(delta, self.image, Manifest(self.image.provenance, is_snapshot=True))
 
     def apply_committed(self, batch: CommittedBatch) -> None:
-        """Replays a batch and publishes, unless a transaction is open at its end.
+        delta = self._transaction or MetadataDelta(self.image)
+        for record in batch.records:
+            delta = self._replay(delta, record)
+        if self._transaction is None:
+            provenance = Provenance(batch.last_offset, batch.epoch, batch.appended_at_ms)
+            self._publish(delta, Manifest("log", provenance, batch.size_bytes))
 
-        Raises:
-            RemoteProtocolError: the log and the image do not belong together.
-        """
-        self._batch_count += 1
-        self._size_bytes += batch.size_bytes
-        for offset, record in enumerate(batch.records, batch.base_offset):
-            before = Provenance(offset - 1, batch.epoch, batch.appended_at_ms)
-            self._replay(record, before)
-        if not self._in_transaction:
-            self._publish(Provenance(batch.last_offset, batch.epoch, batch.appended_at_ms))
-
-    def _replay(self, record: Message, before: Provenance) -> None:
+    def _replay(self, delta: MetadataDelta, record: Message) -> MetadataDelta:
         match record:
             case BeginTransactionRecord():
-                # What came before it must be seen whatever becomes of the transaction.
-                if before.offset > self.image.provenance.offset and not self._in_transaction:
-                    self._publish(before)
-                self._in_transaction = True
+                self._transaction = delta
             case EndTransactionRecord():
-                self._in_transaction = False
+                self._transaction = None
             case AbortTransactionRecord():
-                self._delta = MetadataDelta(self.image)
-                self._in_transaction = False
+                self._transaction = None
+                return MetadataDelta(self.image)
             case _:
-                self._delta.replay(record)
+                delta.replay(record)
+        return delta
 
     def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
-        """Replaces the image and publishes the difference."""
+        self._transaction = None
         delta = MetadataDelta(self.image)
         for record in snapshot.records:
             delta.replay(record)
         delta.finish_snapshot()
-        self._delta, self._in_transaction = delta, False
-        self._batch_count = self._size_bytes = 0
         provenance = Provenance(snapshot.end_offset - 1, snapshot.epoch, snapshot.appended_at_ms)
-        self._publish(provenance, is_snapshot=True)
+        self._publish(delta, Manifest("snapshot", provenance, 0))
 
-    def _publish(self, provenance: Provenance, *, is_snapshot: bool = False) -> None:
-        delta = self._delta
-        manifest = Manifest(provenance, is_snapshot, self._batch_count, self._size_bytes)
-        self.image = delta.apply(provenance)
-        self._delta = MetadataDelta(self.image)
-        self._batch_count = self._size_bytes = 0
+    def _publish(self, delta: MetadataDelta, manifest: Manifest) -> None:
+        self.image = delta.apply(manifest.provenance)
         for publisher in self._publishers:
-            try:
-                publisher.publish(delta, self.image, manifest)
-            except Exception:  # one publisher must not keep the others from the change
-                log.exception(
-                    "%s failed at metadata offset %d", type(publisher).__name__, provenance.offset
-                )
+            publisher.publish(delta, self.image, manifest)
 
     async def lead(self, epoch: int) -> None:
-        """Observers never lead."""
+        """An observer never leads."""
