@@ -168,11 +168,8 @@ class Keeper:
         below = tuple(f"{root.rstrip('/')}/" for root in inside)
         while level:
             parents = await self._read_level(level, found)
-            inside = [
-                p for p in parents if p in below or p.startswith(tuple(f"{r}/" for r in below))
-            ]
-            level = await self._children_of(inside)
-            level = [path for path in level if path not in found]
+            parents = [path for path in parents if path in inside or path.startswith(below)]
+            level = [path for path in await self._children_of(parents) if path not in found]
         return found
 
     async def wait_owner_gone(self, path: str, seconds: float) -> bool:
