@@ -1,14 +1,15 @@
-"""From committed batches to images, and from each new image to those who want to know.
+"""Turns what the Raft driver says into images, and tells publishers of each.
 
-Source: Kafka's `MetadataLoader` and `MetadataPublisher`. A metadata transaction (KIP-868) becomes visible as a whole at its end, or not
-at all. Publishers are called on the loop, in order, and must not block.
+Source: Kafka's `MetadataLoader`, `MetadataBatchLoader`. A transaction of records (KIP-868) becomes visible in one piece when
+it ends, as if its batches were one. Left out: metrics; leading, which a loader never does.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.delta import MetadataDelta
@@ -20,69 +21,102 @@ from wire.records.transactions import (
 )
 from wire.schema import Message
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What was loaded to make an image."""
+    """How a delta came to be; `size_bytes` is 0 for a snapshot."""
 
-    kind: Literal["log", "snapshot"]
     provenance: Provenance
-    size_bytes: int
+    is_snapshot: bool = False
+    batch_count: int = 0
+    size_bytes: int = 0
 
 
 class Publisher(Protocol):
-    """Somebody who follows the images."""
+    """Acts on changes. Called on the loop: long work is queued by the publisher."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: Manifest) -> None:
-        """`image` is `delta` applied to the image before; called for every batch and every snapshot."""
+        """`delta.image` is what was, `image` what is."""
 
 
 class MetadataLoader:
-    """A `MetadataListener` that never leads. `image` is the newest published one."""
+    """A `MetadataListener`. `image` is the newest one published."""
 
-    def __init__(self, publishers: Sequence[Publisher] = ()) -> None:
-        self.image = EMPTY
+    def __init__(self, publishers: Sequence[Publisher] = (), image: MetadataImage = EMPTY) -> None:
+        self.image = image
         self._publishers = list(publishers)
-        self._transaction: MetadataDelta | None = None
+        self._delta = MetadataDelta(image)
+        self._in_transaction = False
+        self._batch_count = 0
+        self._size_bytes = 0
 
-    def add(self, publisher: Publisher) -> None:
-        """From now on `publisher` is called too; it is not told of what came before."""
+    def add_publisher(self, publisher: Publisher) -> None:
+        """From now on; if there is an image already, the whole of it is told as a change from nothing."""
         self._publishers.append(publisher)
+        if self.image is EMPTY:
+            return
+        from quorum.metadata.records import image_to_records
+
+        delta = MetadataDelta(EMPTY)
+        for record in image_to_records(self.image):
+            delta.replay(record)
+        publisher.publish(delta, self.image, Manifest(self.image.provenance, is_snapshot=True))
 
     def apply_committed(self, batch: CommittedBatch) -> None:
-        delta = self._transaction or MetadataDelta(self.image)
-        for record in batch.records:
-            delta = self._replay(delta, record)
-        if self._transaction is None:
-            provenance = Provenance(batch.last_offset, batch.epoch, batch.appended_at_ms)
-            self._publish(delta, Manifest("log", provenance, batch.size_bytes))
+        """Replays a batch and publishes, unless a transaction is open at its end.
 
-    def _replay(self, delta: MetadataDelta, record: Message) -> MetadataDelta:
+        Raises:
+            RemoteProtocolError: the log and the image do not belong together.
+        """
+        self._batch_count += 1
+        self._size_bytes += batch.size_bytes
+        for offset, record in enumerate(batch.records, batch.base_offset):
+            before = Provenance(offset - 1, batch.epoch, batch.appended_at_ms)
+            self._replay(record, before)
+        if not self._in_transaction:
+            self._publish(Provenance(batch.last_offset, batch.epoch, batch.appended_at_ms))
+
+    def _replay(self, record: Message, before: Provenance) -> None:
         match record:
             case BeginTransactionRecord():
-                self._transaction = delta
+                # What came before it must be seen whatever becomes of the transaction.
+                if before.offset > self.image.provenance.offset and not self._in_transaction:
+                    self._publish(before)
+                self._in_transaction = True
             case EndTransactionRecord():
-                self._transaction = None
+                self._in_transaction = False
             case AbortTransactionRecord():
-                self._transaction = None
-                return MetadataDelta(self.image)
+                self._delta = MetadataDelta(self.image)
+                self._in_transaction = False
             case _:
-                delta.replay(record)
-        return delta
+                self._delta.replay(record)
 
     def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
-        self._transaction = None
+        """Replaces the image and publishes the difference."""
         delta = MetadataDelta(self.image)
         for record in snapshot.records:
             delta.replay(record)
         delta.finish_snapshot()
+        self._delta, self._in_transaction = delta, False
+        self._batch_count = self._size_bytes = 0
         provenance = Provenance(snapshot.end_offset - 1, snapshot.epoch, snapshot.appended_at_ms)
-        self._publish(delta, Manifest("snapshot", provenance, 0))
+        self._publish(provenance, is_snapshot=True)
 
-    def _publish(self, delta: MetadataDelta, manifest: Manifest) -> None:
-        self.image = delta.apply(manifest.provenance)
+    def _publish(self, provenance: Provenance, *, is_snapshot: bool = False) -> None:
+        delta = self._delta
+        manifest = Manifest(provenance, is_snapshot, self._batch_count, self._size_bytes)
+        self.image = delta.apply(provenance)
+        self._delta = MetadataDelta(self.image)
+        self._batch_count = self._size_bytes = 0
         for publisher in self._publishers:
-            publisher.publish(delta, self.image, manifest)
+            try:
+                publisher.publish(delta, self.image, manifest)
+            except Exception:  # one publisher must not keep the others from the change
+                log.exception(
+                    "%s failed at metadata offset %d", type(publisher).__name__, provenance.offset
+                )
 
     async def lead(self, epoch: int) -> None:
-        """An observer never leads."""
+        """Observers never lead."""

@@ -1,20 +1,16 @@
-"""An image as the records of a snapshot. Source: Kafka's `*Image.write` (KIP-630).
-
-Replaying them into an empty image gives the image again.
-"""
+"""Image → the records of a snapshot that says it. Source: `MetadataImage.write` of Kafka, whose order is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from quorum.metadata.image import (
-    METADATA_VERSION,
     BrokerRegistration,
     ControllerRegistration,
     MetadataImage,
     PartitionImage,
-    TopicImage,
 )
+from quorum.metadata.other_deltas import METADATA_VERSION
 from wire.records.brokers import (
     BrokerEndpoint,
     BrokerFeature,
@@ -31,84 +27,82 @@ from wire.schema import Message
 
 
 def image_to_records(image: MetadataImage) -> Iterator[Message]:
-    """All state as records; `metadata.version` comes first, since it says how to read the rest."""
-    levels = image.features.levels
-    if METADATA_VERSION in levels:
-        yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=levels[METADATA_VERSION])
-    for name in sorted(levels):
-        if name != METADATA_VERSION:
-            yield FeatureLevelRecord(name=name, feature_level=levels[name])
-    for broker_id in sorted(image.cluster.brokers):
-        yield _broker(image.cluster.brokers[broker_id])
-    for controller_id in sorted(image.cluster.controllers):
-        yield _controller(image.cluster.controllers[controller_id])
-    for name in sorted(image.topics.by_name):
-        yield from _topic(image.topics.by_name[name])
-    for resource in sorted(image.configs.by_resource):
-        for key, value in sorted(image.configs.by_resource[resource].items()):
+    """Features come first, so that a reader knows the level of what follows."""
+    yield from _features(image)
+    for _, broker in sorted(image.cluster.brokers.items()):
+        yield broker_record(broker)
+    for _, controller in sorted(image.cluster.controllers.items()):
+        yield controller_record(controller)
+    yield from _topics(image)
+    for (resource_type, resource_name), values in image.configs.by_resource.items():
+        for name, value in values.items():
             yield ConfigRecord(
-                resource_type=resource[0], resource_name=resource[1], name=key, value=value
+                resource_type=resource_type, resource_name=resource_name, name=name, value=value
             )
-    if image.producer_ids.next_producer_id:
-        next_producer_id = image.producer_ids.next_producer_id
-        yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=next_producer_id)
-    yield from image.other.records.values()
+    yield from image.other.quotas.values()
+    if image.producer_ids.next_producer_id >= 0:
+        yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.producer_ids.next_producer_id)
+    yield from image.other.acls.values()
+    yield from image.other.scram.values()
+    yield from image.other.tokens.values()
 
 
-def _broker(broker: BrokerRegistration) -> RegisterBrokerRecord:
+def _features(image: MetadataImage) -> Iterator[FeatureLevelRecord]:
+    if image.features.metadata_version:
+        yield FeatureLevelRecord(
+            name=METADATA_VERSION, feature_level=image.features.metadata_version
+        )
+    for name, level in image.features.levels.items():
+        yield FeatureLevelRecord(name=name, feature_level=level)
+
+
+def broker_record(broker: BrokerRegistration) -> RegisterBrokerRecord:
+    cordoned = broker.cordoned_directories
     return RegisterBrokerRecord(
         broker_id=broker.id,
         is_migrating_zk_broker=broker.is_migrating_zk_broker,
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.epoch,
         end_points=[
-            BrokerEndpoint(
-                name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
-            )
-            for e in broker.listeners
+            BrokerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
+            for name, host, port, protocol in broker.listeners
         ],
         features=[
-            BrokerFeature(
-                name=f.name, min_supported_version=f.min_level, max_supported_version=f.max_level
-            )
-            for f in broker.features
+            BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, low, high in broker.features
         ],
         rack=broker.rack,
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=list(broker.directories),
-        cordoned_log_dirs=list(broker.cordoned_directories) or None,
+        cordoned_log_dirs=None if cordoned is None else list(cordoned),
     )
 
 
-def _controller(controller: ControllerRegistration) -> RegisterControllerRecord:
+def controller_record(controller: ControllerRegistration) -> RegisterControllerRecord:
     return RegisterControllerRecord(
         controller_id=controller.id,
         incarnation_id=controller.incarnation_id,
         zk_migration_ready=controller.zk_migration_ready,
         end_points=[
-            ControllerEndpoint(
-                name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
-            )
-            for e in controller.listeners
+            ControllerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
+            for name, host, port, protocol in controller.listeners
         ],
         features=[
-            ControllerFeature(
-                name=f.name, min_supported_version=f.min_level, max_supported_version=f.max_level
-            )
-            for f in controller.features
+            ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, low, high in controller.features
         ],
     )
 
 
-def _topic(topic: TopicImage) -> Iterator[Message]:
-    yield TopicRecord(name=topic.name, topic_id=topic.id)
-    for index in sorted(topic.partitions):
-        yield partition_record(topic.id, index, topic.partitions[index])
+def _topics(image: MetadataImage) -> Iterator[Message]:
+    for topic in image.topics.by_id.values():
+        yield TopicRecord(name=topic.name, topic_id=topic.id)
+        for index, partition in sorted(topic.partitions.items()):
+            yield partition_record(topic.id, index, partition)
 
 
 def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> PartitionRecord:
-    """The record that makes this partition from nothing."""
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
