@@ -13,7 +13,7 @@ import struct
 from typing import NamedTuple
 
 from wire.codec.reader import TAGS_MAX
-from wire.errors import RemoteProtocolError
+from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.messages.registry import REQUESTS, RESPONSES, ApiKey
 from wire.outgoing import Outgoing
 from wire.primitives import read_uvarint
@@ -56,10 +56,25 @@ def decode_request_header(view: bytes | memoryview) -> tuple[RequestHeader, int]
         pos += size
     elif size != -1:
         raise RemoteProtocolError(f"the client id has size {size}")
-    request = REQUESTS.get(key)
-    if request is not None and version in request.VERSIONS and version in request.FLEXIBLE:
+    if _has_tags(key, version):
         pos = skip_tags(view, pos)
     return RequestHeader(key, version, correlation_id, client_id), pos
+
+
+# What `_has_tags` found for declared keys and versions; a few hundred at the most.
+_known_tags: dict[tuple[int, int], bool] = {}
+
+
+def _has_tags(key: int, version: int) -> bool:
+    """Whether a request header has tags; False where we cannot know."""
+    known = _known_tags.get((key, version))
+    if known is not None:
+        return known
+    request = REQUESTS.get(key)
+    if request is None or version not in request.VERSIONS:
+        return False
+    known = _known_tags[key, version] = version in request.FLEXIBLE
+    return known
 
 
 def skip_tags(view: bytes | memoryview, pos: int) -> int:
@@ -87,9 +102,12 @@ def encode_request(
         LocalProtocolError: as `Message.encode` does.
     """
     out = Outgoing()
-    text = (client_id or "").encode()
-    size = -1 if client_id is None else len(text)
-    out += _START.pack(request.KEY, version, correlation_id, size)
+    try:
+        text = (client_id or "").encode()
+        size = -1 if client_id is None else len(text)
+        out += _START.pack(request.KEY, version, correlation_id, size)
+    except (struct.error, UnicodeEncodeError) as error:
+        raise LocalProtocolError(f"a request header cannot be written: {error}") from error
     out += text
     if version in request.FLEXIBLE:
         out.append(0)

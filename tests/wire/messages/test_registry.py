@@ -1,0 +1,39 @@
+import subprocess
+import sys
+
+import pytest
+
+from wire.messages.fetch import FetchRequest, FetchResponse
+from wire.messages.registry import REQUESTS, RESPONSES, ApiKey
+
+
+def test_lookup():
+    assert REQUESTS[1] is FetchRequest
+    assert RESPONSES[ApiKey.FETCH] is FetchResponse
+    assert REQUESTS.get(4711) is None
+    assert 4711 not in REQUESTS
+    assert len(REQUESTS) == len(list(REQUESTS.items())) == len(ApiKey)
+    with pytest.raises(KeyError):
+        RESPONSES[-1]
+
+
+def test_names():
+    assert ApiKey.OFFSET_FOR_LEADER_EPOCH.module == "offset_for_leader_epoch"
+    assert ApiKey.OFFSET_FOR_LEADER_EPOCH.spelling == "OffsetForLeaderEpoch"
+
+
+def test_apis_are_imported_when_asked_for():
+    """One API costs one file, and no code generation before its first message."""
+    program = """
+import sys
+from wire.messages.registry import REQUESTS
+before = {m for m in sys.modules if m.startswith("wire.messages.")}
+REQUESTS[3]
+after = {m for m in sys.modules if m.startswith("wire.messages.")}
+assert before == {"wire.messages.registry"}, before
+assert after - before == {"wire.messages.metadata"}, after
+assert "wire.codec" not in sys.modules
+for heavy in ("dataclasses", "inspect", "trio", "socket", "asyncio"):
+    assert heavy not in sys.modules, heavy
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

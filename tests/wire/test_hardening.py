@@ -1,0 +1,210 @@
+"""Sizes, counts and tags that lie (reliability: malformed input every port must survive)."""
+
+import tracemalloc
+
+import pytest
+
+from wire.codec.reader import ELEMENTS_MAX, TAGS_MAX
+from wire.errors import RemoteProtocolError
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.fetch import FetchRequest
+from wire.messages.header import decode_request_header
+from wire.messages.metadata import MetadataRequest
+from wire.messages.offset_fetch import OffsetFetchRequest
+from wire.messages.produce import ProduceRequest
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from wire.primitives import write_uvarint
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    write_uvarint(out, value)
+    return bytes(out)
+
+
+def tags(*pairs: tuple[int, bytes]) -> bytes:
+    body = b"".join(uvarint(tag) + uvarint(len(value)) + value for tag, value in pairs)
+    return uvarint(len(pairs)) + body
+
+
+def refused(cls, version, body):
+    with pytest.raises(RemoteProtocolError):
+        cls.decode(body, version)
+    with pytest.raises(RemoteProtocolError):
+        cls.decode(memoryview(body), version)
+
+
+@pytest.mark.parametrize("count", [2**31 - 1, 2**30, 4, -2, -(2**31)])
+def test_count_beyond_the_bytes(count):
+    refused(MetadataRequest, 1, count.to_bytes(4, "big", signed=True) + b"\0\0" * 3)
+
+
+@pytest.mark.parametrize("count", [2**32 - 1, 2**31, 200, 5])
+def test_compact_count_beyond_the_bytes(count):
+    refused(MetadataRequest, 9, uvarint(count) + b"\1\0" * 3)
+
+
+def test_count_beyond_the_size_of_its_elements():
+    # A FetchPartition takes 16 bytes in version 4: 100 of them cannot be in 1599 bytes.
+    start = b"\0" * 17 + b"\0\0\0\1" + b"\0\1t" + (100).to_bytes(4, "big")
+    refused(FetchRequest, 4, start + b"\0" * 1599)
+    assert len(FetchRequest.decode(start + b"\0" * 1600, 4).topics[0].partitions) == 100
+
+
+def test_lying_count_costs_no_memory():
+    body = b"\0" * 17 + b"\x7f\xff\xff\xff" + b"\0" * 1000
+    refused(FetchRequest, 4, body)
+    tracemalloc.start()
+    refused(FetchRequest, 4, body)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200_000
+
+
+def delete_topics(count: int) -> bytes:
+    """Version 4: empty topic names of one byte each, a timeout, no tags."""
+    return uvarint(count + 1) + b"\1" * count + b"\0\0\0\0" + b"\0"
+
+
+def test_budget_of_elements():
+    refused(DeleteTopicsRequest, 4, delete_topics(ELEMENTS_MAX + 1))
+
+
+def test_budget_is_not_smaller_than_said():
+    assert (
+        len(DeleteTopicsRequest.decode(delete_topics(ELEMENTS_MAX), 4).topic_names) == ELEMENTS_MAX
+    )
+
+
+def test_budget_counts_all_arrays_together():
+    partitions = (ELEMENTS_MAX // 2).to_bytes(4, "big") + bytes(4 * (ELEMENTS_MAX // 2))
+    topic = b"\0\1t" + partitions
+    refused(OffsetFetchRequest, 1, b"\0\1g" + b"\0\0\0\2" + topic * 2)
+
+
+@pytest.mark.parametrize("size", [-2, -(2**15), 3, 2**15 - 1])
+def test_string_size(size):
+    body = (1).to_bytes(4, "big") + size.to_bytes(2, "big", signed=True) + b"ab"
+    refused(MetadataRequest, 1, body)
+
+
+def test_null_in_a_string_that_must_be():
+    refused(MetadataRequest, 1, b"\0\0\0\1" + b"\xff\xff")
+    refused(MetadataRequest, 9, b"\2" + b"\0" + b"\0\0\0\0\0")
+
+
+def test_compact_string_beyond_its_limit():
+    def body(size: int) -> bytes:
+        return uvarint(size + 1) + b"x" * size + uvarint(1 + 1) + b"1" + b"\0"
+
+    assert len(ApiVersionsRequest.decode(body(2**15 - 1), 3).client_software_name) == 2**15 - 1
+    refused(ApiVersionsRequest, 3, body(2**15))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80"],
+)
+def test_text_that_is_not_utf_8(text):
+    refused(MetadataRequest, 0, b"\0\0\0\1" + len(text).to_bytes(2, "big") + text)
+
+
+@pytest.mark.parametrize("text", ["\0", "\u202e", "a\nb", "%s{}", ""])
+def test_odd_text_is_text(text):
+    request = MetadataRequest.decode(
+        b"\0\0\0\1" + len(text.encode()).to_bytes(2, "big") + text.encode(), 0
+    )
+    assert request.topics[0].name == text
+
+
+@pytest.mark.parametrize("size", [2**31 - 1, -2, 5])
+def test_bytes_size(size):
+    refused(SaslAuthenticateRequest, 0, size.to_bytes(4, "big", signed=True) + b"1234")
+
+
+@pytest.mark.parametrize("size", [2**32 - 1, 2**31, 6])
+def test_records_size(size):
+    start = b"\0" + b"\0\1" + b"\0\0\0\0" + b"\2" + b"\2t" + b"\2" + b"\0\0\0\0"
+    refused(ProduceRequest, 9, start + uvarint(size) + b"123" + b"\0" * 3)
+    refused(ProduceRequest, 9, start + b"\x80" * 6)
+
+
+def api_versions(section: bytes) -> bytes:
+    return b"\2n\2v" + section
+
+
+def test_tags_we_do_not_know_are_skipped():
+    body = api_versions(tags((0, b""), (7, b"abc"), (2**32 - 1, bytes(300))))
+    assert ApiVersionsRequest.decode(body, 3).client_software_name == "n"
+
+
+def test_too_many_tags():
+    most = [(tag, b"") for tag in range(TAGS_MAX)]
+    ApiVersionsRequest.decode(api_versions(tags(*most)), 3)
+    refused(ApiVersionsRequest, 3, api_versions(tags(*most, (TAGS_MAX, b""))))
+    refused(ApiVersionsRequest, 3, api_versions(uvarint(20_000_000) + bytes(1000)))
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        tags((3, b""), (3, b"")),
+        tags((3, b""), (2, b"")),
+        b"\1\0\1",
+        b"\1\0\xff\xff\xff\xff\x0f",
+        b"\1\0\xff\xff\xff\xff\xff\x0f",
+        b"\2\0\0",
+        b"\1",
+        b"",
+    ],
+    ids=["duplicate", "descending", "size 1", "size max", "size overlong", "count", "cut", "none"],
+)
+def test_malformed_tags(section):
+    refused(ApiVersionsRequest, 3, api_versions(section))
+
+
+def fetch_12(section: bytes) -> bytes:
+    """Behind the replica id: sizes, isolation, session; no topics, none forgotten, no rack."""
+    return bytes(4 + 4 + 4) + bytes(1) + bytes(8) + b"\1" + b"\1" + b"\1" + section
+
+
+def test_known_tag():
+    assert (
+        FetchRequest.decode(b"\xff\xff\xff\xff" + fetch_12(tags((0, b"\2c"))), 12).cluster_id == "c"
+    )
+    refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((0, b"\2c" + b"more"))))
+    refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((0, b"\3c"))))
+    refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((0, b""))))
+
+
+def test_known_tag_in_a_version_without_it():
+    # Tag 1 is ReplicaState from version 15 on; Kafka refuses it before, too.
+    refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((1, bytes(13)))))
+
+
+def header(client_id: bytes, section: bytes) -> bytes:
+    return b"\0\x12\0\3\0\0\0\1" + len(client_id).to_bytes(2, "big") + client_id + section
+
+
+def test_header_tags_before_authentication():
+    assert decode_request_header(header(b"c", tags((1, b"x"))) + b"body")[1] == 11 + 4
+    for section in (uvarint(20_000_000) + bytes(100), tags((1, b""), (1, b"")), b"\1\0\5", b""):
+        with pytest.raises(RemoteProtocolError):
+            decode_request_header(header(b"c", section))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\0\x12\0\3\0\0\0",
+        b"\0\x12\0\3\0\0\0\1\0",
+        b"\0\x12\0\3\0\0\0\1\0\5abc",
+        b"\0\x12\0\3\0\0\0\1\xff\xfe",
+        header(b"\xff", b"\0"),
+    ],
+)
+def test_malformed_header(frame):
+    with pytest.raises(RemoteProtocolError):
+        decode_request_header(frame)
