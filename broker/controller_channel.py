@@ -96,7 +96,7 @@ class ControllerChannel:
                 connection = await self._connection.wait_for(lambda value: value is not None)
                 assert connection is not None
                 try:
-                    response = await connection.call(request, timeout=timeout)
+                    response: Message = await connection.call(request, timeout=timeout)
                 except ConnectionLost:
                     await self._connection.wait_not(connection)
                     continue

@@ -41,9 +41,7 @@ class LogDirectories:
         await self._failed.wait()
         return self.directory.offline or "unknown"
 
-    def open_log(
-        self, topic: str, index: int, topic_id: bytes, config: LogConfig
-    ) -> PartitionLog:
+    def open_log(self, topic: str, index: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
         """Opens the partition's log, or makes it. Raises KafkaError KAFKA_STORAGE_ERROR."""
         directory = self.directory
         try:

@@ -10,6 +10,4 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 def invalid_topic_name(name: str) -> bool:
-    return (
-        not 0 < len(name) <= NAME_CHARS_MAX or name in (".", "..") or _LEGAL.match(name) is None
-    )
+    return not 0 < len(name) <= NAME_CHARS_MAX or name in (".", "..") or _LEGAL.match(name) is None

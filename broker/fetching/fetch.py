@@ -30,7 +30,9 @@ CONSUMER = -1
 _NO_DIVERGENCE = EpochEndOffset()
 _NO_LEADER = LeaderIdAndEpoch()
 _NO_SNAPSHOT = SnapshotId()
-_NOTHING = b""  # librdkafka takes null records for a protocol error, so Kafka and we send none as no bytes
+_NOTHING = (
+    b""  # librdkafka takes null records for a protocol error, so Kafka and we send none as no bytes
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,9 +118,7 @@ class FetchSessions:
         session.used_at = now
         return session
 
-    def open(
-        self, *, privileged: bool, by_id: bool, size: int, now: float
-    ) -> FetchSession | None:
+    def open(self, *, privileged: bool, by_id: bool, size: int, now: float) -> FetchSession | None:
         """A new session of about `size` partitions, or None where there is no room: then every fetch is a full one."""
         if len(self._sessions) >= self._sessions_max and not self._evict(privileged, size, now):
             return None

@@ -40,10 +40,12 @@ async def delete_topics(
     response = await ctx.forwarder.forward(request, call)
     assert isinstance(response, DeleteTopicsResponse)
     gone = {
-        before.by_name[topic.name].id
+        known.id
         for topic in response.responses
-        if not topic.error_code and topic.name in before.by_name
+        if not topic.error_code and (known := before.by_name.get(topic.name or ""))
     }
     with trio.move_on_after(SEEN_SECONDS):
-        await ctx.metadata.wait_for(lambda image: not any(one in image.topics.by_id for one in gone))
+        await ctx.metadata.wait_for(
+            lambda image: not any(one in image.topics.by_id for one in gone)
+        )
     return response

@@ -171,9 +171,7 @@ class _TopicWriter:
         return ErrorCode.LISTENER_NOT_FOUND
 
 
-def _error(
-    code: ErrorCode, name: str | None, topic_id: bytes = NIL_UUID
-) -> MetadataResponseTopic:
+def _error(code: ErrorCode, name: str | None, topic_id: bytes = NIL_UUID) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=code,
         name=name,

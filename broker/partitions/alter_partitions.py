@@ -81,7 +81,9 @@ class AlterPartitions:
             return self._try_again(batch, batch)
         return self._try_again(batch, _deliver(batch, response))
 
-    def _try_again(self, batch: Mapping[Key, Waiting], keys: Sequence[Key] | Mapping[Key, Waiting]) -> bool:
+    def _try_again(
+        self, batch: Mapping[Key, Waiting], keys: Sequence[Key] | Mapping[Key, Waiting]
+    ) -> bool:
         for key in keys:
             self._waiting.setdefault(key, batch[key])
         if self._waiting:

@@ -281,9 +281,7 @@ class Fetcher:
             followed = self._followed.get(key)
             if followed is None or followed.follower.ended or followed.resume_at > now:
                 del self._session.known[key]
-                topic = forgotten.setdefault(
-                    key[0], ForgottenTopic(topic_id=key[0], partitions=[])
-                )
+                topic = forgotten.setdefault(key[0], ForgottenTopic(topic_id=key[0], partitions=[]))
                 topic.partitions.append(key[1])
         return list(forgotten.values())
 

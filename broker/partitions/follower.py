@@ -19,12 +19,10 @@ from quorum.metadata.image import PartitionImage
 if TYPE_CHECKING:
     from broker.partitions.partition import Partition
 
-NO_EPOCH = -1
-
 
 @dataclass(frozen=True, slots=True)
 class FetchPosition:
-    """Where a follower reads on; everything below `offset` is durable here."""
+    """Where a follower reads on; everything below `offset` is durable here. The epoch is -1 for an empty log."""
 
     offset: int
     last_fetched_epoch: int
@@ -55,10 +53,7 @@ class FollowerEpoch:
         """Where to fetch from next; only while `ready`."""
         assert self.ready
         log = self.log
-        epoch = log.latest_epoch
-        return FetchPosition(
-            log.log_end_offset, NO_EPOCH if epoch is None else epoch, log.log_start_offset
-        )
+        return FetchPosition(log.log_end_offset, log.latest_epoch, log.log_start_offset)
 
     def append(self, records: memoryview) -> None:
         """Writes what the leader sent and starts its flush; batches that are here already are left out.

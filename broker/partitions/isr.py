@@ -80,7 +80,9 @@ class IsrState:
     @property
     def maximal(self) -> frozenset[int]:
         """Whoever is or may already be in the ISR: what the watermark must wait for (KIP-497)."""
-        return frozenset(self.isr) if self.proposed is None else frozenset((*self.isr, *self.proposed))
+        return (
+            frozenset(self.isr) if self.proposed is None else frozenset((*self.isr, *self.proposed))
+        )
 
 
 def next_high_watermark(

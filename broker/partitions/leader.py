@@ -87,7 +87,9 @@ class LeaderEpoch:
             if replica_id != node_id and replica_id not in self.replicas:
                 progress = ReplicaProgress()
                 if replica_id in state.isr:
-                    progress.caught_up_at = now  # a new leader gives its ISR the full time to show up
+                    progress.caught_up_at = (
+                        now  # a new leader gives its ISR the full time to show up
+                    )
                 self.replicas[replica_id] = progress
         for replica_id in self.replicas.keys() - set(state.replicas):
             del self.replicas[replica_id]
@@ -159,7 +161,12 @@ class LeaderEpoch:
     # -- followers
 
     def record_fetch(
-        self, replica_id: int, offset: int, log_start_offset: int, broker_epoch: int, clock: FetchClock
+        self,
+        replica_id: int,
+        offset: int,
+        log_start_offset: int,
+        broker_epoch: int,
+        clock: FetchClock,
     ) -> None:
         """Takes over that a follower has everything below `offset` on disk; may join it to the ISR.
 

@@ -6,12 +6,13 @@ Source: the part of Kafka's `ReplicaManager` that applies `TopicsDelta` and find
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.partition import Partition
 from broker.partitions.services import Services
+from broker.topic_settings import TopicSettings
 from quorum.metadata.image import PartitionImage, TopicImage
 from wire.errors import ErrorCode, KafkaError
 
@@ -47,11 +48,12 @@ class Partitions:
         self,
         services: Services,
         follows: Follows,
-        saved_watermarks: Mapping[tuple[str, int], int],
+        saved_watermark: Callable[[str, int], int],
     ) -> None:
+        """`saved_watermark` tells the checkpointed high watermark of a partition, 0 if there is none."""
         self._services = services
         self._follows = follows
-        self._saved_watermarks = dict(saved_watermarks)
+        self._saved_watermark = saved_watermark
         self._topics: dict[str, dict[int, Partition]] = {}
         self._listeners: dict[str, LeadershipListener] = {}
         self.node_id = services.node_id
@@ -63,6 +65,9 @@ class Partitions:
     def listen(self, topic: str, listener: LeadershipListener) -> None:
         """Tells `listener` of this topic from now on; one listener a topic, registered before the first image."""
         self._listeners[topic] = listener
+
+    def settings_of(self, topic: str) -> TopicSettings:
+        return self._services.settings.of(topic)
 
     # -- finding
 
@@ -93,7 +98,9 @@ class Partitions:
         if partition is None:
             unknown = self.state_of(topic, index) is None
             raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if unknown else ErrorCode.NOT_LEADER_OR_FOLLOWER
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if unknown
+                else ErrorCode.NOT_LEADER_OR_FOLLOWER
             )
         if current_leader_epoch != NO_EPOCH:
             epoch = partition.state.leader_epoch
@@ -123,11 +130,11 @@ class Partitions:
                 self._remove(partition)
         for index, state in wanted.items():
             assert new is not None
-            partition = self.find(name, index)
-            if partition is None:
+            known = self.find(name, index)
+            if known is None:
                 self._add(new, index, state)
-            elif partition.state is not state:
-                self._change(partition, state)
+            elif known.state is not state:
+                self._change(known, state)
 
     def _assigned(self, topic: TopicImage) -> dict[int, PartitionImage]:
         return {
@@ -137,7 +144,7 @@ class Partitions:
         }
 
     def _add(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
-        saved = self._saved_watermarks.pop((topic.name, index), 0)
+        saved = self._saved_watermark(topic.name, index)
         partition = Partition(self._services, topic.name, index, topic.id, state, saved)
         self._topics.setdefault(topic.name, {})[index] = partition
         self._begin(partition)
@@ -195,9 +202,7 @@ class Partitions:
 
     def watermarks(self) -> dict[tuple[str, int], int]:
         """High watermarks for the checkpoint; those of partitions not used since the start as they were read."""
-        return {
-            (partition.topic, partition.index): partition.high_watermark for partition in self
-        }
+        return {(partition.topic, partition.index): partition.high_watermark for partition in self}
 
     def close(self) -> None:
         """Ends every epoch and closes every log."""

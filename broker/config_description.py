@@ -1,0 +1,144 @@
+"""What DescribeConfigs tells of topics and of this broker: values, where they come from, what would hold otherwise.
+
+Source: `ConfigHelper` and `DynamicBrokerConfig` of Kafka, KIP-226 (sources and synonyms). Sensitive values are never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from quorum.config.definition import ConfigKey
+from quorum.config.server import ServerConfig
+from quorum.config.server_keys import SERVER_CONFIGS
+from quorum.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS
+from quorum.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, ConfigsImage
+from wire.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsSynonym,
+)
+
+
+class Source(IntEnum):
+    """`ConfigSource` of Kafka."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Setting(NamedTuple):
+    """One place that gives a value."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+class ConfigDescription:
+    """Describes by the configs of one image."""
+
+    def __init__(
+        self, config: ServerConfig, configs: ConfigsImage, *, synonyms: bool, documentation: bool
+    ) -> None:
+        self._config = config
+        self._configs = configs
+        self._synonyms = synonyms
+        self._documentation = documentation
+
+    def topic(self, name: str, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
+        """All configs of a topic, or those `wanted` that exist."""
+        own = self._configs.of(RESOURCE_TOPIC, name)
+        return [
+            self._result(key, [*_own(own, key.name), *self._topic_defaults(key)], read_only=False)
+            for key in _chosen(TOPIC_CONFIGS, wanted)
+        ]
+
+    def broker(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
+        """All configs of this broker, or those `wanted` that exist."""
+        return [
+            self._result(
+                key, [*self._broker_settings(key.name)], read_only=key.scope == "read-only"
+            )
+            for key in _chosen(SERVER_CONFIGS, wanted)
+            if not key.internal
+        ]
+
+    def cluster_default(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
+        """The dynamic configs of all brokers."""
+        dynamic = self._configs.of(RESOURCE_BROKER, "")
+        return [
+            self._result(
+                SERVER_CONFIGS[name],
+                [Setting(name, value, Source.DYNAMIC_DEFAULT_BROKER)],
+                read_only=False,
+            )
+            for name, value in dynamic.items()
+            if name in SERVER_CONFIGS and (wanted is None or name in wanted)
+        ]
+
+    def _topic_defaults(self, key: ConfigKey) -> Iterator[Setting]:
+        """In order of precedence: what holds when the topic says nothing."""
+        for server_key, factor in SERVER_SYNONYMS.get(key.name, ()):
+            for setting in self._broker_settings(server_key):
+                if setting.source is not Source.DEFAULT:
+                    value = setting.value
+                    if factor != 1 and value is not None:
+                        value = str(int(value) * factor)
+                    yield setting._replace(value=value)
+        yield Setting(key.name, _text(key, key.default), Source.DEFAULT)
+
+    def _broker_settings(self, name: str) -> Iterator[Setting]:
+        key = SERVER_CONFIGS[name]
+        for resource, source in (
+            (str(self._config.node_id), Source.DYNAMIC_BROKER),
+            ("", Source.DYNAMIC_DEFAULT_BROKER),
+        ):
+            dynamic = self._configs.of(RESOURCE_BROKER, resource)
+            if name in dynamic:
+                yield Setting(name, dynamic[name], source)
+        if self._config.explicit.get(name) is not None:
+            yield Setting(name, _text(key, self._config[name]), Source.STATIC_BROKER)
+        yield Setting(name, _text(key, key.default), Source.DEFAULT)
+
+    def _result(
+        self, key: ConfigKey, settings: list[Setting], *, read_only: bool
+    ) -> DescribeConfigsResourceResult:
+        first = settings[0]
+        return DescribeConfigsResourceResult(
+            name=key.name,
+            value=None if key.sensitive else first.value,
+            read_only=read_only,
+            config_source=first.source,
+            is_sensitive=key.sensitive,
+            synonyms=[
+                DescribeConfigsSynonym(
+                    name=setting.name,
+                    value=None if key.sensitive else setting.value,
+                    source=setting.source,
+                )
+                for setting in (settings if self._synonyms else ())
+                if setting.source is not Source.DEFAULT or setting.value is not None
+            ],
+            config_type=key.type_id,
+            documentation=key.doc if self._documentation else None,
+        )
+
+
+def _own(own: Any, name: str) -> Iterator[Setting]:
+    if name in own:
+        yield Setting(name, own[name], Source.TOPIC)
+
+
+def _chosen(table: Any, wanted: Iterable[str] | None) -> Iterator[ConfigKey]:
+    names = None if wanted is None else set(wanted)
+    for key in table.values():
+        if names is None or key.name in names:
+            yield key
+
+
+def _text(key: ConfigKey, value: Any) -> str | None:
+    return None if value is None else key.text_of(value)

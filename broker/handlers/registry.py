@@ -1,0 +1,69 @@
+"""All handlers of a broker: the list from which ApiVersions is computed."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from broker.features import features_of
+from broker.handlers.create_partitions import create_partitions
+from broker.handlers.create_topics import create_topics
+from broker.handlers.delete_groups import delete_groups
+from broker.handlers.delete_records import delete_records
+from broker.handlers.delete_topics import delete_topics
+from broker.handlers.describe_cluster import describe_cluster
+from broker.handlers.describe_configs import describe_configs
+from broker.handlers.describe_groups import describe_groups
+from broker.handlers.describe_log_dirs import describe_log_dirs
+from broker.handlers.describe_quorum import describe_quorum
+from broker.handlers.elect_leaders import elect_leaders
+from broker.handlers.fetch import fetch
+from broker.handlers.find_coordinator import find_coordinator
+from broker.handlers.heartbeat import heartbeat
+from broker.handlers.incremental_alter_configs import incremental_alter_configs
+from broker.handlers.init_producer_id import init_producer_id
+from broker.handlers.join_group import join_group
+from broker.handlers.leave_group import leave_group
+from broker.handlers.list_groups import list_groups
+from broker.handlers.list_offsets import list_offsets
+from broker.handlers.metadata import metadata
+from broker.handlers.offset_commit import offset_commit
+from broker.handlers.offset_delete import offset_delete
+from broker.handlers.offset_fetch import offset_fetch
+from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from broker.handlers.produce import produce
+from broker.handlers.sync_group import sync_group
+from wire.transport.registry import Registry
+
+HANDLERS = (
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_quorum,
+    elect_leaders,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+)
+
+
+def broker_registry() -> Registry[Context]:
+    """What a broker's listeners serve."""
+    return Registry(HANDLERS, features=lambda ctx: features_of(ctx.metadata.image))

@@ -1,0 +1,95 @@
+"""What a broker does now and then: checkpoints, retention, dropping followers that lag.
+
+Source: the background tasks of Kafka's `LogManager` and `ReplicaManager`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from broker.directories import LogDirectories
+from broker.partitions.registry import Partitions
+from wire.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+# Partitions looked at between two checkpoints of the loop.
+PARTITIONS_PER_TURN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceTimes:
+    """Seconds; Kafka's replica.high.watermark.checkpoint.interval.ms, log.retention.check.interval.ms, replica.lag.time.max.ms."""
+
+    checkpoint: float = 5.0
+    retention: float = 300.0
+    replica_lag_max: float = 30.0
+
+
+class Maintenance:
+    """Runs until cancelled. Storage errors end single rounds here; who watches the directory ends the broker."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        directories: LogDirectories,
+        times: MaintenanceTimes,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._partitions = partitions
+        self._directories = directories
+        self._times = times
+        self._now_ms = now_ms
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._checkpoint)
+            nursery.start_soon(self._retain)
+            nursery.start_soon(self._drop_lagging)
+
+    async def _checkpoint(self) -> None:
+        while True:
+            await trio.sleep(self._times.checkpoint)
+            try:
+                await self._directories.save_checkpoints(self._partitions.watermarks())
+            except KafkaError as error:
+                log.error("checkpoints: %s", error)
+
+    async def _retain(self) -> None:
+        while True:
+            await trio.sleep(self._times.retention)
+            await self.retain_once()
+
+    async def retain_once(self) -> int:
+        """Applies retention to every log that is open; returns how many segments went."""
+        count = 0
+        for number, partition in enumerate(self._partitions):
+            partition_log = partition.open_log
+            if partition_log is None:
+                continue
+            try:
+                count += partition_log.apply_retention(self._now_ms(), partition.high_watermark)
+            except KafkaError as error:
+                log.error("retention of %s: %s", partition.name, error)
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    self._directories.storage_failed()
+            partition_log.producers.remove_expired(
+                self._now_ms(), partition_log.config.producer_id_expiration_ms
+            )
+            if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                await trio.lowlevel.checkpoint()
+        try:
+            await self._directories.purge()
+        except KafkaError as error:
+            log.error("deletion: %s", error)
+        return count
+
+    async def _drop_lagging(self) -> None:
+        """As Kafka: within half the allowed lag after it was exceeded."""
+        while True:
+            await trio.sleep(self._times.replica_lag_max / 2)
+            self._partitions.drop_lagging_followers()

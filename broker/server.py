@@ -1,0 +1,387 @@
+"""A broker process put together: started in order, ended in order.
+
+Start: directory, quorum observer, registration, caught up with the metadata, logs recovered, partitions begun, listeners served,
+unfenced. End (the caller cancels): controlled shutdown while everything still runs, then connections drained, logs
+flushed, checkpoints and the clean-shutdown marker written. Source: `BrokerServer`, `SharedServer` of Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from broker.context import BrokerLimits, Context
+from broker.controller_channel import Address, ControllerChannel
+from broker.directories import LogDirectories
+from broker.endpoints import endpoint_of
+from broker.features import SUPPORTED
+from broker.fetching.sessions import FetchSessions
+from broker.forwarding import Forwarder
+from broker.groups.coordinator import GroupCoordinator
+from broker.groups.limits import GroupLimits
+from broker.handlers.registry import broker_registry
+from broker.internal_topics import CONSUMER_OFFSETS
+from broker.lifecycle import BrokerIdentity, Lifecycle, LifecycleTimes
+from broker.listeners import advertised, bind_listeners, limits_of
+from broker.maintenance import Maintenance, MaintenanceTimes
+from broker.metadata import BrokerMetadata
+from broker.partitions.alter_partitions import AlterPartitions
+from broker.partitions.fetcher import FetchSettings
+from broker.partitions.fetchers import Fetchers
+from broker.partitions.registry import Partitions
+from broker.partitions.services import Durability, Services
+from broker.producer_ids import ProducerIds
+from broker.publisher import BrokerPublisher
+from broker.quorum_access import QuorumAccess, open_observer
+from broker.topic_creation import TopicCreation
+from broker.topic_settings import TopicSettingsSource
+from log.directory import LogDirectory
+from quorum.config.definition import ConfigError
+from quorum.config.server import ServerConfig
+from quorum.runtime.clock import now_ms
+from quorum.runtime.errors import StorageFailure
+from quorum.runtime.group_commit import GroupCommit
+from quorum.runtime.threads import run_blocking
+from wire.errors import KafkaError
+from wire.transport.server import Listener, Server, serve_listener
+
+log = logging.getLogger(__name__)
+
+# How long a broker waits for the controller to move its leaderships when it is told to stop (Kafka: as long as it takes;
+# supervisors kill after 30 s), and for answers that are owed.
+CONTROLLED_SHUTDOWN_SECONDS = 20.0
+DRAIN_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """What `run_broker` reports when the broker serves."""
+
+    node_id: int
+    addresses: Mapping[str, Address]  # listener name -> where it listens
+    context: Context
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Everything that runs, in one value, so that starting and stopping are plain functions."""
+
+    config: ServerConfig
+    directory: LogDirectory
+    group_commits: Sequence[GroupCommit]
+    quorum: QuorumAccess
+    listeners: Sequence[Listener]
+    lifecycle: Lifecycle
+    alter_partitions: AlterPartitions
+    fetchers: Fetchers
+    publisher: BrokerPublisher
+    maintenance: Maintenance
+    context: Context
+
+
+async def run_broker(
+    config: ServerConfig,
+    *,
+    quorum: QuorumAccess | None = None,
+    directory: LogDirectory | None = None,
+    sockets: Mapping[str, socket.socket] | None = None,
+    task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Runs a broker until it is cancelled; then it hands its partitions over before it ends.
+
+    Args:
+        quorum, directory: of the controller in the same process, if there is one. They outlive the broker.
+        sockets: already bound, by listener name.
+
+    Raises:
+        ConfigError, MetaPropertiesError, DirectoryLocked, OSError: it cannot start, and why.
+        RegistrationRefused: the controller will not have it.
+        StorageFailure: its log directory went offline; what was acknowledged is on it.
+    """
+    parts = _compose(config, quorum, directory, sockets)
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_run_shielded, parts, stop, directory is None, task_status)
+        try:
+            await stop.wait()
+        finally:
+            stop.set()
+
+
+# -- putting together
+
+
+def _compose(
+    config: ServerConfig,
+    quorum: QuorumAccess | None,
+    shared: LogDirectory | None,
+    sockets: Mapping[str, socket.socket] | None,
+) -> _Parts:
+    listeners = bind_listeners(config, sockets)
+    directory = shared or _open_directory(config)
+    data_commit = GroupCommit(directory.health, fsync=config["trimaran.log.fsync"] == "commit")
+    metadata_commit = GroupCommit(directory.health)
+    access = quorum or open_observer(config, directory, metadata_commit)
+    node_id, cluster_id = config.node_id, directory.meta_properties.cluster_id
+
+    metadata = BrokerMetadata(access.loader.image)
+    channel = ControllerChannel(
+        access.node.leader,
+        lambda _leader_id: _leader_address(access),
+        access.node.peer_gone,
+        f"broker-{node_id}-to-controller",
+    )
+    directories = LogDirectories(directory)
+    settings = TopicSettingsSource(config, metadata, node_id)
+    lifecycle = Lifecycle(
+        channel,
+        BrokerIdentity(
+            node_id=node_id,
+            cluster_id=cluster_id,
+            listeners=advertised(config, listeners),
+            features=SUPPORTED,
+            rack=config["broker.rack"],
+            directory_ids=[directory.meta_properties.directory_id],
+            previous_broker_epoch=(
+                -1 if directory.previous_broker_epoch is None else directory.previous_broker_epoch
+            ),
+        ),
+        _lifecycle_times(config),
+        applied_offset=lambda: metadata.image.provenance.offset,
+    )
+    alter_partitions = AlterPartitions(channel, node_id, lambda: lifecycle.epoch)
+    services = Services(
+        node_id=node_id,
+        directories=directories,
+        settings=settings,
+        commit=Durability(data_commit, fsync=config["trimaran.log.fsync"] == "commit"),
+        isr_changes=alter_partitions,
+        metadata=metadata,
+        broker_epoch=lambda: lifecycle.epoch,
+        lag_seconds_max=config["replica.lag.time.max.ms"] / 1000,
+        now=trio.current_time,
+        now_ms=now_ms,
+    )
+    fetchers = Fetchers(
+        lambda broker_id: _broker_address(config, metadata, broker_id),
+        _fetch_settings(config, lifecycle),
+        f"broker-{node_id}-fetcher",
+    )
+    partitions = Partitions(services, fetchers, directory.high_watermark)
+    groups = GroupCoordinator(GroupLimits.of(config), metadata)
+    partitions.listen(CONSUMER_OFFSETS, groups)
+    publisher = BrokerPublisher(metadata, partitions, settings, directories)
+    access.loader.add_publisher(publisher)
+    context = Context(
+        config=config,
+        node_id=node_id,
+        cluster_id=cluster_id,
+        metadata=metadata,
+        partitions=partitions,
+        directories=directories,
+        controller=channel,
+        forwarder=Forwarder(channel),
+        topic_creation=TopicCreation(channel, metadata, config),
+        fetch_sessions=FetchSessions(config["max.incremental.fetch.session.cache.slots"]),
+        producer_ids=ProducerIds(channel, node_id, lambda: lifecycle.epoch),
+        groups=groups,
+        limits=BrokerLimits(fetch_bytes_max=config["fetch.max.bytes"]),
+        broker_epoch=lambda: lifecycle.epoch,
+        now_ms=now_ms,
+    )
+    return _Parts(
+        config=config,
+        directory=directory,
+        group_commits=(data_commit, metadata_commit),
+        quorum=access,
+        listeners=listeners,
+        lifecycle=lifecycle,
+        alter_partitions=alter_partitions,
+        fetchers=fetchers,
+        publisher=publisher,
+        maintenance=Maintenance(partitions, directories, _maintenance_times(config), now_ms),
+        context=context,
+    )
+
+
+def _open_directory(config: ServerConfig) -> LogDirectory:
+    paths = config.log_directories
+    if len(paths) > 1:
+        raise ConfigError(
+            "log.dirs",
+            ",".join(map(str, paths)),
+            "a broker uses one log directory for now",
+            fix="name one directory, on a volume of several disks if need be",
+        )
+    if config.metadata_directory != paths[0]:
+        raise ConfigError(
+            "metadata.log.dir",
+            str(config.metadata_directory),
+            "the metadata log of a broker lies in its log directory for now",
+            fix="leave metadata.log.dir out",
+        )
+    directory = LogDirectory(paths[0], now_ms=now_ms)
+    directory.meta_properties.check(paths[0], cluster_id=None, node_id=config.node_id)
+    return directory
+
+
+def _leader_address(access: QuorumAccess) -> Address | None:
+    peer = access.node.leader_address
+    return None if peer is None else (peer.host, peer.port)
+
+
+def _broker_address(
+    config: ServerConfig, metadata: BrokerMetadata, broker_id: int
+) -> Address | None:
+    broker = metadata.image.cluster.brokers.get(broker_id)
+    if broker is None:
+        return None
+    endpoint = endpoint_of(broker, config.inter_broker_listener_name)
+    return None if endpoint is None else (endpoint.host, endpoint.port)
+
+
+def _fetch_settings(config: ServerConfig, lifecycle: Lifecycle) -> FetchSettings:
+    return FetchSettings(
+        replica_id=config.node_id,
+        broker_epoch=lambda: lifecycle.epoch,
+        wait_max_ms=config["replica.fetch.wait.max.ms"],
+        min_bytes=config["replica.fetch.min.bytes"],
+        partition_bytes_max=config["replica.fetch.max.bytes"],
+        response_bytes_max=config["replica.fetch.response.max.bytes"],
+    )
+
+
+def _lifecycle_times(config: ServerConfig) -> LifecycleTimes:
+    return LifecycleTimes(
+        heartbeat=config["broker.heartbeat.interval.ms"] / 1000,
+        session=config["broker.session.timeout.ms"] / 1000,
+        registration=config["initial.broker.registration.timeout.ms"] / 1000,
+    )
+
+
+def _maintenance_times(config: ServerConfig) -> MaintenanceTimes:
+    return MaintenanceTimes(
+        checkpoint=config["replica.high.watermark.checkpoint.interval.ms"] / 1000,
+        retention=config["log.retention.check.interval.ms"] / 1000,
+        replica_lag_max=config["replica.lag.time.max.ms"] / 1000,
+    )
+
+
+# -- running
+
+
+async def _run_shielded(
+    parts: _Parts,
+    stop: trio.Event,
+    owns_directory: bool,
+    task_status: trio.TaskStatus[RunningBroker],
+) -> None:
+    """Everything that must still work while the broker takes its leave; ends by itself soon after `stop`."""
+    with trio.CancelScope(shield=True):
+        clean = False
+        try:
+            async with trio.open_nursery() as nursery:
+                server = await _start(parts, nursery, stop, task_status)
+                await stop.wait()
+                await _take_leave(parts, server)
+                nursery.cancel_scope.cancel()
+            clean = True
+        finally:
+            for listener in parts.listeners:
+                listener.socket.close()
+            await _close(parts, clean=clean, owns_directory=owns_directory)
+
+
+async def _start(
+    parts: _Parts,
+    nursery: trio.Nursery,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[RunningBroker],
+) -> Server | None:
+    """Returns None if it was told to stop before it served."""
+    with trio.CancelScope() as starting:
+        nursery.start_soon(_cancel_when, stop, starting)
+        nursery.start_soon(_watch_directory, parts)
+        for group_commit in parts.group_commits:
+            nursery.start_soon(group_commit.run)
+        if parts.quorum.owned:
+            await nursery.start(parts.quorum.node.run)
+        ctx, lifecycle = parts.context, parts.lifecycle
+        for part in (ctx.controller, parts.alter_partitions, parts.fetchers, lifecycle):
+            nursery.start_soon(part.run)
+        await parts.quorum.node.wait_caught_up()
+        await ctx.metadata.wait_for(lambda image: 0 <= lifecycle.epoch <= image.provenance.offset)
+        await _recover_logs(parts)
+        parts.publisher.activate()
+        await nursery.start(ctx.groups.run)
+        nursery.start_soon(parts.maintenance.run)
+        server: Server = await nursery.start(_serve, parts)
+        lifecycle.unfence()
+        task_status.started(RunningBroker(ctx.node_id, server.addresses, ctx))
+        return server
+    return None
+
+
+async def _cancel_when(stop: trio.Event, scope: trio.CancelScope) -> None:
+    await stop.wait()
+    scope.cancel()
+
+
+async def _watch_directory(parts: _Parts) -> None:
+    reason = await parts.context.directories.wait_offline()
+    raise StorageFailure(f"{parts.directory.path} is offline: {reason}")
+
+
+async def _serve(
+    parts: _Parts, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
+) -> None:
+    await serve_listener(
+        parts.listeners,
+        broker_registry(),
+        parts.context,
+        limits=limits_of(parts.config),
+        task_status=task_status,
+    )
+
+
+async def _recover_logs(parts: _Parts) -> None:
+    """After a crash every log is checked above its recovery point, in a thread; after a clean stop none is opened."""
+    directory, ctx = parts.directory, parts.context
+    if directory.clean_shutdown:
+        return
+    topics = ctx.metadata.image.topics.by_name
+    for topic, index in directory.partitions():
+        if topic not in topics or directory.topic_id(topic, index) != topics[topic].id:
+            continue
+        settings = ctx.partitions.settings_of(topic)
+        try:
+            await run_blocking(directory.open_log, topic, index, settings.log)
+        except KafkaError as error:
+            log.error("%s-%d: %s", topic, index, error)
+            ctx.directories.storage_failed()
+
+
+# -- ending
+
+
+async def _take_leave(parts: _Parts, server: Server | None) -> None:
+    if server is not None:
+        if not await parts.lifecycle.shut_down(CONTROLLED_SHUTDOWN_SECONDS):
+            log.warning("stopping without the controller's leave")
+        await server.drain(DRAIN_SECONDS)
+
+
+async def _close(parts: _Parts, *, clean: bool, owns_directory: bool) -> None:
+    watermarks = parts.context.partitions.watermarks()
+    parts.context.partitions.close()
+    if owns_directory:
+        epoch = parts.lifecycle.epoch if clean else None
+
+        def close() -> None:
+            parts.directory.close(broker_epoch=epoch, high_watermarks=watermarks)
+
+        await run_blocking(close)

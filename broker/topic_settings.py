@@ -1,0 +1,93 @@
+"""What the configuration says of a topic: its own configs, else dynamic broker configs, else the properties file.
+
+Source: `LogConfig`, `DynamicLogConfig` of Kafka. Computed when first asked for and kept until a config changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.metadata import BrokerMetadata
+from log.batch import TimestampType
+from log.config import LogConfig
+from log.validate import ProduceRules
+from quorum.config.server import ServerConfig
+from quorum.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS, topic_value
+from quorum.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """The typed values that partitions of a topic go by."""
+
+    log: LogConfig
+    rules: ProduceRules
+    min_insync_replicas: int
+
+
+class TopicSettingsSource:
+    """Settings by topic name; at most one entry a topic that is in use here."""
+
+    def __init__(self, config: ServerConfig, metadata: BrokerMetadata, node_id: int) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._node_id = node_id
+        self._known: dict[str, TopicSettings] = {}
+
+    def of(self, topic: str) -> TopicSettings:
+        settings = self._known.get(topic)
+        if settings is None:
+            settings = self._known[topic] = self._compute(topic)
+        return settings
+
+    def changed(self, topic: str | None) -> None:
+        """Configs of `topic` changed, or of brokers (None)."""
+        if topic is None:
+            self._known.clear()
+        else:
+            self._known.pop(topic, None)
+
+    def value(self, topic: str, key: str) -> Any:
+        """The value of one topic config that holds for `topic`."""
+        configs = self._metadata.image.configs
+        own = configs.of(RESOURCE_TOPIC, topic)
+        if key in own:
+            return topic_value(self._config, own, key)
+        for resource in (str(self._node_id), ""):
+            dynamic = configs.of(RESOURCE_BROKER, resource)
+            for server_key, factor in SERVER_SYNONYMS.get(key, ()):
+                if server_key in dynamic:
+                    parsed = TOPIC_CONFIGS[key].parse(dynamic[server_key])
+                    return parsed * factor if factor != 1 else parsed
+        return topic_value(self._config, {}, key)
+
+    def _compute(self, topic: str) -> TopicSettings:
+        def value(key: str) -> Any:
+            return self.value(topic, key)
+
+        policy = value("cleanup.policy")
+        append_time = value("message.timestamp.type") == "LogAppendTime"
+        log = LogConfig(
+            segment_bytes=value("segment.bytes"),
+            segment_ms=value("segment.ms"),
+            segment_index_bytes=value("segment.index.bytes"),
+            index_interval_bytes=value("index.interval.bytes"),
+            retention_ms=value("retention.ms"),
+            retention_bytes=value("retention.bytes"),
+            deletes="delete" in policy,
+            compacts="compact" in policy,
+            max_message_bytes=value("max.message.bytes"),
+            message_timestamp_type=(
+                TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
+            ),
+            message_timestamp_before_max_ms=value("message.timestamp.before.max.ms"),
+            message_timestamp_after_max_ms=value("message.timestamp.after.max.ms"),
+        )
+        return TopicSettings(log, ProduceRules.of(log), value("min.insync.replicas"))
+
+
+def topic_overrides(metadata: BrokerMetadata, topic: str) -> Mapping[str, str]:
+    """The configs that the topic sets itself."""
+    return metadata.image.configs.of(RESOURCE_TOPIC, topic)
