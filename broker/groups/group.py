@@ -219,8 +219,6 @@ class ClassicGroup:
         )
 
     def __str__(self) -> str:
-        members = ", ".join(
-            f"{m}{'*' if m.id == self.leader else ''}" for m in self.members.values()
-        )
+        members = ", ".join(m.describe(m.id == self.leader) for m in self.members.values())
         pending = f" pending {', '.join(sorted(self.pending))}" if self.pending else ""
         return f"{self.id} {self.state.value} generation {self.generation} [{members}]{pending}"

@@ -51,8 +51,10 @@ class Member:
         """The member's favourite among candidates that everybody supports."""
         return next(name for name, _ in self.protocols if name in candidates)
 
-    def __str__(self) -> str:
-        waits = "".join(
-            (" joining" * (self.join is not None), " syncing" * (self.sync is not None))
-        )
-        return f"{self.id}{' new' * self.is_new}{waits}"
+    def describe(self, leads: bool) -> str:
+        """One word or more for logs and transcripts; a star for the leader."""
+        words = [self.id + "*" * leads]
+        words += ["new"] * self.is_new
+        words += ["joining"] * (self.join is not None)
+        words += ["syncing"] * (self.sync is not None)
+        return " ".join(words)

@@ -47,12 +47,12 @@ class Timers(Generic[K]):
         entry = self._entries.get(key)
         if entry is None or entry > deadline:
             self._push(key, deadline)
+            self._trim()
 
     def cancel(self, key: K) -> None:
         """Forgets `key`; one that is not there is no error."""
         self._deadlines.pop(key, None)
-        if len(self._heap) > 2 * len(self._deadlines) + 16:
-            self._rebuild()
+        self._trim()
 
     def earliest(self) -> float | None:
         """The next deadline of all."""
@@ -83,7 +83,10 @@ class Timers(Generic[K]):
         self._entries[key] = deadline
         heapq.heappush(self._heap, (deadline, self._serial, key))
 
-    def _rebuild(self) -> None:
+    def _trim(self) -> None:
+        """Drops stale entries once they are more than half."""
+        if len(self._heap) <= 2 * len(self._deadlines) + 16:
+            return
         self._heap = []
         self._entries = {}
         for key, deadline in self._deadlines.items():

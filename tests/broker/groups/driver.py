@@ -38,7 +38,11 @@ class Driver:
     """One shard, group `g`. Writes are committed at once unless `holding`; answers are collected by token."""
 
     def __init__(
-        self, limits: GroupLimits | None = None, *, log: Iterable[GroupRecord] = (), now: float = 0.0
+        self,
+        limits: GroupLimits | None = None,
+        *,
+        log: Iterable[GroupRecord] = (),
+        now: float = 0.0,
     ) -> None:
         self.limits = limits or GroupLimits()
         self.now = now
@@ -50,6 +54,8 @@ class Driver:
         self.holding = False
         self.failing: ErrorCode | None = None
         self.answers: dict[str, object] = {}
+        # Generations of which something is in the log that was not committed in time.
+        self.in_doubt: set[int] = set()
 
     @property
     def at(self) -> Instant:
@@ -99,6 +105,9 @@ class Driver:
         while (deadline := self.core.deadline()) is not None and deadline <= end:
             self.now = max(self.now, deadline)
             woken.append(self.now)
+            self.in_doubt |= {
+                one.write.generation for one in self.core._stored if one.deadline <= self.now
+            }
             self.core.handle_timeout(self.at)
             self.settle()
         self.now = end

@@ -24,6 +24,15 @@ LIMITS = GroupLimits(initial_rebalance_delay_ms=1_000, members_max=6)
 SESSIONS_MS = (6_000, 10_000, 30_000)
 REBALANCES_MS = (5_000, 20_000, 60_000)
 PARTS = range(6)
+# What is said more often is done more often.
+ACTIONS = [
+    *["join"] * 3,
+    *["sync"] * 3,
+    *["heartbeat"] * 2,
+    *["commit"] * 2,
+    *["advance"] * 2,
+    *["leave", "forget", "hold", "release", "fail", "reload"],
+]
 
 
 @dataclass
@@ -66,11 +75,7 @@ class World:
 
     def act(self) -> None:
         consumer = self.random.choice(self.consumers)
-        # Repeated words are likelier.
-        action = self.random.choice(
-            "join join join sync sync sync heartbeat heartbeat commit commit leave forget "
-            "advance advance hold release fail reload".split()
-        )
+        action = self.random.choice(ACTIONS)
         getattr(self, f"do_{action}")(consumer)
         self.read_answers()
         self.check()
@@ -233,7 +238,8 @@ class World:
         for member in [*group.members.values()]:
             has_session = TimerKey(Timer.SESSION, "g", member.id) in timers
             assert has_session or member.satisfies_heartbeat
-        if group.state is GroupState.STABLE and not core._stored:
+        in_doubt = core._stored or group.generation in self.driver.in_doubt
+        if group.state is GroupState.STABLE and not in_doubt:
             restored = restore_group("g", core.store.groups["g"])
             assert restored.generation == group.generation
             assert {m.id: m.assignment for m in restored.members.values()} == {

@@ -82,9 +82,7 @@ class Interpreter:
         )
 
     def do_heartbeat(self, who: str, gen: str, instance: str | None = None) -> list[str]:
-        return [
-            self.driver.heartbeat(self.ids.get(who, who), int(gen), instance=instance).name
-        ]
+        return [self.driver.heartbeat(self.ids.get(who, who), int(gen), instance=instance).name]
 
     def do_leave(self, who: str = "", instance: str | None = None) -> list[str]:
         names = who.strip("()").split() or [""]

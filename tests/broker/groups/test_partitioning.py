@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.groups.partitioning import java_hash, partition_for
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99162322),
+        ("polygenelubricants", -(1 << 31)),
+        ("é", 233),
+        ("😀", 55357 * 31 + 56832),
+    ],
+)
+def test_java_hash(text, expected):
+    assert java_hash(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("group", "partition"),
+    # Where Apache Kafka 4.3.0 put them.
+    [("pair", 28), ("static", 38), ("gone", 5), ("simple", 26), ("txn", 6)],
+)
+def test_groups_are_where_kafka_has_them(group, partition):
+    assert partition_for(group, 50) == partition
+
+
+def test_the_hash_without_a_positive():
+    assert partition_for("polygenelubricants", 50) == 0

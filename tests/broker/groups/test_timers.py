@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import random
+
+from broker.groups.timers import Timers
+
+
+def test_the_earliest_comes_first():
+    timers = Timers()
+    timers.set("b", 2.0)
+    timers.set("a", 1.0)
+    assert timers.earliest() == 1.0
+    assert timers.pop_due(0.9) is None
+    assert [timers.pop_due(2.0), timers.pop_due(2.0), timers.pop_due(2.0)] == ["a", "b", None]
+
+
+def test_deadlines_move_both_ways():
+    timers = Timers()
+    timers.set("a", 5.0)
+    timers.set("a", 9.0)
+    assert timers.pop_due(8.0) is None
+    timers.set("a", 1.0)
+    assert timers.earliest() == 1.0
+    timers.cancel("a")
+    timers.cancel("a")
+    assert timers.earliest() is None
+
+
+def test_heartbeats_cost_no_heap():
+    timers = Timers()
+    for i in range(10_000):
+        timers.set("a", float(i))
+    assert len(timers._heap) == 1
+
+
+def test_like_a_dictionary_with_a_minimum():
+    rng = random.Random(1)
+    timers, twin = Timers(), {}
+    for _ in range(20_000):
+        key = rng.randrange(30)
+        match rng.randrange(4):
+            case 0 | 1:
+                twin[key] = float(rng.randrange(100))
+                timers.set(key, twin[key])
+            case 2:
+                twin.pop(key, None)
+                timers.cancel(key)
+            case _:
+                now = float(rng.randrange(100))
+                popped = timers.pop_due(now)
+                if popped is None:
+                    assert min(twin.values(), default=now + 1) > now
+                else:
+                    assert twin.pop(popped) <= min([now, *twin.values()])
+        assert timers.earliest() == min(twin.values(), default=None)
+        assert len(timers) == len(twin)
+        assert len(timers._heap) <= 2 * len(twin) + 17
