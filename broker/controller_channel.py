@@ -83,7 +83,7 @@ class ControllerChannel:
         await self._leader.wait_not(leader)
         scope.cancel()
 
-    async def call(self, request: Message, *, timeout: float) -> Message:
+    async def call(self, request: Message, *, timeout: float) -> Message:  # noqa: ASYNC109
         """Asks the active controller, whoever that becomes within `timeout` seconds.
 
         A request may be sent twice when a connection breaks: what is sent here must bear it.

@@ -35,7 +35,11 @@ class Forwarder:
         self._controller = controller
 
     async def forward(
-        self, request: Message, call: Call, *, timeout: float = FORWARD_SECONDS
+        self,
+        request: Message,
+        call: Call,
+        *,
+        timeout: float = FORWARD_SECONDS,  # noqa: ASYNC109
     ) -> Message:
         """The controller's answer to `request`, in the version in which the client asked.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 
-
 from broker.directories import LogDirectories
 from broker.metadata import BrokerMetadata
 from broker.partitions.registry import Partitions

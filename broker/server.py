@@ -93,9 +93,8 @@ async def run_broker(
 ) -> None:
     """Runs a broker until it is cancelled; then it hands its partitions over before it ends.
 
-    Args:
-        quorum, directory: of the controller in the same process, if there is one. They outlive the broker.
-        sockets: already bound, by listener name.
+    `quorum` and `directory` are those of a controller in the same process, if there is one, and outlive the broker;
+    `sockets` were bound before, by listener name.
 
     Raises:
         ConfigError, MetaPropertiesError, DirectoryLocked, OSError: it cannot start, and why.

@@ -182,9 +182,9 @@ class Fetch:
         """Tells a reader whose last epoch ends elsewhere here where to cut back (KIP-595)."""
         log = leader.log
         offset = slot.fetch_offset
-        if not log.log_start_offset <= offset <= log.log_end_offset:
-            if slot.last_fetched_epoch < 0 or offset < log.log_start_offset:
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        beyond = offset > log.log_end_offset and slot.last_fetched_epoch < 0
+        if offset < log.log_start_offset or beyond:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if slot.last_fetched_epoch < 0:
             return None
         epoch, end_offset = log.end_offset_for_epoch(slot.last_fetched_epoch)

@@ -5,12 +5,11 @@ An offset of -1 means the high watermark. Source: `Partition.deleteRecordsOnLead
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import trio
 
 from broker.context import Context
 from broker.partitions.leader import LeaderEpoch
+from quorum.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -22,27 +21,14 @@ from wire.messages.delete_records import (
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
-HIGH_WATERMARK = -1
-# Followers tell their log start with their fetches, which come at least every replica.fetch.wait.max.ms.
-LOOK_SECONDS = 0.05
-
-
-@dataclass(slots=True)
-class _Deleting:
-    leader: LeaderEpoch
-    offset: int
-    result: DeleteRecordsPartitionResult
-
-    def done(self) -> bool:
-        self.result.low_watermark = self.leader.low_watermark()
-        return self.leader.ended or self.result.low_watermark >= self.offset
+UnderWay = list[tuple[LeaderEpoch, int, DeleteRecordsPartitionResult]]
 
 
 @handles(DeleteRecordsRequest, versions="0-2")
 async def delete_records(
     request: DeleteRecordsRequest, ctx: Context, _call: Call
 ) -> DeleteRecordsResponse:
-    under_way: list[_Deleting] = []
+    under_way: UnderWay = []
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,
@@ -51,33 +37,27 @@ async def delete_records(
         for topic in request.topics
     ]
     with trio.move_on_after(max(0, request.timeout_ms) / 1000):
-        while not all([one.done() for one in under_way]):
-            await trio.sleep(LOOK_SECONDS)
-    for one in under_way:
-        if one.leader.ended:
-            one.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        elif not one.done():
-            one.result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        for leader, offset, result in under_way:
+            try:
+                await leader.low_watermark.wait_reached(offset)
+            except NotLeaderError:
+                result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for leader, offset, result in under_way:
+        result.low_watermark = leader.low_watermark.offset
+        if not result.error_code and result.low_watermark < offset:
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
     return DeleteRecordsResponse(topics=topics)
 
 
 def _delete(
-    topic: str, wanted: DeleteRecordsPartition, ctx: Context, under_way: list[_Deleting]
+    topic: str, wanted: DeleteRecordsPartition, ctx: Context, under_way: UnderWay
 ) -> DeleteRecordsPartitionResult:
-    result = DeleteRecordsPartitionResult(
-        partition_index=wanted.partition_index, low_watermark=-1
-    )
+    result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
     try:
         leader = ctx.partitions.leader_of(topic, wanted.partition_index)
-        watermark = leader.high_watermark.offset
-        offset = watermark if wanted.offset == HIGH_WATERMARK else wanted.offset
-        if not 0 <= offset <= watermark:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if not leader.log.config.deletes:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION)
-        leader.log.delete_records_before(offset)
+        offset = leader.delete_records_before(wanted.offset)
     except KafkaError as error:
         result.error_code = error.code
     else:
-        under_way.append(_Deleting(leader, offset, result))
+        under_way.append((leader, offset, result))
     return result

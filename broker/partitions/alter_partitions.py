@@ -34,7 +34,7 @@ Waiting: TypeAlias = tuple[IsrChangeOwner, IsrChange]
 class Controller(Protocol):
     """The part of `ControllerChannel` that is needed here."""
 
-    async def call(self, request: Message, *, timeout: float) -> Message: ...
+    async def call(self, request: Message, *, timeout: float) -> Message: ...  # noqa: ASYNC109
 
 
 class AlterPartitions:

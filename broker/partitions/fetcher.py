@@ -10,7 +10,7 @@ release the first at once, and Kafka's answer both in turn. Answers are processe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import trio

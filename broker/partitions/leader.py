@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.partitions.isr import (
+    UNKNOWN_OFFSET,
     FetchClock,
     IsrState,
     ReplicaProgress,
@@ -57,6 +58,7 @@ class LeaderEpoch:
         self.start_offset = self.log.log_end_offset
         self.high_watermark = Watermark(partition.watermark_in_log())
         self.isr = IsrState(state.isr, state.partition_epoch)
+        self.low_watermark = Watermark(UNKNOWN_OFFSET)
         self._maximal = self.isr.maximal
         self._recovery_state = state.leader_recovery_state
         self._services = partition.services
@@ -183,20 +185,45 @@ class LeaderEpoch:
             clock=clock,
             now=self._services.now(),
         )
-        progress.log_start_offset = log_start_offset
+        if log_start_offset != progress.log_start_offset:
+            progress.log_start_offset = log_start_offset
+            self._advance_low_watermark()
         if replica_id not in self._maximal:
             self._maybe_expand(replica_id, progress)
         self._advance()
 
-    def low_watermark(self) -> int:
-        """The least log start offset of the live replicas (KIP-107)."""
+    def delete_records_before(self, offset: int) -> int:
+        """Moves the log's start up to `offset` (-1: the high watermark), which is returned (KIP-107).
+
+        All live replicas have followed when `low_watermark` has reached it.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, above the high watermark; POLICY_VIOLATION, a compacted topic;
+                NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
+        """
+        if self.ended:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not self.log.config.deletes:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "a compacted topic keeps its records")
+        watermark = self.high_watermark.offset
+        offset = watermark if offset == -1 else offset
+        if not 0 <= offset <= watermark:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        self.log.delete_records_before(offset)
+        self.partition.watchers.look_again()
+        self._advance_low_watermark()
+        return offset
+
+    def _advance_low_watermark(self) -> None:
+        """The least log start offset of the live replicas."""
         brokers = self._services.metadata.image.cluster.brokers
-        starts = [
-            progress.log_start_offset
-            for replica_id, progress in self.replicas.items()
-            if (broker := brokers.get(replica_id)) is not None and not broker.fenced
-        ]
-        return min([self.log.log_start_offset, *starts])
+        start = self.log.log_start_offset
+        for replica_id, progress in self.replicas.items():
+            broker = brokers.get(replica_id)
+            if broker is not None and not broker.fenced:
+                start = min(start, progress.log_start_offset)
+        if start > self.low_watermark.offset:
+            self.low_watermark.advance(start)
 
     # -- ISR
 
@@ -207,6 +234,7 @@ class LeaderEpoch:
                 self._maybe_expand(replica_id, progress)
         if not self.ended:
             self._advance()
+            self._advance_low_watermark()
 
     def drop_lagging(self) -> None:
         """Asks the controller to drop members of the ISR that have not kept up."""
@@ -307,3 +335,4 @@ class LeaderEpoch:
     def end(self) -> None:
         """Ends the epoch: whoever waits for its watermark hears NotLeaderError."""
         self.high_watermark.close()
+        self.low_watermark.close()
