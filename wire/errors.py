@@ -151,7 +151,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def of(cls, code: int) -> "ErrorCode":
-        """The member for a code from the wire; codes of a later Kafka become UNKNOWN_SERVER_ERROR."""
+        """The member for a code from the wire; UNKNOWN_SERVER_ERROR for one of a later Kafka."""
         try:
             return cls(code)
         except ValueError:

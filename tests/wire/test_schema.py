@@ -21,6 +21,7 @@ from wire.schema import (
     string,
     uint16,
     uint32,
+    uuid,
 )
 
 
@@ -53,6 +54,12 @@ class Numbers(Message):
     c: uint32
     d: float64
     e: boolean
+
+
+@message(versions="0")
+class Ids(Message):
+    one: uuid
+    many: list[uuid]
 
 
 @message(versions="0-1", flexible="1+")
@@ -196,6 +203,14 @@ def test_numbers():
     numbers = Numbers(a=-128, b=65535, c=2**32 - 1, d=-0.5, e=True)
     assert numbers.encode(0).hex() == "80" + "ffff" + "ffffffff" + "bfe0000000000000" + "01"
     assert Numbers.decode(numbers.encode(0), 0) == numbers
+
+
+@pytest.mark.parametrize("wrong", [b"", b"x" * 15, b"x" * 17])
+def test_uuid_has_16_bytes(wrong):
+    with pytest.raises(LocalProtocolError):
+        Ids(one=wrong, many=[]).encode(0)
+    with pytest.raises(LocalProtocolError):
+        Ids(one=bytes(16), many=[wrong]).encode(0)
 
 
 def test_any_other_byte_is_true_as_in_kafka():

@@ -24,6 +24,10 @@ def raise_absent(name: str, version: int) -> None:
     raise LocalProtocolError(f"{name} is set but does not exist in version {version}")
 
 
+def raise_uuid(value: bytes) -> None:
+    raise LocalProtocolError(f"a UUID has {len(value)} bytes instead of 16")
+
+
 def write_string_size(out: bytearray, size: int) -> None:
     """The size of a compact string, when one byte may not do."""
     if size > STRING_BYTES_MAX:
@@ -56,6 +60,7 @@ class WriterGenerator:
             write_records=write_records,
             write_tags=write_tags,
             raise_absent=raise_absent,
+            raise_uuid=raise_uuid,
         )
 
     def build(self, cls: type[Struct]) -> Callable[[Any, bytearray], None]:
@@ -80,9 +85,16 @@ class WriterGenerator:
     def write_run(self, run: list[FieldPlan], value: str, out: str) -> None:
         if not run:
             return
+        for p in run:
+            if p.fixed == "16s":
+                self.check_uuid(f"{value}.{p.name}")
         pack = self.source.packer("".join(p.fixed for p in run))
         arguments = ", ".join(f"{value}.{p.name}" for p in run)
         self.source.emit(f"{out} += {pack}({arguments})")
+
+    def check_uuid(self, value: str) -> None:
+        """`struct` would silently pad or cut."""
+        self.source.emit(f"if len({value}) != 16: raise_uuid({value})")
 
     def refuse_absent(self, plan: StructPlan, value: str) -> None:
         for p in plan.absent:
@@ -145,6 +157,8 @@ class WriterGenerator:
         elif shape.item is not None:
             self.write_array(shape.item, value, out)
         elif shape.wire is not None and shape.wire.fmt:
+            if shape.wire.fmt == "16s":
+                self.check_uuid(value)
             emit(f"{out} += {self.source.packer(shape.wire.fmt)}({value})")
         elif shape.wire is not None and shape.wire.name == "records":
             emit(f"write_records({out}, {value}, {self.flexible})")

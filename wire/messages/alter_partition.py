@@ -1,7 +1,7 @@
 """AlterPartition (56): a leader proposes a new set of in-sync replicas (KIP-497).
 
-Versions: 1 recovery state (KIP-704); 2 is the baseline and names topics by id (KIP-841); 3 the epochs
-of replicas (KIP-903).
+Versions: 1 recovery state (KIP-704); 2 is the baseline and names topics by id (KIP-841); 3 the
+epochs of replicas (KIP-903).
 """
 
 from wire.schema import Message, Struct, field, int8, int16, int32, int64, request, response, uuid

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (63): keeps a broker's lease with the controller and moves it between states (KIP-631).
+"""BrokerHeartbeat (63): keeps a broker's lease with the controller and changes its state (KIP-631).
 
 Versions: 1 offline log directories (KIP-858); 2 cordoned ones (KIP-1066).
 """

@@ -1,6 +1,7 @@
 """What consumers put into JoinGroup and SyncGroup: subscription and assignment.
 
-Both travel with their int16 version before them; a classic group's coordinator does not look inside.
+Both travel with their int16 version before them; a classic group's coordinator does not look
+inside.
 Versions: 1 owned partitions (KIP-429); 2 the generation (KIP-792); 3 the rack (KIP-881).
 """
 

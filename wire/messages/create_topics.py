@@ -1,7 +1,7 @@
 """CreateTopics (19): creates topics, or only validates that it could.
 
-Versions: 2 is the baseline; 4 default partitions and replication (KIP-464); 5 flexible, answers what was
-created (KIP-525); 6 quotas (KIP-599); 7 topic ids (KIP-516).
+Versions: 2 is the baseline; 4 default partitions and replication (KIP-464); 5 flexible, answers
+what was created (KIP-525); 6 quotas (KIP-599); 7 topic ids (KIP-516).
 """
 
 from wire.primitives import NIL_UUID

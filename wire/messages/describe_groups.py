@@ -1,7 +1,7 @@
 """DescribeGroups (15): state and members of classic groups.
 
-Versions: 1 throttle time; 3 authorized operations (KIP-430); 4 static members (KIP-345); 5 flexible;
-6 an error message (KIP-1043).
+Versions: 1 throttle time; 3 authorized operations (KIP-430); 4 static members (KIP-345); 5
+flexible; 6 an error message (KIP-1043).
 """
 
 from wire.schema import (

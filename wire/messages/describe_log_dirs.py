@@ -1,6 +1,7 @@
 """DescribeLogDirs (35): log directories of a broker and the sizes of replicas.
 
-Versions: 2 flexible; 3 a top-level error; 4 sizes of the volumes (KIP-827); 5 whether a directory is cordoned.
+Versions: 2 flexible; 3 a top-level error; 4 sizes of the volumes (KIP-827); 5 whether a directory
+is cordoned.
 """
 
 from wire.schema import (

@@ -1,9 +1,9 @@
 """Fetch (1): reads record batches; consumers read, followers and observers replicate.
 
-Versions: 7 adds fetch sessions (KIP-227); 9 the caller's leader epoch (KIP-320); 11 racks (KIP-392);
-12 flexible, divergence of the last fetched epoch (KIP-595); 13 names topics by id; 15 the replica's
-epoch (KIP-903); 16 endpoints of new leaders (KIP-951); 17 the replica's directory (KIP-853);
-18 the replica's high watermark (KIP-1166).
+Versions: 7 adds fetch sessions (KIP-227); 9 the caller's leader epoch (KIP-320); 11 racks
+(KIP-392); 12 flexible, divergence of the last fetched epoch (KIP-595); 13 names topics by id; 15
+the replica's epoch (KIP-903); 16 endpoints of new leaders (KIP-951); 17 the replica's directory
+(KIP-853); 18 the replica's high watermark (KIP-1166).
 """
 
 from wire.primitives import NIL_UUID

@@ -1,7 +1,7 @@
 """Headers of requests and responses, and whole messages with them (without the size prefix).
 
-    request header v1:  int16 api key, int16 version, int32 correlation id, nullable string client id
-    request header v2:  the same and tags; with flexible versions of a request
+    request header v1: int16 api key, int16 version, int32 correlation id, nullable string client id
+    request header v2: the same and tags; with flexible versions of a request
     response header v0: int32 correlation id
     response header v1: the same and tags; with flexible versions, except of ApiVersions
 

@@ -1,6 +1,7 @@
 """LeaveGroup (13): members leave a classic group.
 
-Versions: 1 throttle time; 3 many members, also static ones (KIP-345); 4 flexible; 5 a reason (KIP-800).
+Versions: 1 throttle time; 3 many members, also static ones (KIP-345); 4 flexible; 5 a reason
+(KIP-800).
 """
 
 from wire.schema import Message, Struct, field, int16, int32, request, response, string

@@ -1,4 +1,4 @@
-"""OffsetDelete (47): deletes a group's offsets of topics that none of its members reads (KIP-496)."""
+"""OffsetDelete (47): deletes a group's offsets of topics its members do not read (KIP-496)."""
 
 from wire.schema import Message, Struct, int16, int32, request, response, string
 
@@ -12,7 +12,7 @@ class OffsetDeleteRequestTopic(Struct):
     partitions: list[OffsetDeleteRequestPartition]
 
 
-@request(key=47, versions="0", flexible="none")
+@request(key=47, versions="0")
 class OffsetDeleteRequest(Message):
     group_id: string
     topics: list[OffsetDeleteRequestTopic]
@@ -28,7 +28,7 @@ class OffsetDeleteResponseTopic(Struct):
     partitions: list[OffsetDeleteResponsePartition]
 
 
-@response(key=47, versions="0", flexible="none")
+@response(key=47, versions="0")
 class OffsetDeleteResponse(Message):
     error_code: int16 = 0
     throttle_time_ms: int32 = 0

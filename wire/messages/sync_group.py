@@ -1,6 +1,7 @@
 """SyncGroup (14): the leader of a classic group gives the assignment, all members get theirs.
 
-Versions: 1 throttle time; 3 static members (KIP-345); 4 flexible; 5 protocol type and name (KIP-559).
+Versions: 1 throttle time; 3 static members (KIP-345); 4 flexible; 5 protocol type and name
+(KIP-559).
 """
 
 from wire.schema import Message, Struct, data, field, int16, int32, request, response, string

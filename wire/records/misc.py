@@ -1,4 +1,4 @@
-"""Metadata records of the log itself: the leader's no-op, and the state of a ZooKeeper migration."""
+"""Metadata records of the log itself: a leader's no-op, the state of a ZooKeeper migration."""
 
 from wire.schema import Message, int8, record
 

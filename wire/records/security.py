@@ -1,4 +1,4 @@
-"""Metadata records of access control, SCRAM credentials and delegation tokens (KIP-801, KIP-900)."""
+"""Metadata records of ACLs, SCRAM credentials and delegation tokens (KIP-801, KIP-900)."""
 
 from wire.schema import Message, data, int8, int32, int64, record, string, uuid
 

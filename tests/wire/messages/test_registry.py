@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from tests.wire.declared import MESSAGES
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.messages.registry import REQUESTS, RESPONSES, ApiKey
 
@@ -15,6 +16,11 @@ def test_lookup():
     assert len(REQUESTS) == len(list(REQUESTS.items())) == len(ApiKey)
     with pytest.raises(KeyError):
         RESPONSES[-1]
+
+
+def test_every_declared_api_is_registered():
+    requests = {cls for cls in MESSAGES if cls.__name__.endswith("Request")}
+    assert requests == set(REQUESTS.values())
 
 
 def test_names():
