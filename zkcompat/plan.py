@@ -86,27 +86,26 @@ def reconcile(
     """
     expected = render(image, cluster_id)
     operations: list[Operation] = []
+    notes: list[Operation] = []  # last: the parent of notes may be missing too
     for path in sorted((p for p in found if is_owned(p) and p not in expected), reverse=True):
-        operations.append(
-            delete(path, "DeleteExtra", f"Deleting {path}, which the image does not have")
-        )
-        operations += _notify_of(path)
+        sentence = f"Deleting {path}, which the image does not have"
+        operations.append(delete(path, "DeleteExtra", sentence))
+        notes += _notify_of(path)
     for path, znode in expected.items():
         actual = found.get(path)
         if actual is None:
-            operations.append(
-                create(path, znode, "CreateMissing", f"Creating {path}, which was missing")
-            )
-            if not _is_new_topic_config(path, znode):
-                operations += _notify_of(path)
+            sentence = f"Creating {path}, which was missing"
+            operations.append(create(path, znode, "CreateMissing", sentence))
         elif actual.owner != (session_id if znode.ephemeral else 0):
             operations += _replace(path, znode, actual)
         elif not same_data(path, znode.data, actual.data):
-            operations.append(
-                set_data(path, znode, "UpdateDifferent", f"Updating {path}, which differed")
-            )
-            operations += _notify_of(path)
-    return operations
+            sentence = f"Updating {path}, which differed"
+            operations.append(set_data(path, znode, "UpdateDifferent", sentence))
+        else:
+            continue
+        if actual is not None or not _is_new_topic_config(path, znode):
+            notes += _notify_of(path)
+    return operations + notes
 
 
 def _everything_between(before: MetadataImage, after: MetadataImage) -> Changes:

@@ -1,0 +1,72 @@
+"""Random, valid sequences of metadata records."""
+
+import random
+
+from quorum.metadata.image import MetadataImage
+from tests.zkcompat import build
+
+TOPICS = ("a", "b", "a.b", "c_d")
+CONFIG_KEYS = ("retention.ms", "segment.bytes", "ssl.keystore.password")
+RESOURCES = ((4, ""), (4, "1"), (4, "2"), (2, "a"), (2, "b"), (32, "group"))
+
+
+def next_records(image: MetadataImage, prng: random.Random, count: int):
+    """`count` records, each valid after those before it."""
+    records = []
+    for _ in range(count):
+        _, now = build.replay(image, *records)
+        records += _one(now, prng)
+    return records
+
+
+def _one(image: MetadataImage, prng: random.Random):
+    kind = prng.choice(["broker", "topic", "partition", "config", "ids", "remove"])
+    if kind == "broker":
+        return [_broker(image, prng)]
+    if kind == "config":
+        resource = prng.choice(RESOURCES)
+        if resource[0] == 2 and resource[1] not in image.topics.by_name:
+            return []
+        return [build.config(*resource, prng.choice(CONFIG_KEYS), prng.choice([None, "1", "2"]))]
+    if kind == "ids":
+        return [build.producer_ids(prng.randrange(0, 5000, 1000))]
+    names = list(image.topics.by_name)
+    if kind == "topic":
+        name = prng.choice(TOPICS)
+        return [] if name in names else _new_topic(name, prng)
+    if not names:
+        return []
+    topic = image.topics.by_name[prng.choice(names)]
+    if kind == "remove":
+        return [build.remove_topic(topic.id)]
+    return [_partition(topic, prng)]
+
+
+def _broker(image, prng):
+    broker_id = prng.randint(1, 3)
+    known = image.cluster.brokers.get(broker_id)
+    choice = prng.choice(["register", "fence", "unfence", "unregister"])
+    if known is None or choice == "register":
+        return build.broker(broker_id, epoch=prng.randrange(1 << 30), fenced=prng.random() < 0.5)
+    make = {"fence": build.fence, "unfence": build.unfence, "unregister": build.unregister}[choice]
+    return make(broker_id, known.epoch)
+
+
+def _new_topic(name, prng):
+    topic_id = prng.randbytes(16)
+    partitions = [build.partition(topic_id, i, [1, 2]) for i in range(prng.randint(1, 3))]
+    return [build.topic(name, topic_id), *partitions]
+
+
+def _partition(topic, prng):
+    index = prng.randrange(len(topic.partitions) + 1)
+    if index == len(topic.partitions):
+        return build.partition(topic.id, index, [2, 3])
+    choice = prng.choice(["isr", "leader", "reassign", "nothing"])
+    members = {
+        "isr": {"isr": prng.sample([1, 2, 3], 2)},
+        "leader": {"leader": prng.choice([-1, 1, 2]), "leader_recovery_state": prng.choice([0, 1])},
+        "reassign": {"replicas": [1, 2, 3], "adding_replicas": [3], "removing_replicas": [1]},
+        "nothing": {},
+    }[choice]
+    return build.change(topic.id, index, **members)
