@@ -19,7 +19,12 @@ SYSTEMS: dict[str, Opener] = {"ours": ours, "kafka": kafka}
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *benches.BENCHES], help="which benches; all when none is named")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        choices=[[], *benches.BENCHES],
+        help="which benches; all when none is named",
+    )
     parser.add_argument("--only", choices=SYSTEMS, help="measure one system")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()

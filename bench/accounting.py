@@ -36,7 +36,9 @@ def pss_mib(pid: int) -> float:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return 0.0
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) / 1024
+    return (
+        next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) / 1024
+    )
 
 
 def _status_kib(pid: int, key: str) -> int:

@@ -26,7 +26,10 @@ def settings_for(system: str, *, fsync: bool) -> Mapping[str, str]:
 
 def startup(open_cluster: Opener, system: str) -> list[Figure]:
     figures = []
-    for name, controllers, brokers in (("1 node", 0 if system == "kafka" else 1, 1), ("3 + 3", 3, 3)):
+    for name, controllers, brokers in (
+        ("1 node", 0 if system == "kafka" else 1, 1),
+        ("3 + 3", 3, 3),
+    ):
         began = time.perf_counter()
         with open_cluster(controllers, brokers, {}) as cluster:
             ready = time.perf_counter() - began
@@ -38,7 +41,14 @@ def startup(open_cluster: Opener, system: str) -> list[Figure]:
         figures += [
             Figure("startup", f"{name}: ready, format included", "s", "lower", system, ready),
             Figure("startup", f"{name}: CPU to ready", "s", "lower", system, cpu),
-            Figure("startup", f"{name}: RSS of the largest process", "MiB", "lower", system, max(memory)),
+            Figure(
+                "startup",
+                f"{name}: RSS of the largest process",
+                "MiB",
+                "lower",
+                system,
+                max(memory),
+            ),
             Figure("startup", f"{name}: RSS in all", "MiB", "lower", system, sum(memory)),
             Figure("startup", f"{name}: CPU when idle", "% core", "lower", system, idle),
         ]
@@ -48,7 +58,9 @@ def startup(open_cluster: Opener, system: str) -> list[Figure]:
 def throughput_figures(bench: str, label: str, system: str, moved: Throughput) -> list[Figure]:
     return [
         Figure(bench, f"{label}: rate", "MB/s", "higher", system, moved.mb_per_second),
-        Figure(bench, f"{label}: records", "1000/s", "higher", system, moved.records_per_second / 1000),
+        Figure(
+            bench, f"{label}: records", "1000/s", "higher", system, moved.records_per_second / 1000
+        ),
         Figure(bench, f"{label}: broker CPU", "s/GB", "lower", system, moved.cpu_seconds_per_gb),
     ]
 
@@ -86,7 +98,11 @@ def latency_bench(open_cluster: Opener, system: str) -> list[Figure]:
             times = produce_one_by_one(cluster, "latency", size=100, records=5_000)
         for share, label in ((0.5, "p50"), (0.99, "p99")):
             value = percentile(times, share) * 1000
-            figures.append(Figure("latency", f"synchronous produce, {kind}, {label}", "ms", "lower", system, value))
+            figures.append(
+                Figure(
+                    "latency", f"synchronous produce, {kind}, {label}", "ms", "lower", system, value
+                )
+            )
     return figures
 
 

@@ -41,7 +41,9 @@ def trimaran(*words: str) -> str:
 
 
 @contextmanager
-def ours(controllers: int, brokers: int, settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+def ours(
+    controllers: int, brokers: int, settings: Mapping[str, str] | None = None
+) -> Iterator[Cluster]:
     """A local cluster of ours in a temporary directory."""
     data = Path(tempfile.mkdtemp(prefix="bench-ours-"))
     words = [w for key, value in (settings or {}).items() for w in ("--override", f"{key}={value}")]
@@ -58,7 +60,9 @@ def ours(controllers: int, brokers: int, settings: Mapping[str, str] | None = No
             up["controller_bootstrap"],
             lambda: [n["pid"] for n in nodes()],
             lambda node_id: trimaran("chaos", "kill", str(node_id), "--data", str(data)) and None,
-            lambda node_id: trimaran("chaos", "restart", str(node_id), "--data", str(data)) and None,
+            lambda node_id: (
+                trimaran("chaos", "restart", str(node_id), "--data", str(data)) and None
+            ),
         )
     finally:
         if (data / "cluster.json").exists():
@@ -67,11 +71,15 @@ def ours(controllers: int, brokers: int, settings: Mapping[str, str] | None = No
 
 
 @contextmanager
-def kafka(controllers: int, brokers: int, settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+def kafka(
+    controllers: int, brokers: int, settings: Mapping[str, str] | None = None
+) -> Iterator[Cluster]:
     """An Apache Kafka 4.3 cluster in a temporary directory."""
     data = Path(tempfile.mkdtemp(prefix="bench-kafka-"))
     try:
-        with apache_kafka.running(data, controllers=controllers, brokers=brokers, settings=settings) as cluster:
+        with apache_kafka.running(
+            data, controllers=controllers, brokers=brokers, settings=settings
+        ) as cluster:
 
             def node(node_id: int) -> apache_kafka.Node:
                 return next(n for n in cluster.nodes if n.id == node_id)

@@ -39,10 +39,16 @@ class Throughput:
 
 
 def create_topic(
-    cluster: Cluster, name: str, partitions: int, replication: int, config: dict[str, str] | None = None
+    cluster: Cluster,
+    name: str,
+    partitions: int,
+    replication: int,
+    config: dict[str, str] | None = None,
 ) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([NewTopic(name, partitions, replication, config=config or {})])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, replication, config=config or {})])[
+        name
+    ].result(30)
     wait_for_leaders(admin, name, partitions)
 
 
@@ -50,14 +56,22 @@ def wait_for_leaders(admin: AdminClient, name: str, partitions: int) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         topic = admin.list_topics(name, timeout=10).topics[name]
-        if len(topic.partitions) == partitions and all(p.leader >= 0 for p in topic.partitions.values()):
+        if len(topic.partitions) == partitions and all(
+            p.leader >= 0 for p in topic.partitions.values()
+        ):
             return
         time.sleep(0.02)
     raise RuntimeError(f"{name} has no leaders")
 
 
 def produce(
-    cluster: Cluster, topic: str, partitions: int, *, size: int, records: int, compression: str = "none"
+    cluster: Cluster,
+    topic: str,
+    partitions: int,
+    *,
+    size: int,
+    records: int,
+    compression: str = "none",
 ) -> Throughput:
     """Produces `records` records of `size` bytes with acks=all, as fast as librdkafka goes."""
     producer = Producer(
@@ -90,7 +104,11 @@ def produce(
 
 
 def _hand_over(
-    producer: Producer, topic: str, partitions: int, messages: Sequence[dict[str, object]], records: int
+    producer: Producer,
+    topic: str,
+    partitions: int,
+    messages: Sequence[dict[str, object]],
+    records: int,
 ) -> None:
     for i in range(records // SHARE):
         while len(producer) > 150_000:
@@ -99,7 +117,9 @@ def _hand_over(
         producer.poll(0)
 
 
-def consume(cluster: Cluster, topic: str, partitions: int, *, size: int, records: int) -> Throughput:
+def consume(
+    cluster: Cluster, topic: str, partitions: int, *, size: int, records: int
+) -> Throughput:
     """Reads `records` records from the beginning of all partitions."""
     consumer = Consumer(
         {

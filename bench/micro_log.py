@@ -19,7 +19,12 @@ from log.partition_log import PartitionLog
 from log.validate import ProduceRules, validate_produced
 
 ROUNDS = 5
-CASES = [("1 x 1 KiB", 1, 1000), ("16 x 1 KiB", 16, 960), ("160 x 100 B", 160, 90), ("1024 x 1 KiB", 1024, 1010)]
+CASES = [
+    ("1 x 1 KiB", 1, 1000),
+    ("16 x 1 KiB", 16, 960),
+    ("160 x 100 B", 160, 90),
+    ("1024 x 1 KiB", 1024, 1010),
+]
 
 
 def best(action, repeats):

@@ -12,15 +12,29 @@ from typing import Any
 
 import trio
 
-from quorum.config.server import ServerConfig
+from quorum.config.definition import ConfigError
+from quorum.config.server import ServerConfig, parse
+from trimaran.errors import Exit, UserError
 from trimaran.properties import Setting
 
 Role = Callable[..., Awaitable[None]]
 
 
 def parse_config(settings: Mapping[str, Setting]) -> ServerConfig:
-    """Checks all settings; unknown keys warn on stderr, a wrong value is a `ConfigError` that names its origin."""
-    raise NotImplementedError
+    """Checks all settings; unknown keys warn on stderr, a wrong value is a `UserError` that names its origin."""
+    try:
+        config = parse(settings)
+    except ConfigError as error:
+        where = f" ({error.origin})" if error.origin else ""
+        raise UserError(
+            f"the configuration is wrong: {error.key}={error.value}{where}",
+            error.why,
+            error.fix or "correct the value",
+            exit_code=Exit.USAGE,
+        ) from error
+    for hint in config.unknown.values():
+        print(f"warning: {hint}", file=sys.stderr)  # noqa: T201
+    return config
 
 
 def roles_of(config: ServerConfig) -> list[Role]:
@@ -37,7 +51,9 @@ def roles_of(config: ServerConfig) -> list[Role]:
     return roles
 
 
-async def run_roles(roles: list[Role], config: ServerConfig, on_ready: Callable[[], object]) -> None:
+async def run_roles(
+    roles: list[Role], config: ServerConfig, on_ready: Callable[[], object]
+) -> None:
     """Runs the roles until a signal; `on_ready` is called once all of them serve."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
@@ -46,7 +62,9 @@ async def run_roles(roles: list[Role], config: ServerConfig, on_ready: Callable[
         on_ready()
 
 
-async def _start_role(role: Role, config: ServerConfig, *, task_status: trio.TaskStatus[Any]) -> None:
+async def _start_role(
+    role: Role, config: ServerConfig, *, task_status: trio.TaskStatus[Any]
+) -> None:
     await role(config, task_status=task_status)
 
 

@@ -16,7 +16,16 @@ from trimaran.errors import Exit, UserError
 
 ENVIRONMENT_PREFIX = "KAFKA_"
 # Variables of Kafka's own scripts that carry the prefix and are no configuration keys.
-NOT_KEYS = frozenset({"KAFKA_HEAP_OPTS", "KAFKA_OPTS", "KAFKA_HOME", "KAFKA_DIR", "KAFKA_PEERS", "KAFKA_BOOTSTRAP_SERVERS"})
+NOT_KEYS = frozenset(
+    {
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_OPTS",
+        "KAFKA_HOME",
+        "KAFKA_DIR",
+        "KAFKA_PEERS",
+        "KAFKA_BOOTSTRAP_SERVERS",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,13 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Setting]:
 def key_of_variable(name: str) -> str:
     """The configuration key that an environment variable means."""
     body = name.removeprefix(ENVIRONMENT_PREFIX).lower()
-    return body.replace("___", "\0").replace("__", "\1").replace("_", ".").replace("\0", "-").replace("\1", "_")
+    return (
+        body.replace("___", "\0")
+        .replace("__", "\1")
+        .replace("_", ".")
+        .replace("\0", "-")
+        .replace("\1", "_")
+    )
 
 
 def from_overrides(overrides: Sequence[str]) -> dict[str, Setting]:

@@ -6,9 +6,11 @@ Every value is unique (`producer/number`). An acknowledged one must be at its pa
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
@@ -38,12 +40,14 @@ class History:
     def wait_for_ack_after(self, moment: float, seconds_max: float) -> None:
         while not (self.ack_times and self.ack_times[-1] > moment):
             if time.monotonic() > moment + seconds_max:
-                raise AssertionError(f"nothing acknowledged for {seconds_max} s after the last restart: {self.errors}")
+                raise AssertionError(
+                    f"nothing acknowledged for {seconds_max} s after the last restart: {self.errors}"
+                )
             time.sleep(0.05)
 
     def longest_silence(self) -> float:
         times = sorted(self.ack_times)
-        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+        return max((b - a for a, b in itertools.pairwise(times)), default=0.0)
 
 
 class ProducerLoad:
@@ -52,10 +56,11 @@ class ProducerLoad:
     def __init__(self, bootstrap: str, topic: str, producers: int, history: History) -> None:
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._produce, args=(bootstrap, topic, number, history)) for number in range(producers)
+            threading.Thread(target=self._produce, args=(bootstrap, topic, number, history))
+            for number in range(producers)
         ]
 
-    def __enter__(self) -> ProducerLoad:
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self
@@ -67,7 +72,12 @@ class ProducerLoad:
 
     def _produce(self, bootstrap: str, topic: str, number: int, history: History) -> None:
         producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 0}
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "log_level": 0,
+            }
         )
         count = 0
         while not self._stop.is_set():
@@ -94,14 +104,21 @@ def audit(bootstrap: str, topic: str, partitions: int, history: History) -> Verd
     for value, place in read_all(bootstrap, topic, partitions):
         places.setdefault(value, []).append(place)
     lost = sum(value not in places for value in history.acked)
-    moved = sum(value in places and place not in places[value] for value, place in history.acked.items())
+    moved = sum(
+        value in places and place not in places[value] for value, place in history.acked.items()
+    )
     return Verdict(lost, moved, sum(len(found) > 1 for found in places.values()))
 
 
 def read_all(bootstrap: str, topic: str, partitions: int) -> list[tuple[bytes, tuple[int, int]]]:
     """Every record of the topic, read to the end of every partition or an AssertionError."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "audit", "enable.partition.eof": True, "log_level": 0}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "audit",
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
     )
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
     found, ended = [], set()

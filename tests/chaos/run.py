@@ -44,7 +44,12 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        return self.zk_ok and self.acked > 0 and sum(self.kills.values()) > 0 and not (self.lost or self.moved or self.duplicates)
+        return (
+            self.zk_ok
+            and self.acked > 0
+            and sum(self.kills.values()) > 0
+            and not (self.lost or self.moved or self.duplicates)
+        )
 
     def __str__(self) -> str:
         kills = " ".join(f"{role}s {n}" for role, n in sorted(self.kills.items()))
@@ -137,13 +142,17 @@ def one_run(seed: int, keep: Path | None) -> Outcome:
 
 def _keep(data: Path, keep: Path | None, seed: int) -> None:
     if keep is not None:
-        shutil.copytree(data, keep / f"seed-{seed}", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
+        shutil.copytree(
+            data, keep / f"seed-{seed}", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock")
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev chaos", description=__doc__)
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1, help="seed of the first run; the next ones count up")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of the first run; the next ones count up"
+    )
     parser.add_argument("--keep", type=Path, help="keep the directories of failed runs here")
     arguments = parser.parse_args()
     outcomes = []

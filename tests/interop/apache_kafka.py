@@ -42,7 +42,12 @@ ARTIFACTS = (
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
-JVM = ["-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true"]  # as Kafka's scripts pass
+JVM = [
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-Djava.awt.headless=true",
+]  # as Kafka's scripts pass
 READY_SECONDS_MAX = 90.0
 
 
@@ -62,7 +67,13 @@ def class_path() -> str:
             for g, a, v in ARTIFACTS
         )
         (folder / "pom.xml").write_text(POM.format(dependencies="".join(parts)))
-        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder}/libs"]
+        command = [
+            "mvn",
+            "-q",
+            "-B",
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={folder}/libs",
+        ]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         (folder / "complete").touch()
     return f"{folder}/libs/*"
@@ -79,7 +90,12 @@ def tool(
 ) -> subprocess.CompletedProcess[str]:
     """Runs one of Kafka's own command-line tools to its end."""
     done = subprocess.run(
-        java(TOOLS[name], *arguments), input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+        java(TOOLS[name], *arguments),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
     if check and done.returncode != 0:
         raise AssertionError(f"kafka-{name} {' '.join(arguments)}: {done.stdout}\n{done.stderr}")
@@ -150,7 +166,7 @@ class ApacheKafka:
 
     def wait_ready(self) -> None:
         """Until every broker lists all brokers."""
-        from wire.blocking import brokers_seen_by
+        from trimaran.local.readiness import brokers_seen_by
 
         deadline = time.monotonic() + READY_SECONDS_MAX
         for node in self.brokers:
@@ -222,7 +238,11 @@ def _free_port_pair(taken: set[int]) -> int:
 
 
 def plan(
-    directory: Path, *, controllers: int = 1, brokers: int = 1, settings: Mapping[str, str] | None = None
+    directory: Path,
+    *,
+    controllers: int = 1,
+    brokers: int = 1,
+    settings: Mapping[str, str] | None = None,
 ) -> ApacheKafka:
     """A cluster with ids as our local clusters have them; `controllers=0` makes combined nodes."""
     taken: set[int] = set()
@@ -234,12 +254,18 @@ def plan(
         both = [node(1 + i, "broker,controller") for i in range(brokers)]
         return ApacheKafka(directory, both, both, dict(settings or {}))
     voters = [node(1 + i, "controller") for i in range(controllers)]
-    return ApacheKafka(directory, voters, [node(11 + i, "broker") for i in range(brokers)], dict(settings or {}))
+    return ApacheKafka(
+        directory, voters, [node(11 + i, "broker") for i in range(brokers)], dict(settings or {})
+    )
 
 
 @contextlib.contextmanager
 def running(
-    directory: Path, *, controllers: int = 1, brokers: int = 1, settings: Mapping[str, str] | None = None
+    directory: Path,
+    *,
+    controllers: int = 1,
+    brokers: int = 1,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[ApacheKafka]:
     """A formatted, started and ready cluster; stopped on exit."""
     kafka = plan(directory, controllers=controllers, brokers=brokers, settings=settings)

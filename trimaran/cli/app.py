@@ -11,29 +11,69 @@ from trimaran.errors import Exit, UserError
 
 # (words, "module:function", help)
 COMMANDS = (
-    (("up",), "trimaran.cli.cluster:up", "Format and start a local cluster: controllers, brokers, ZooKeeper mirror."),
+    (
+        ("up",),
+        "trimaran.cli.cluster:up",
+        "Format and start a local cluster: controllers, brokers, ZooKeeper mirror.",
+    ),
     (("ps",), "trimaran.cli.cluster:ps", "Show the nodes of the local cluster."),
     (("down",), "trimaran.cli.cluster:down", "Stop the local cluster; its data stays."),
     (("purge",), "trimaran.cli.cluster:purge", "Stop the local cluster and delete its data."),
     (("chaos", "kill"), "trimaran.cli.chaos:kill", "kill -9 a node of the local cluster."),
-    (("chaos", "restart"), "trimaran.cli.chaos:restart", "Stop a node cleanly if it runs, then start it."),
+    (
+        ("chaos", "restart"),
+        "trimaran.cli.chaos:restart",
+        "Stop a node cleanly if it runs, then start it.",
+    ),
     (("chaos", "pause"), "trimaran.cli.chaos:pause", "Freeze a node (SIGSTOP)."),
     (("chaos", "resume"), "trimaran.cli.chaos:resume", "Let a frozen node go on (SIGCONT)."),
-    (("controller", "start"), "trimaran.cli.server:controller_start", "Run a controller in this process."),
+    (
+        ("controller", "start"),
+        "trimaran.cli.server:controller_start",
+        "Run a controller in this process.",
+    ),
     (("broker", "start"), "trimaran.cli.server:broker_start", "Run a broker in this process."),
-    (("server", "start"), "trimaran.cli.server:server_start", "Run every role the file names in this process."),
-    (("storage", "format"), "trimaran.cli.server:storage_format", "Format the directories of a node."),
-    (("storage", "random-uuid"), "trimaran.cli.server:storage_random_uuid", "Print a new cluster id."),
+    (
+        ("server", "start"),
+        "trimaran.cli.server:server_start",
+        "Run every role the file names in this process.",
+    ),
+    (
+        ("storage", "format"),
+        "trimaran.cli.server:storage_format",
+        "Format the directories of a node.",
+    ),
+    (
+        ("storage", "random-uuid"),
+        "trimaran.cli.server:storage_random_uuid",
+        "Print a new cluster id.",
+    ),
     (("quorum", "status"), "trimaran.cli.quorum:status", "Who leads, and how far each voter is."),
-    (("metadata", "dump"), "trimaran.cli.metadata:dump", "Print the records of a metadata log or snapshot on disk."),
-    (("metadata", "tail"), "trimaran.cli.metadata:tail", "Follow the metadata log of a running quorum."),
+    (
+        ("metadata", "dump"),
+        "trimaran.cli.metadata:dump",
+        "Print the records of a metadata log or snapshot on disk.",
+    ),
+    (
+        ("metadata", "tail"),
+        "trimaran.cli.metadata:tail",
+        "Follow the metadata log of a running quorum.",
+    ),
     (("topics", "list"), "trimaran.cli.topics:list_topics", "List topics."),
     (("topics", "create"), "trimaran.cli.topics:create", "Create a topic."),
-    (("topics", "describe"), "trimaran.cli.topics:describe", "Leaders, replicas and ISR of a topic's partitions."),
+    (
+        ("topics", "describe"),
+        "trimaran.cli.topics:describe",
+        "Leaders, replicas and ISR of a topic's partitions.",
+    ),
     (("topics", "delete"), "trimaran.cli.topics:delete", "Delete a topic."),
     (("brokers", "list"), "trimaran.cli.brokers:list_brokers", "List brokers."),
     (("groups", "list"), "trimaran.cli.groups:list_groups", "List consumer groups."),
-    (("groups", "describe"), "trimaran.cli.groups:describe", "Members, committed offsets and lag of a group."),
+    (
+        ("groups", "describe"),
+        "trimaran.cli.groups:describe",
+        "Members, committed offsets and lag of a group.",
+    ),
     (("produce",), "trimaran.cli.records:produce", "Produce the lines of stdin or of a file."),
     (("consume",), "trimaran.cli.records:consume", "Print the records of a topic."),
     (("zk", "start"), "trimaran.cli.zk:start", "Run a real ZooKeeper in this process group."),
@@ -41,10 +81,26 @@ COMMANDS = (
     (("zk", "status"), "trimaran.cli.zk:status", "What the mirror last wrote, and who writes."),
     (("zk", "tree"), "trimaran.cli.zk:tree", "Print the znode tree."),
     (("zk", "get"), "trimaran.cli.zk:get", "Print one znode."),
-    (("zk", "verify"), "trimaran.cli.zk:verify", "Compare every mirrored znode with the metadata image."),
-    (("analyze",), "trimaran.cli.analyze:analyze", "Read the logs with Spark and write a report with plots."),
-    (("doctor",), "trimaran.cli.doctor:doctor", "Check what this machine has, and how to get what is missing."),
-    (("version",), "trimaran.cli.version:version", "Print our version and the Apache Kafka version we match."),
+    (
+        ("zk", "verify"),
+        "trimaran.cli.zk:verify",
+        "Compare every mirrored znode with the metadata image.",
+    ),
+    (
+        ("analyze",),
+        "trimaran.cli.analyze:analyze",
+        "Read the logs with Spark and write a report with plots.",
+    ),
+    (
+        ("doctor",),
+        "trimaran.cli.doctor:doctor",
+        "Check what this machine has, and how to get what is missing.",
+    ),
+    (
+        ("version",),
+        "trimaran.cli.version:version",
+        "Print our version and the Apache Kafka version we match.",
+    ),
 )
 NOUNS = {
     "chaos": "Break nodes of the local cluster.",
@@ -59,7 +115,9 @@ NOUNS = {
     "groups": "Consumer groups.",
     "zk": "ZooKeeper and the mirror in it.",
 }
-EPILOGUE = "Exit codes: 0 yes, 1 no, 2 usage, 3 cannot connect, 4 timeout, 5 refused by the cluster."
+EPILOGUE = (
+    "Exit codes: 0 yes, 1 no, 2 usage, 3 cannot connect, 4 timeout, 5 refused by the cluster."
+)
 
 
 def build() -> App:
@@ -82,7 +140,9 @@ def build() -> App:
 def run(arguments: list[str] | None = None) -> None:
     """Runs a command and exits with its code; a `UserError` is shown in three lines."""
     try:
-        result = build()(arguments, exit_on_error=False, print_error=True, result_action="return_value")
+        result = build()(
+            arguments, exit_on_error=False, print_error=True, result_action="return_value"
+        )
     except UserError as error:
         sys.exit(_show(error))
     except BrokenPipeError:

@@ -13,7 +13,9 @@ def list_brokers(
     from wire.messages.describe_cluster import DescribeClusterRequest
 
     with connected(bootstrap_of(bootstrap, data)) as client:
-        answer = client.call(DescribeClusterRequest(include_cluster_authorized_operations=False))
+        answer = client.call(
+            None, DescribeClusterRequest(include_cluster_authorized_operations=False)
+        )
     rows = [
         {"id": b.broker_id, "address": f"{b.host}:{b.port}", "rack": b.rack}
         for b in sorted(answer.brokers, key=lambda b: b.broker_id)

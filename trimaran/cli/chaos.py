@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.cli.cluster import DEFAULT_DATA, Data
+from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import say
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
@@ -10,7 +10,7 @@ from trimaran.local.readiness import active_controller
 
 
 def kill(node: str, *, data: Data = DEFAULT_DATA) -> int:
-    """kill -9 a node."""
+    """Kill -9 a node."""
     return _send("kill", node, data, "killed")
 
 
@@ -36,7 +36,8 @@ def _send(command: str, node: str, data: Data, done: str) -> int:
     if found is None:
         raise UserError(
             f"there is no node '{node}'",
-            "nodes are " + ", ".join(n.name if n.id is None else f"{n.id} ({n.role})" for n in state.nodes),
+            "nodes are "
+            + ", ".join(n.name if n.id is None else f"{n.id} ({n.role})" for n in state.nodes),
             f"trimaran chaos {command} leader, or name an id",
             exit_code=Exit.USAGE,
         )

@@ -12,14 +12,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import Format, say, show_json, show_rows
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.layout import NODES_MAX, ClusterPlan, plan_cluster
 from trimaran.local.state_file import ClusterState
 
-DEFAULT_DATA = Path(".trimaran")
-Data = Annotated[Path, Parameter(name="--data")]
 READY_SECONDS_MAX = 60.0
 
 
@@ -83,10 +82,10 @@ def _plan(
 def _new_cluster(
     data: Path, controllers: int, brokers: int, zk: bool, fixed_ports: bool, overrides: list[str]
 ) -> ClusterPlan:
+    from quorum.storage import random_uuid
+
     from trimaran.local.formatting import format_cluster
     from trimaran.properties import from_overrides
-
-    from quorum.storage import random_uuid
 
     settings = {key: setting.value for key, setting in from_overrides(overrides).items()}
     data.mkdir(parents=True, exist_ok=True)
@@ -154,9 +153,15 @@ def _show_ready(data: Path, began: float, output: str) -> None:
     if output == "json":
         show_json(_as_json(state))
         return
-    show_rows([asdict(n) for n in state.nodes], "table", columns=["role", "id", "address", "dir", "pid", "state"])
+    show_rows(
+        [asdict(n) for n in state.nodes],
+        "table",
+        columns=["role", "id", "address", "dir", "pid", "state"],
+    )
     say(f"ready in {time.perf_counter() - began:.1f} s   bootstrap {state.bootstrap}")
-    say("next:  trimaran topics create t -p 6 -r 3  |  trimaran quorum status  |  trimaran chaos kill leader")
+    say(
+        "next:  trimaran topics create t -p 6 -r 3  |  trimaran quorum status  |  trimaran chaos kill leader"
+    )
 
 
 def _complain_about_dead(state: ClusterState) -> None:
@@ -208,7 +213,9 @@ def down(*, data: Data = DEFAULT_DATA) -> int:
     return Exit.OK
 
 
-def purge(*, data: Data = DEFAULT_DATA, yes: Annotated[bool, Parameter(name=["-y", "--yes"])] = False) -> int:
+def purge(
+    *, data: Data = DEFAULT_DATA, yes: Annotated[bool, Parameter(name=["-y", "--yes"])] = False
+) -> int:
     """Stops the local cluster and deletes its data directory; asks first unless `-y`."""
     path = data.resolve()
     state = state_file.read(path)

@@ -15,6 +15,7 @@ from trimaran.local import state_file
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
+    from wire.errors import KafkaError
 
 Bootstrap = Annotated[str | None, Parameter(name=["-b", "--bootstrap-server"])]
 ControllerBootstrap = Annotated[str | None, Parameter(name=["-B", "--bootstrap-controller"])]
@@ -22,6 +23,7 @@ Zookeeper = Annotated[str | None, Parameter(name=["-z", "--zookeeper"])]
 Data = Annotated[Path, Parameter(name="--data")]
 DEFAULT_DATA = Path(".trimaran")
 ENVIRONMENT = "KAFKA_BOOTSTRAP_SERVERS"
+TIMEOUT_SECONDS = 20.0
 
 
 def bootstrap_of(given: str | None, data: Path) -> str:
@@ -65,25 +67,22 @@ def _no_target(kind: str, option: str) -> UserError:
 
 
 @contextmanager
-def connected(bootstrap: str) -> Iterator[BlockingClient]:
+def connected(bootstrap: str, *, of_controllers: bool = False) -> Iterator[BlockingClient]:
     """A client of the cluster behind `bootstrap`; its failures become `UserError`s with the fitting exit code."""
     from wire.blocking import BlockingClient
-    from wire.client.errors import ClientError, RequestTimedOut
+    from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
     from wire.errors import KafkaError
 
     try:
-        with BlockingClient(bootstrap) as client:
+        with BlockingClient(
+            bootstrap, of_controllers=of_controllers, timeout=TIMEOUT_SECONDS
+        ) as client:
             yield client
     except KafkaError as error:
         raise refused(error) from error
     except RequestTimedOut as error:
-        raise UserError(
-            f"no answer from {bootstrap} in time",
-            str(error),
-            "is there a majority of controllers? trimaran quorum status",
-            exit_code=Exit.TIMEOUT,
-        ) from error
-    except (ClientError, OSError) as error:
+        raise _timed_out(bootstrap, error) from error
+    except (ConnectionLost, VersionMismatch, ValueError) as error:
         raise UserError(
             f"cannot talk to {bootstrap}",
             str(error),
@@ -92,15 +91,41 @@ def connected(bootstrap: str) -> Iterator[BlockingClient]:
         ) from error
 
 
-def refused(error: Exception) -> UserError:
+def _timed_out(bootstrap: str, error: Exception) -> UserError:
+    from wire.client.errors import ConnectRefused
+
+    if isinstance(error.__cause__, ConnectRefused):
+        return UserError(
+            f"nobody listens at {bootstrap}",
+            str(error.__cause__),
+            "is it running? trimaran ps, or check the address",
+            exit_code=Exit.CANNOT_CONNECT,
+        )
+    return UserError(
+        f"no answer from {bootstrap} in time",
+        str(error),
+        "is there a majority of controllers? trimaran quorum status",
+        exit_code=Exit.TIMEOUT,
+    )
+
+
+def refused(error: KafkaError) -> UserError:
     """The cluster answered with an error code."""
+    name = error.code.name
+    return UserError(
+        "the cluster refused",
+        f"{name}: {error.message or 'no more is said'}",
+        FIXES.get(name, DEFAULT_FIX),
+        exit_code=Exit.REFUSED,
+    )
+
+
+def check(code: int, message: str | None) -> None:
+    """Raises the KafkaError that an answer carries, if it carries one."""
     from wire.errors import ErrorCode, KafkaError
 
-    assert isinstance(error, KafkaError)
-    name = ErrorCode(error.code).name
-    return UserError(
-        "the cluster refused", f"{name}: {error.message or 'no more is said'}", FIXES.get(name, DEFAULT_FIX), exit_code=Exit.REFUSED
-    )
+    if code:
+        raise KafkaError(ErrorCode.of(code), message or "")
 
 
 DEFAULT_FIX = "the error name is Kafka's; its documentation says when it is given"

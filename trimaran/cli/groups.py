@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, connected
+from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, check, connected
 from trimaran.cli.output import Format, show_json, show_rows
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
+
+LATEST_TIMESTAMP = -1
 
 
 def list_groups(
@@ -19,40 +21,55 @@ def list_groups(
 
     rows = []
     with connected(bootstrap_of(bootstrap, data)) as client:
-        for node_id in client.broker_ids():
-            answer = client.call(ListGroupsRequest(), node_id=node_id)
-            rows += [{"group": g.group_id, "state": g.group_state, "coordinator": node_id} for g in answer.groups]
-    show_rows(sorted(rows, key=lambda r: str(r["group"])), output, columns=["group", "state", "coordinator"])
+        client.refresh()
+        for node_id in sorted(client.routing.nodes):
+            answer = client.call(node_id, ListGroupsRequest())
+            rows += [
+                {"group": g.group_id, "state": g.group_state, "coordinator": node_id}
+                for g in answer.groups
+            ]
+    show_rows(
+        sorted(rows, key=lambda r: str(r["group"])),
+        output,
+        columns=["group", "state", "coordinator"],
+    )
 
 
 def describe(
     group: str, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA, output: Format = "table"
 ) -> None:
     """Shows members, committed offsets and lag in records."""
+    from wire.client.destinations import Coordinator
     from wire.messages.describe_groups import DescribeGroupsRequest
 
     with connected(bootstrap_of(bootstrap, data)) as client:
-        coordinator = client.coordinator_of(group)
-        answer = client.call(DescribeGroupsRequest(groups=[group]), node_id=coordinator).groups[0]
-        offsets = _offsets(client, coordinator, group)
-    members = [{"member": m.member_id, "client": m.client_id, "host": m.client_host} for m in answer.members]
+        answer = client.call(Coordinator(group), DescribeGroupsRequest(groups=[group])).groups[0]
+        check(answer.error_code, answer.error_message)
+        offsets = _offsets(client, group)
+    members = [
+        {"member": m.member_id, "client": m.client_id, "host": m.client_host}
+        for m in answer.members
+    ]
     if output == "json":
-        show_json({"group": group, "state": answer.group_state, "members": members, "offsets": offsets})
+        show_json(
+            {"group": group, "state": answer.group_state, "members": members, "offsets": offsets}
+        )
         return
-    print(f"{group}: {answer.group_state}, {len(members)} members, coordinator {coordinator}")
+    print(f"{group}: {answer.group_state}, {len(members)} members")
     show_rows(members, output, columns=["member", "client", "host"])
     print()
     show_rows(offsets, output, columns=["topic", "partition", "committed", "end", "lag"])
 
 
-def _offsets(client: BlockingClient, coordinator: int, group: str) -> list[dict[str, Any]]:
+def _offsets(client: BlockingClient, group: str) -> list[dict[str, Any]]:
+    from wire.client.destinations import Coordinator
     from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
     rows = []
-    for topic in client.call(request, node_id=coordinator, version=8).groups[0].topics:
+    for topic in client.call(Coordinator(group), request, version=8).groups[0].topics:
         for partition in topic.partitions:
-            end = client.end_offset(topic.name, partition.partition_index)
+            end = end_offset(client, topic.name, partition.partition_index)
             rows.append(
                 {
                     "topic": topic.name,
@@ -63,3 +80,23 @@ def _offsets(client: BlockingClient, coordinator: int, group: str) -> list[dict[
                 }
             )
     return sorted(rows, key=lambda r: (r["topic"], r["partition"]))
+
+
+def end_offset(
+    client: BlockingClient, topic: str, partition: int, timestamp: int = LATEST_TIMESTAMP
+) -> int:
+    """The high watermark of a partition, or what ListOffsets says for another special timestamp."""
+    from wire.client.destinations import Leader
+    from wire.messages.list_offsets import (
+        ListOffsetsPartition,
+        ListOffsetsRequest,
+        ListOffsetsTopic,
+    )
+
+    wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
+    )
+    answer = client.call(Leader(topic, partition), request).topics[0].partitions[0]
+    check(answer.error_code, None)
+    return int(answer.offset)

@@ -12,7 +12,9 @@ from cyclopts import Parameter
 Format = Annotated[Literal["table", "json"], Parameter(name=["-o", "--output"])]
 
 
-def show_rows(rows: Sequence[Mapping[str, Any]], output: str, *, columns: Sequence[str] | None = None) -> None:
+def show_rows(
+    rows: Sequence[Mapping[str, Any]], output: str, *, columns: Sequence[str] | None = None
+) -> None:
     """Prints rows of one shape; `columns` chooses and orders those of the table, JSON always has all."""
     if output == "json":
         show_json(list(rows))
@@ -22,7 +24,9 @@ def show_rows(rows: Sequence[Mapping[str, Any]], output: str, *, columns: Sequen
     cells += [[text_of(row[name]) for name in names] for row in rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
     for line in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        )
 
 
 def show_fields(fields: Mapping[str, Any], output: str) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import (
     DEFAULT_DATA,
     ControllerBootstrap,
     Data,
+    check,
     connected,
     controllers_of,
 )
 from trimaran.cli.output import Format, show_fields, show_json, show_rows
 from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+    from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -22,19 +27,9 @@ def status(
     *, controllers: ControllerBootstrap = None, data: Data = DEFAULT_DATA, output: Format = "table"
 ) -> int:
     """Shows the quorum as its leader sees it."""
-    from wire.messages.describe_quorum import (
-        DescribeQuorumRequest,
-        DescribeQuorumRequestPartitionData,
-        DescribeQuorumRequestTopicData,
-    )
-
-    topic = DescribeQuorumRequestTopicData(
-        topic_name=METADATA_TOPIC, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
-    )
     bootstrap = controllers_of(controllers, data)
-    with connected(bootstrap) as client:
-        answer = client.call_controller(DescribeQuorumRequest(topics=[topic]))
-    partition = answer.topics[0].partitions[0]
+    with connected(bootstrap, of_controllers=True) as client:
+        partition = describe_quorum(client)
     if partition.error_code:
         raise UserError(
             f"no leader of the quorum answers at {bootstrap}",
@@ -48,7 +43,10 @@ def status(
         "high_watermark": partition.high_watermark,
     }
     rows = [
-        *(_replica(r, "leader" if r.replica_id == partition.leader_id else "follower", partition) for r in partition.current_voters),
+        *(
+            _replica(r, "leader" if r.replica_id == partition.leader_id else "follower", partition)
+            for r in partition.current_voters
+        ),
         *(_replica(r, "observer", partition) for r in partition.observers),
     ]
     if output == "json":
@@ -58,6 +56,23 @@ def status(
         print()
         show_rows(rows, output)
     return Exit.OK
+
+
+def describe_quorum(client: BlockingClient) -> DescribeQuorumResponsePartitionData:
+    """What the leader of the quorum says of it; a partition with an error code when there is no leader."""
+    from wire.client.destinations import Controller
+    from wire.messages.describe_quorum import (
+        DescribeQuorumRequest,
+        DescribeQuorumRequestPartitionData,
+        DescribeQuorumRequestTopicData,
+    )
+
+    wanted = DescribeQuorumRequestPartitionData(partition_index=0)
+    topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[wanted])
+    answer = client.call(Controller(), DescribeQuorumRequest(topics=[topic]))
+    check(answer.error_code, answer.error_message)
+    found: DescribeQuorumResponsePartitionData = answer.topics[0].partitions[0]
+    return found
 
 
 def _replica(replica: Any, role: str, partition: Any) -> dict[str, Any]:

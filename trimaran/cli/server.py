@@ -82,6 +82,8 @@ def storage_format(
     """
     from quorum.storage import format_directories
 
-    for directory in format_directories(_config(config, override), cluster_id, ignore_formatted=ignore_formatted):
+    for directory in format_directories(
+        _config(config, override), cluster_id, ignore_formatted=ignore_formatted
+    ):
         say(f"Formatting {directory} with metadata.version of Apache Kafka 4.3")
     return Exit.OK

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, connected
+from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, check, connected
 from trimaran.cli.output import Format, say, show_json, show_rows
 from trimaran.errors import Exit, UserError
 
@@ -50,8 +50,11 @@ def create(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Creates a topic; partitions and replicas default to the brokers' settings."""
-    from wire.errors import ErrorCode, KafkaError
-    from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+    from wire.messages.create_topics import (
+        CreatableTopic,
+        CreatableTopicConfig,
+        CreateTopicsRequest,
+    )
 
     pairs = [word.partition("=") for word in config or []]
     topic = CreatableTopic(
@@ -62,23 +65,23 @@ def create(
         configs=[CreatableTopicConfig(name=key, value=value) for key, _, value in pairs],
     )
     with connected(bootstrap_of(bootstrap, data)) as client:
-        answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS))
-        result = answer.topics[0]
-        if result.error_code:
-            raise KafkaError(ErrorCode(result.error_code), result.error_message or "")
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
+        result = client.call(None, request, retry_unknown=False).topics[0]
+        check(result.error_code, result.error_message)
     say(f"created {name}: {result.num_partitions} partitions, {result.replication_factor} replicas")
 
 
 def delete(name: str, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA) -> None:
     """Deletes a topic and all its records."""
-    from wire.errors import ErrorCode, KafkaError
     from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+    from wire.primitives import NIL_UUID
 
     with connected(bootstrap_of(bootstrap, data)) as client:
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=TIMEOUT_MS)
-        result = client.call(request).responses[0]
-        if result.error_code:
-            raise KafkaError(ErrorCode(result.error_code), result.error_message or "")
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=TIMEOUT_MS
+        )
+        result = client.call(None, request, retry_unknown=False).responses[0]
+        check(result.error_code, result.error_message)
     say(f"deleted {name}")
 
 
@@ -121,5 +124,5 @@ def _metadata(client: BlockingClient, names: list[str] | None) -> list[MetadataR
     from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-    answer = client.call(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
+    answer = client.call(None, MetadataRequest(topics=topics, allow_auto_topic_creation=False))
     return list(answer.topics)

@@ -75,14 +75,21 @@ def start_cluster(story: Story) -> None:
     done = trimaran(story, "up", "-d", "--zk", "-o", "json")
     story.cluster = json.loads(done.stdout)
     seconds = time.monotonic() - began
-    story.say(f"3 controllers, 3 brokers, a ZooKeeper and its mirror are up, formatted and started in {seconds:.1f} s")
+    story.say(
+        f"3 controllers, 3 brokers, a ZooKeeper and its mirror are up, formatted and started in {seconds:.1f} s"
+    )
 
 
-def create_topic(story: Story, name: str = TOPIC, partitions: int = PARTITIONS, seconds_max: float = 10) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+def create_topic(
+    story: Story, name: str = TOPIC, partitions: int = PARTITIONS, seconds_max: float = 10
+) -> None:
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": story.bootstrap, "log_level": 2})
-    futures = admin.create_topics([NewTopic(name, partitions, REPLICATION)], request_timeout=seconds_max)
+    futures = admin.create_topics(
+        [NewTopic(name, partitions, REPLICATION)], request_timeout=seconds_max
+    )
     futures[name].result(seconds_max)
 
 
@@ -94,7 +101,8 @@ def produce_lines(story: Story) -> None:
     seconds = time.monotonic() - began
     count = len(story.ledger.acked)
     story.check(
-        count == LINES, f"{count:,} of {LINES:,} lines of {story.file.name} acked by all replicas in {seconds:.1f} s"
+        count == LINES,
+        f"{count:,} of {LINES:,} lines of {story.file.name} acked by all replicas in {seconds:.1f} s",
     )
 
 
@@ -126,7 +134,9 @@ def _kill_controller(story: Story) -> None:
     trimaran(story, "chaos", "kill", str(leader))
     killed = time.monotonic()
     create_topic(story, "after-controller-kill", 1, RECOVERY_SECONDS_MAX)
-    story.say(f"active controller {leader} killed (-9): the next topic was created {time.monotonic() - killed:.2f} s later")
+    story.say(
+        f"active controller {leader} killed (-9): the next topic was created {time.monotonic() - killed:.2f} s later"
+    )
     story.cluster["killed_controller"] = leader
 
 
@@ -138,7 +148,8 @@ def _kill_partition_leader(story: Story, producer: SteadyProducer) -> str:
     trimaran(story, "topics", "describe", TOPIC, "-o", "json")
     gap = producer.wait_for_ack_after(killed, RECOVERY_SECONDS_MAX)
     story.check(
-        gap is not None, f"broker {broker}, leader of {TOPIC}-0, killed (-9): production went on (next ack {gap or -1:.2f} s later)"
+        gap is not None,
+        f"broker {broker}, leader of {TOPIC}-0, killed (-9): production went on (next ack {gap or -1:.2f} s later)",
     )
     return broker
 
@@ -151,7 +162,10 @@ def _restart(story: Story, node: str) -> None:
 def audit(story: Story) -> None:
     found = read_everything(story.bootstrap, TOPIC, PARTITIONS)
     lost = story.ledger.missing(found)
-    story.check(lost == 0, f"{len(story.ledger.acked):,} lines acked, {len(found):,} read back, {lost} acked lines lost")
+    story.check(
+        lost == 0,
+        f"{len(story.ledger.acked):,} lines acked, {len(found):,} read back, {lost} acked lines lost",
+    )
 
 
 def verify_zookeeper(story: Story) -> None:
@@ -191,14 +205,24 @@ def tell(story: Story) -> int:
         story.say("FAILED: " + "; ".join(story.failures))
         return Exit.NO
     story.say(f"report: {story.cluster['report']}")
-    story.say("next: open the report; trimaran up --zk starts a cluster of your own; trimaran --help has the commands")
+    story.say(
+        "next: open the report; trimaran up --zk starts a cluster of your own; trimaran --help has the commands"
+    )
     return Exit.OK
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
-    parser.add_argument("file", nargs="?", type=Path, default=DEFAULT_FILE, help="a text file whose lines are produced")
-    parser.add_argument("--data", type=Path, default=Path(".trimaran") / "demo", help="where the cluster lives")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        default=DEFAULT_FILE,
+        help="a text file whose lines are produced",
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path(".trimaran") / "demo", help="where the cluster lives"
+    )
     arguments = parser.parse_args()
     if not arguments.file.is_file() or not arguments.file.read_bytes().strip():
         parser.error(f"{arguments.file} is no text file with lines in it")

@@ -11,11 +11,19 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import cycle, islice
+from functools import partial
+from itertools import cycle, islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 FLUSH_SECONDS_MAX = 60.0
 READ_SECONDS_MAX = 60.0
@@ -33,7 +41,7 @@ class Ledger:
         if error is not None:
             self.failed.append(str(error))
             return
-        self.acked[message.partition(), message.offset()] = zlib.crc32(message.value() or b"")
+        self.acked[message.partition() or 0, message.offset() or 0] = zlib.crc32(message.value() or b"")
         self.ack_times.append(time.monotonic())
 
     def first_ack_after(self, moment: float) -> float | None:
@@ -43,7 +51,7 @@ class Ledger:
     def longest_gap(self, since: float) -> float:
         """The longest time without an acknowledgement after `since`, in seconds."""
         times = [since, *(t for t in self.ack_times if t > since)]
-        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+        return max((b - a for a, b in pairwise(times)), default=0.0)
 
     def missing(self, found: dict[tuple[int, int], int]) -> int:
         """How many acknowledged records are not among `found`, or differ there."""
@@ -58,7 +66,9 @@ def lines_of(path: Path, count: int) -> Iterator[bytes]:
 
 def open_producer(bootstrap: str, **settings: Any) -> Producer:
     """A producer that waits for the whole ISR."""
-    return Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "log_level": 2, **settings})
+    return Producer(
+        {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "log_level": 2, **settings}
+    )
 
 
 def produce_all(bootstrap: str, topic: str, values: Iterable[bytes], ledger: Ledger) -> None:
@@ -78,14 +88,16 @@ def produce_all(bootstrap: str, topic: str, values: Iterable[bytes], ledger: Led
 class SteadyProducer:
     """Produces in the background at a steady rate until stopped, through whatever happens to the cluster."""
 
-    def __init__(self, bootstrap: str, topic: str, values: Iterable[bytes], per_second: int) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, values: Iterable[bytes], per_second: int
+    ) -> None:
         self.ledger = Ledger()
         self._producer = open_producer(bootstrap)
         self._topic, self._values, self._per_second = topic, values, per_second
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="steady-producer")
 
-    def __enter__(self) -> SteadyProducer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -113,7 +125,9 @@ class SteadyProducer:
         self._producer.flush(FLUSH_SECONDS_MAX)
 
 
-def consume_as_group(bootstrap: str, topic: str, group: str, members: int, expected: int) -> list[int]:
+def consume_as_group(
+    bootstrap: str, topic: str, group: str, members: int, expected: int
+) -> list[int]:
     """Reads a topic by a consumer group until `expected` records have come; how many each member read."""
     counts, done = [0] * members, threading.Event()
 
@@ -136,7 +150,7 @@ def consume_as_group(bootstrap: str, topic: str, group: str, members: int, expec
         consumer.commit(asynchronous=False) if counts[index] else None
         consumer.close()
 
-    _run_threads([lambda i=i: member(i) for i in range(members)], done)
+    _run_threads([partial(member, i) for i in range(members)], done)
     return counts
 
 
@@ -153,7 +167,12 @@ def _run_threads(work: list[Callable[[], None]], done: threading.Event) -> None:
 def read_everything(bootstrap: str, topic: str, partitions: int) -> dict[tuple[int, int], int]:
     """Reads every partition from its beginning to its end: `(partition, offset)` against the value's checksum."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "demo-audit", "enable.partition.eof": True, "log_level": 2}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "demo-audit",
+            "enable.partition.eof": True,
+            "log_level": 2,
+        }
     )
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
     found: dict[tuple[int, int], int] = {}
@@ -161,9 +180,10 @@ def read_everything(bootstrap: str, topic: str, partitions: int) -> dict[tuple[i
     deadline = time.monotonic() + READ_SECONDS_MAX
     while len(ended) < partitions and time.monotonic() < deadline:
         for message in consumer.consume(5000, 0.2):
-            if message.error() is None:
-                found[message.partition(), message.offset()] = zlib.crc32(message.value() or b"")
-            elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name for it
-                ended.add(message.partition())
+            partition, error = message.partition() or 0, message.error()
+            if error is None:
+                found[partition, message.offset() or 0] = zlib.crc32(message.value() or b"")
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name for it
+                ended.add(partition)
     consumer.close()
     return found

@@ -15,10 +15,17 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from trimaran.local.layout import ClusterPlan, NodePlan
 from trimaran.local.state_file import NodeState, start_time
+
+
+class Process(Protocol):
+    """A process that somebody else started; kept, because dropping it would warn that it still runs."""
+
+    @property
+    def pid(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -30,14 +37,24 @@ class Child:
     started: int | None = None
     state: str = "stopped"
     ready_fd: int | None = None
+    process: Process | None = None
 
     def snapshot(self) -> NodeState:
         plan = self.plan
         return NodeState(
-            plan.id, plan.name, plan.role, plan.address, self.pid, self.started, str(plan.directory), self.state
+            plan.id,
+            plan.name,
+            plan.role,
+            plan.address,
+            self.pid,
+            self.started,
+            str(plan.directory),
+            self.state,
         )
 
-    def fork(self, main: Callable[[Callable[[], None]], None], close_in_child: Callable[[], None]) -> None:
+    def fork(
+        self, main: Callable[[Callable[[], None]], None], close_in_child: Callable[[], None]
+    ) -> None:
         """Starts the node; `main(on_ready)` runs in the child, `close_in_child` first drops what belongs to the parent."""
         reader, writer = os.pipe()
         sys.stdout.flush()
@@ -52,9 +69,10 @@ class Child:
         self._began(pid)
         self.ready_fd = reader
 
-    def adopt(self, pid: int) -> None:
+    def adopt(self, process: Process) -> None:
         """Takes over a process that is ready already (ZooKeeper)."""
-        self._began(pid)
+        self.process = process
+        self._began(process.pid)
         self.state = "running"
 
     def _began(self, pid: int) -> None:
@@ -84,7 +102,9 @@ def _run_child(log_file: Path, main: Callable[[Callable[[], None]], None], ready
     """Runs in the forked child and never returns."""
     exit_code = 1
     try:
-        os.setpgid(0, 0)  # Ctrl-C in the terminal reaches the supervisor only, which stops us in order
+        os.setpgid(
+            0, 0
+        )  # Ctrl-C in the terminal reaches the supervisor only, which stops us in order
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
@@ -139,5 +159,10 @@ def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
 def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
     from zkcompat.commands import run_mirror
 
-    arguments: dict[str, Any] = {"state_dir": node.directory, "on_ready": on_ready}
-    run_mirror(plan.addresses("controller"), plan.addresses("zookeeper"), **arguments)
+    run_mirror(
+        plan.addresses("controller"),
+        plan.addresses("zookeeper"),
+        node.directory,
+        plan.settings,
+        lambda _status: on_ready(),
+    )

@@ -19,7 +19,9 @@ from trimaran.errors import Exit, UserError
 SOCKET_NAME = "supervisor.sock"
 PATH_BYTES_MAX = 100  # sun_path has 108 on Linux, 104 on macOS
 LINE_BYTES_MAX = 64 * 1024  # the longest answer, `ps` of twenty nodes, has some 4 KiB
-ANSWER_SECONDS_MAX = 60.0  # a clean stop of every node, each with its own deadline, is the longest command
+ANSWER_SECONDS_MAX = (
+    60.0  # a clean stop of every node, each with its own deadline, is the longest command
+)
 
 
 def socket_path(data: Path) -> Path:

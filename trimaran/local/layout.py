@@ -61,14 +61,27 @@ class ClusterPlan:
 
 
 def plan_cluster(
-    data: Path, cluster_id: str, *, controllers: int, brokers: int, zookeeper: bool, fixed_ports: bool, settings: dict[str, str]
+    data: Path,
+    cluster_id: str,
+    *,
+    controllers: int,
+    brokers: int,
+    zookeeper: bool,
+    fixed_ports: bool,
+    settings: dict[str, str],
 ) -> ClusterPlan:
     """Chooses ids, ports and directories of a new cluster."""
     ports = free_ports()
 
     def node(role: str, index: int, first_id: int) -> NodePlan:
         port = FIXED_PORTS[role] + 1000 * index if fixed_ports else next(ports)
-        return NodePlan(f"{role}-{first_id + index}", role, first_id + index, port, data / f"{role}-{first_id + index}")
+        return NodePlan(
+            f"{role}-{first_id + index}",
+            role,
+            first_id + index,
+            port,
+            data / f"{role}-{first_id + index}",
+        )
 
     nodes = [node("controller", i, FIRST_CONTROLLER_ID) for i in range(controllers)]
     nodes += [node("broker", i, FIRST_BROKER_ID) for i in range(brokers)]
@@ -83,7 +96,7 @@ def free_ports() -> Iterator[int]:
     """Yields ports that nobody listens on, each once."""
     given: set[int] = set()
     while True:
-        port = random.choice(FREE_PORTS)  # noqa: S311
+        port = random.choice(FREE_PORTS)
         if port not in given and _is_free(port):
             given.add(port)
             yield port
@@ -113,18 +126,18 @@ def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
         "advertised.listeners": f"{listener}://{node.address}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": str(node.directory),
+        "default.replication.factor": replication,
+        "offsets.topic.replication.factor": replication,
+        "transaction.state.log.replication.factor": replication,
     }
     if node.role == "broker":
-        keys |= {
-            "inter.broker.listener.name": "PLAINTEXT",
-            "offsets.topic.replication.factor": replication,
-            "default.replication.factor": replication,
-            "transaction.state.log.replication.factor": replication,
-        }
+        keys["inter.broker.listener.name"] = "PLAINTEXT"
     return keys | plan.settings
 
 
 def write_properties(plan: ClusterPlan, node: NodePlan) -> None:
     """Writes the node's properties file."""
     lines = [f"{key}={value}" for key, value in properties_of(plan, node).items()]
-    node.properties_file.write_text("\n".join([f"# {node.name} of cluster {plan.cluster_id}", *lines, ""]))
+    node.properties_file.write_text(
+        "\n".join([f"# {node.name} of cluster {plan.cluster_id}", *lines, ""])
+    )

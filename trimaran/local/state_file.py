@@ -99,7 +99,10 @@ def as_seen_now(state: ClusterState) -> ClusterState:
     """The same state with nodes that are gone marked `dead`, for when the supervisor died without a word."""
     if state.is_up():
         return state
-    nodes = (n if n.pid and is_alive(n.pid, n.started) else replace(n, pid=None, state="stopped") for n in state.nodes)
+    nodes = (
+        n if n.pid and is_alive(n.pid, n.started) else replace(n, pid=None, state="stopped")
+        for n in state.nodes
+    )
     return replace(state, nodes=tuple(nodes))
 
 

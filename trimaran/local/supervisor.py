@@ -21,7 +21,9 @@ from trimaran.local import control, state_file
 from trimaran.local.children import Child, main_of
 from trimaran.local.layout import ClusterPlan
 
-STOP_SECONDS_MAX = 15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
+STOP_SECONDS_MAX = (
+    15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
+)
 STOP_ORDER = ("broker", "mirror", "controller", "zookeeper")
 
 
@@ -106,8 +108,9 @@ class Supervisor:
 
     @staticmethod
     def _import_servers() -> None:
-        import broker.server
-        import quorum.server
+        import quorum.server  # noqa: F401
+
+        import broker.server  # noqa: F401
         import trimaran.node  # noqa: F401
 
         gc.collect()
@@ -125,8 +128,10 @@ class Supervisor:
     def _start_zookeeper(child: Child) -> None:
         from zkcompat.zookeeper_process import start_zookeeper
 
-        process = start_zookeeper(child.plan.directory, child.plan.port or 0)
-        child.adopt(process.pid)
+        process = start_zookeeper(
+            child.plan.directory, child.plan.port or 0, own_process_group=True
+        )
+        child.adopt(process)
 
     def _close_in_child(self) -> None:
         self._control.close()
@@ -172,7 +177,9 @@ class Supervisor:
 
     def _serve_command(self) -> None:
         connection, _ = self._control.accept()
-        connection.settimeout(1.0)  # the other end is our own command line; a silent one must not hold the loop
+        connection.settimeout(
+            1.0
+        )  # the other end is our own command line; a silent one must not hold the loop
         try:
             request = control.read_line(connection)
             if request.get("command") == "wait-ready":
@@ -189,7 +196,9 @@ class Supervisor:
         if command == "stop":
             self._stopping = True
             return {"ok": True}
-        child = next((c for c in self._children.values() if name in {c.plan.name, str(c.plan.id)}), None)
+        child = next(
+            (c for c in self._children.values() if name in {c.plan.name, str(c.plan.id)}), None
+        )
         if child is None:
             return {"ok": False, "error": f"there is no node '{name}'"}
         match command:
@@ -201,7 +210,10 @@ class Supervisor:
             case "start" if child.pid is None:
                 self._start(child.plan.name)
             case _:
-                return {"ok": False, "error": f"'{command}' is no command for a node in state {child.state}"}
+                return {
+                    "ok": False,
+                    "error": f"'{command}' is no command for a node in state {child.state}",
+                }
         self._write_state()
         return {"ok": True, "pid": child.pid}
 

@@ -1,0 +1,129 @@
+"""kill -9 of the active controller and of a partition leader: how long until things go on, and until the victim serves again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.accounting import percentile
+from bench.clusters import Cluster
+from bench.load import create_topic
+from bench.results import Figure
+from trimaran.local.readiness import brokers_seen_by
+from wire.blocking import BlockingClient
+from wire.client.errors import ConnectionLost, RequestTimedOut
+
+Opener = Callable[[int, int, Mapping[str, str] | None], AbstractContextManager[Cluster]]
+ROUNDS = 7
+SECONDS_MAX = 60.0
+SETTLE_SECONDS = 3.0  # between rounds, so that the restarted node follows again
+
+
+def leader_of_quorum(cluster: Cluster) -> int:
+    with BlockingClient(cluster.controller_bootstrap, of_controllers=True) as client:
+        client.refresh()
+        return client.routing.controller_id
+
+
+def controller_failover(open_cluster: Opener, system: str) -> list[Figure]:
+    """From kill -9 of the active controller to the next topic created, by a client that goes on asking."""
+    times = []
+    with open_cluster(3, 3, {}) as cluster:
+        for number in range(ROUNDS):
+            time.sleep(SETTLE_SECONDS)
+            victim = leader_of_quorum(cluster)
+            cluster.kill(victim)
+            times.append(_seconds_until(lambda n=number: _create(cluster, f"after-{n}")))
+            cluster.start(victim)
+    name = "kill -9 active controller, next committed change"
+    return [
+        Figure("controller-failover", f"{name}, p50", "s", "lower", system, percentile(times, 0.5)),
+        Figure("controller-failover", f"{name}, max", "s", "lower", system, max(times)),
+    ]
+
+
+def broker_failover(open_cluster: Opener, system: str) -> list[Figure]:
+    """From kill -9 of a partition's leader to the next ack of it, and from its restart until the others list it again."""
+    acks, returns = [], []
+    with open_cluster(3, 3, {}) as cluster:
+        create_topic(cluster, "failover", 1, 3)
+        for _ in range(ROUNDS):
+            time.sleep(SETTLE_SECONDS)
+            victim = _leader_of_partition(cluster, "failover")
+            producer = Producer(
+                {"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0}
+            )
+            _acked(producer)
+            cluster.kill(victim)
+            acks.append(_seconds_until(lambda: _acked(producer)))
+            began = time.perf_counter()
+            cluster.start(victim)
+            _seconds_until(lambda: _lists(cluster, victim))
+            returns.append(time.perf_counter() - began)
+    bench = "broker-failover"
+    return [
+        Figure(
+            bench,
+            "kill -9 partition leader, next ack, p50",
+            "s",
+            "lower",
+            system,
+            percentile(acks, 0.5),
+        ),
+        Figure(bench, "kill -9 partition leader, next ack, max", "s", "lower", system, max(acks)),
+        Figure(
+            bench,
+            "started at once, serves again, p50",
+            "s",
+            "lower",
+            system,
+            percentile(returns, 0.5),
+        ),
+    ]
+
+
+def _seconds_until(attempt: Callable[[], bool]) -> float:
+    began = time.perf_counter()
+    while not attempt():
+        if time.perf_counter() - began > SECONDS_MAX:
+            raise RuntimeError(f"not within {SECONDS_MAX} s")
+    return time.perf_counter() - began
+
+
+def _create(cluster: Cluster, name: str) -> bool:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
+    try:
+        admin.create_topics([NewTopic(name, 1, 3)], request_timeout=SECONDS_MAX)[name].result(
+            SECONDS_MAX
+        )
+    except KafkaException as error:
+        return error.args[0].name() == "TOPIC_ALREADY_EXISTS"
+    return True
+
+
+def _acked(producer: Producer) -> bool:
+    outcome: list[bool] = []
+    producer.produce(
+        "failover", b"x", partition=0, on_delivery=lambda error, _: outcome.append(error is None)
+    )
+    producer.flush(SECONDS_MAX)
+    return bool(outcome and outcome[0])
+
+
+def _leader_of_partition(cluster: Cluster, topic: str) -> int:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    return admin.list_topics(topic, timeout=10).topics[topic].partitions[0].leader
+
+
+def _lists(cluster: Cluster, node_id: int) -> bool:
+    """Whether every broker that answers lists the node, and the node itself answers with the whole cluster."""
+    try:
+        seen = [brokers_seen_by(address) for address in cluster.bootstrap.split(",")]
+    except (ConnectionLost, RequestTimedOut):
+        return False
+    return len(seen) == 3 and all(node_id in ids and len(ids) == 3 for ids in seen)

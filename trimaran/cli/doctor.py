@@ -1,0 +1,16 @@
+"""`doctor`: each line ok, warn or fail, and how to mend it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from trimaran.cli.output import Format, show_rows
+from trimaran.doctor import examine
+from trimaran.errors import Exit
+
+
+def doctor(*, output: Format = "table") -> int:
+    """Checks this machine; exit code 1 when something must be mended."""
+    findings = examine()
+    show_rows([asdict(f) for f in findings], output, columns=["level", "check", "found", "fix"])
+    return Exit.NO if any(f.level == "fail" for f in findings) else Exit.OK

@@ -1,0 +1,216 @@
+"""`metadata dump|tail`: the records of the metadata log, from files or from a running quorum."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import (
+    DEFAULT_DATA,
+    ControllerBootstrap,
+    Data,
+    check,
+    connected,
+    controllers_of,
+)
+from trimaran.cli.output import Format, text_of
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from log.batch import BatchView
+    from wire.blocking import BlockingClient
+    from wire.schema import Message
+
+METADATA_TOPIC_ID = bytes(15) + b"\x01"
+METADATA_DIRECTORY = "__cluster_metadata-0"
+FETCH_BYTES_MAX = 1 << 20
+FETCH_WAIT_MS = 500
+
+
+def dump(
+    path: Path | None = None,
+    *,
+    kind: Annotated[list[str] | None, Parameter(name="--type")] = None,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+) -> None:
+    """Prints the records of a metadata log on disk.
+
+    Args:
+        path: a segment, a snapshot, a `__cluster_metadata-0` directory or a node's directory; the first
+            controller's of the local cluster when not given.
+        kind: only records of these types, such as TopicRecord.
+        data: the local cluster.
+        output: table, or json for one object a line.
+    """
+    for file in _files(path or _first_controller(data)):
+        _print(_records_of_file(file), kind, output)
+
+
+def _first_controller(data: Path) -> Path:
+    from trimaran.local import state_file
+
+    state = state_file.read(data)
+    return Path(next(n.dir for n in state.nodes if n.role == "controller"))
+
+
+def _files(path: Path) -> list[Path]:
+    """Segments in order of their offsets; a single file stands for itself."""
+    if path.is_file():
+        return [path]
+    folder = path / METADATA_DIRECTORY if (path / METADATA_DIRECTORY).is_dir() else path
+    files = sorted(folder.glob("*.log"))
+    if not files:
+        raise UserError(
+            f"no metadata log in {path}",
+            f"there is no .log file in {folder}",
+            "name a controller's directory, or a .log or .checkpoint file",
+            exit_code=Exit.USAGE,
+        )
+    return files
+
+
+def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
+    from log.reader import scan_batches
+
+    for _, batch in scan_batches(file):
+        yield from _rows(batch)
+
+
+def _rows(batch: BatchView) -> Iterator[dict[str, Any]]:
+    from log.batch import decode_records
+    from wire.messages.control import ControlType, decode_control_key
+    from wire.records.metadata import decode_metadata_record
+
+    for record in decode_records(batch):
+        if batch.is_control:
+            key = decode_control_key(record.key or b"")
+            name = ControlType(key).name if key in set(ControlType) else str(key)
+            payload: dict[str, Any] = {}
+        else:
+            message = decode_metadata_record(record.value or b"")
+            name, payload = type(message).__name__, as_json(message)
+        yield {
+            "offset": record.offset,
+            "epoch": batch.leader_epoch,
+            "timestamp_ms": record.timestamp_ms,
+            "type": name,
+            "payload": payload,
+        }
+
+
+def as_json(message: Message) -> dict[str, Any]:
+    """A record as JSON: UUIDs as Kafka's text, bytes as hex."""
+    return {f.name: _plain(getattr(message, f.name)) for f in dataclasses.fields(message)}  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    from wire.primitives import uuid_to_text
+
+    match value:
+        case bytes() if len(value) == 16:
+            return uuid_to_text(value)
+        case bytes() | memoryview():
+            return bytes(value).hex()
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case _ if dataclasses.is_dataclass(value):
+            return as_json(value)  # type: ignore[arg-type]
+        case _:
+            return value
+
+
+def _print(rows: Iterable[dict[str, Any]], kinds: list[str] | None, output: str) -> None:
+    for row in rows:
+        if kinds and row["type"] not in kinds:
+            continue
+        if output == "json":
+            print(json.dumps(row), flush=True)
+            continue
+        when = time.strftime("%H:%M:%S", time.localtime(row["timestamp_ms"] / 1000))
+        fields = " ".join(
+            f"{name}={text_of(value)}"
+            for name, value in row["payload"].items()
+            if value is not None
+        )
+        print(
+            f"{row['offset']:>8} {row['epoch']:>4} {when}  {row['type']:<28} {fields}".rstrip(),
+            flush=True,
+        )
+
+
+def tail(
+    *,
+    follow: Annotated[bool, Parameter(name=["-f", "--follow"])] = False,
+    start: int = 0,
+    kind: Annotated[list[str] | None, Parameter(name="--type")] = None,
+    controllers: ControllerBootstrap = None,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+) -> None:
+    """Prints the committed records of a running quorum, ours or Apache Kafka's.
+
+    Args:
+        follow: go on until Ctrl-C; otherwise stop at the high watermark.
+        start: the first offset; one below the start of the log begins at the oldest that is kept.
+        kind: only records of these types.
+        controllers: where to find the quorum.
+        data: the local cluster.
+        output: table, or json for one object a line.
+    """
+    with connected(controllers_of(controllers, data), of_controllers=True) as client:
+        _print(_committed(client, start, follow=follow), kind, output)
+
+
+def _committed(client: BlockingClient, offset: int, *, follow: bool) -> Iterator[dict[str, Any]]:
+    from log.batch import iter_batches
+
+    epoch = 0
+    while True:
+        partition = _fetch(client, offset, epoch)
+        if partition.snapshot_id.end_offset >= 0:
+            offset = partition.snapshot_id.end_offset
+            continue
+        epoch = max(epoch, partition.current_leader.leader_epoch)
+        high_watermark = partition.high_watermark
+        for batch in iter_batches(partition.records or b"", allow_partial_tail=True):
+            if batch.next_offset > high_watermark:
+                break
+            yield from (row for row in _rows(batch) if row["offset"] >= offset)
+            offset = batch.next_offset
+        if offset >= high_watermark and not follow:
+            return
+
+
+def _fetch(client: BlockingClient, offset: int, epoch: int) -> Any:
+    """One Fetch of the metadata partition from the leader, as an observer without an id."""
+    from trimaran.cli.quorum import describe_quorum
+    from wire.client.destinations import Controller
+    from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    leader_epoch = describe_quorum(client).leader_epoch
+    partition = FetchPartition(
+        partition=0,
+        current_leader_epoch=leader_epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=min(epoch, leader_epoch),
+        partition_max_bytes=FETCH_BYTES_MAX,
+    )
+    request = FetchRequest(
+        max_wait_ms=FETCH_WAIT_MS,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES_MAX,
+        topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+    )
+    answer = client.call(Controller(), request, version=17)
+    check(
+        answer.error_code or answer.responses[0].partitions[0].error_code,
+        "while fetching the metadata log",
+    )
+    return answer.responses[0].partitions[0]

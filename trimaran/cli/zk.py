@@ -1,0 +1,197 @@
+"""`zk start|mirror|status|tree|get|verify`: a real ZooKeeper, and the mirror of the metadata in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import (
+    DEFAULT_DATA,
+    ControllerBootstrap,
+    Data,
+    Zookeeper,
+    controllers_of,
+    zookeeper_of,
+)
+from trimaran.cli.output import Format, say, show_fields, show_json
+from trimaran.errors import Exit, UserError
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Failures of the mirror's room as errors for people."""
+    from zkcompat import commands
+    from zkcompat.zookeeper_process import ZooKeeperUnavailableError
+
+    try:
+        yield
+    except ZooKeeperUnavailableError as error:
+        raise UserError(
+            "cannot start ZooKeeper", str(error), "trimaran doctor shows what is missing"
+        ) from error
+    except commands.ZooKeeperUnreachableError as error:
+        raise UserError(
+            "ZooKeeper does not answer",
+            str(error),
+            "is it running? trimaran ps; or name it with -z HOST:PORT",
+            exit_code=Exit.CANNOT_CONNECT,
+        ) from error
+    except commands.QuorumUnreachableError as error:
+        raise UserError(
+            "the quorum does not answer",
+            str(error),
+            "trimaran quorum status; or name it with -B HOST:PORT",
+            exit_code=Exit.CANNOT_CONNECT,
+        ) from error
+    except commands.MirrorLockedError as error:
+        raise UserError(
+            "another mirror runs here", str(error), "stop it, or give this one another --state"
+        ) from error
+    except commands.WrongClusterError as error:
+        raise UserError(
+            "this ZooKeeper mirrors another cluster",
+            str(error),
+            "use another ZooKeeper, or a chroot: -z HOST:PORT/path",
+        ) from error
+    except ValueError as error:
+        raise UserError(
+            "an argument is wrong",
+            str(error),
+            "addresses are written HOST:PORT",
+            exit_code=Exit.USAGE,
+        ) from error
+
+
+def start(
+    *,
+    port: int = 2181,
+    data: Annotated[Path, Parameter(name="--data")] = Path(".trimaran/zookeeper"),
+) -> int:
+    """Runs a real ZooKeeper until Ctrl-C.
+
+    Args:
+        port: where it listens on 127.0.0.1; 0 takes a free port.
+        data: its directory.
+    """
+    from zkcompat.zookeeper_process import start_zookeeper
+
+    with _explained():
+        server = start_zookeeper(data.resolve(), port)
+    say(f"ZooKeeper serves {server.connect}, data in {data}; Ctrl-C stops it")
+    try:
+        while server.running():
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        server.stop()
+        return Exit.OK
+    say("ZooKeeper ended; its output is in zookeeper.out")
+    return Exit.NO
+
+
+def mirror(
+    *,
+    controllers: ControllerBootstrap = None,
+    zookeeper: Zookeeper = None,
+    data: Data = DEFAULT_DATA,
+    state: Annotated[Path | None, Parameter(name="--state")] = None,
+    config: Annotated[Path | None, Parameter(name=["-c", "--config"])] = None,
+) -> None:
+    """Mirrors a quorum's metadata into ZooKeeper until SIGTERM or Ctrl-C; the quorum may be Apache Kafka's.
+
+    Args:
+        controllers: where to find the quorum.
+        zookeeper: where to write, host:port with an optional chroot.
+        data: the local cluster, when the two are not given.
+        state: where the mirror keeps its ZooKeeper session between restarts.
+        config: a .properties file with Kafka's zookeeper.* keys.
+    """
+    from trimaran.properties import read_file
+    from zkcompat.commands import run_mirror
+
+    properties = (
+        {key: setting.value for key, setting in read_file(config).items()} if config else {}
+    )
+    connect = zookeeper or properties.get("zookeeper.connect") or zookeeper_of(None, data)
+    bootstrap = controllers_of(controllers, data)
+    say(f"mirroring {bootstrap} into {connect}")
+    with _explained():
+        run_mirror(bootstrap, connect, state or data / "mirror", properties)
+
+
+def status(
+    *, zookeeper: Zookeeper = None, data: Data = DEFAULT_DATA, output: Format = "table"
+) -> int:
+    """Shows what the mirror last wrote; exit code 1 when no mirror is alive."""
+    from zkcompat import commands
+
+    with _explained():
+        found = commands.status(zookeeper_of(zookeeper, data))
+    show_fields({**asdict(found), "mirror_alive": found.mirror_alive}, output)
+    return Exit.OK if found.mirror_alive else Exit.NO
+
+
+def tree(
+    path: str = "/",
+    *,
+    zookeeper: Zookeeper = None,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+) -> None:
+    """Prints the znodes at and below a path."""
+    from zkcompat import commands
+
+    with _explained():
+        entries = commands.tree(zookeeper_of(zookeeper, data), path)
+    if output == "json":
+        show_json([asdict(entry) for entry in entries])
+        return
+    for entry in entries:
+        mark = " (ephemeral)" if entry.ephemeral else ""
+        print(f"{entry.path}{mark}" + ("" if entry.text is None else f"  {entry.text}"))
+
+
+def get(
+    path: str, *, zookeeper: Zookeeper = None, data: Data = DEFAULT_DATA, output: Format = "table"
+) -> int:
+    """Prints the data of one znode; exit code 1 when it is not there."""
+    from zkcompat import commands
+
+    with _explained():
+        entry = commands.get(zookeeper_of(zookeeper, data), path)
+    if entry is None:
+        say(f"{path} is not there")
+        return Exit.NO
+    if output == "json":
+        show_json(asdict(entry))
+    else:
+        print(entry.text or "")
+    return Exit.OK
+
+
+def verify(
+    *,
+    controllers: ControllerBootstrap = None,
+    zookeeper: Zookeeper = None,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+) -> int:
+    """Compares every mirrored znode with the metadata image; exit code 1 when one differs."""
+    from zkcompat import commands
+
+    with _explained():
+        report = commands.verify(controllers_of(controllers, data), zookeeper_of(zookeeper, data))
+    if output == "json":
+        show_json({**asdict(report), "in_step": report.in_step})
+        return Exit.OK if report.in_step else Exit.NO
+    for difference in report.differences:
+        print(f"{difference.kind:<9} {difference.path}")
+        if difference.kind == "different":
+            print(f"  expected {difference.expected}\n  found    {difference.found}")
+    print(report.summary() + ("" if report.settled else "  (the tree did not hold still)"))
+    return Exit.OK if report.in_step else Exit.NO
