@@ -171,10 +171,11 @@ def _compose(
         f"broker-{node_id}-fetcher",
     )
     partitions = Partitions(services, fetchers, directory.high_watermark)
-    groups = GroupCoordinator(GroupLimits.of(config), metadata)
+    groups = GroupCoordinator(GroupLimits.of(config), metadata, directories.storage_failed)
     partitions.listen(CONSUMER_OFFSETS, groups)
     publisher = BrokerPublisher(metadata, partitions, settings, directories)
     access.loader.add_publisher(publisher)
+    access.loader.add_publisher(groups)
     context = Context(
         config=config,
         node_id=node_id,

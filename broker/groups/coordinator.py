@@ -8,7 +8,7 @@ Left out: the protocols of KIP-848 (consumer, share, streams groups), transactio
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from uuid import uuid4
 
 import trio
@@ -19,6 +19,9 @@ from broker.groups.limits import GroupLimits
 from broker.groups.partitioning import partition_for
 from broker.groups.ports import OFFSETS_TOPIC, Metadata, OffsetsPartition
 from broker.groups.shard import GroupShard, Parking, ShardState
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import MetadataImage
+from quorum.metadata.loader import Manifest
 from quorum.runtime.deferred import Deferred
 from quorum.runtime.latest import Latest
 from wire.errors import ErrorCode, KafkaError
@@ -38,9 +41,16 @@ class GroupCoordinator:
     Methods raise KafkaError with the code for the client, unless they say how they answer errors.
     """
 
-    def __init__(self, limits: GroupLimits, metadata: Metadata) -> None:
+    def __init__(
+        self,
+        limits: GroupLimits,
+        metadata: Metadata,
+        storage_failed: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`storage_failed` is called when an append has met KAFKA_STORAGE_ERROR."""
         self.limits = limits
         self._metadata = metadata
+        self._storage_failed = storage_failed
         self._shards: dict[int, GroupShard] = {}
         # One entry and one task per partition that was ever led here: at most the partitions of the topic.
         self._reigns: dict[int, Latest[GroupShard | None]] = {}
@@ -56,7 +66,8 @@ class GroupCoordinator:
 
     def began(self, partition_index: int, leader: OffsetsPartition) -> None:
         """Begins to load the groups of a partition."""
-        shard = self._shards[partition_index] = GroupShard(partition_index, leader, self.limits)
+        shard = GroupShard(partition_index, leader, self.limits, self._storage_failed)
+        self._shards[partition_index] = shard
         reign = self._reigns.get(partition_index)
         if reign is not None:
             reign.set(shard)
@@ -169,10 +180,12 @@ class GroupCoordinator:
         shard = self._shard_of(group_id)
         return shard.submit(shard.active().delete_offsets(group_id, partitions))
 
-    def topics_deleted(self, topic_ids: dict[str, bytes]) -> None:
-        """Forgets the offsets of topics that were deleted, given by name with their ids."""
-        for shard in self._shards.values():
-            shard.forget_topics(topic_ids)
+    def publish(self, delta: MetadataDelta, _image: MetadataImage, _manifest: Manifest) -> None:
+        """Forgets the offsets of topics that were deleted (a `Publisher` of the metadata loader)."""
+        if delta.topics.deleted:
+            topic_ids = {topic.name: topic.id for topic in delta.topics.deleted.values()}
+            for shard in self._shards.values():
+                shard.forget_topics(topic_ids)
 
     # -- groups
 

@@ -84,11 +84,18 @@ def current_instant() -> Instant:
 class GroupShard:
     """The coordinator of the groups of one partition in one leader epoch."""
 
-    def __init__(self, partition_index: int, leader: OffsetsPartition, limits: GroupLimits) -> None:
+    def __init__(
+        self,
+        partition_index: int,
+        leader: OffsetsPartition,
+        limits: GroupLimits,
+        storage_failed: Callable[[], object],
+    ) -> None:
         self.partition_index = partition_index
         self.state = ShardState.LOADING
         self._leader = leader
         self._limits = limits
+        self._storage_failed = storage_failed
         self._core = ShardCore(GroupStore(), limits)
         self._log_state: ReplicatedState[GroupRecord] | None = None
         self._ended = trio.Event()
@@ -259,7 +266,12 @@ class GroupShard:
         if len(batch) > BATCH_BYTES_MAX:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE)
         view = memoryview(batch)
-        return self._leader.append(view, list(iter_batches(view))).last_offset
+        try:
+            return self._leader.append(view, list(iter_batches(view))).last_offset
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._storage_failed()
+            raise
 
     # -- tasks
 

@@ -37,6 +37,7 @@ from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberR
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from wire.messages.sync_group import SyncGroupRequest
+from wire.primitives import NIL_UUID
 from wire.records.groups import GroupMetadataKey
 from wire.schema import Message
 
@@ -191,9 +192,10 @@ class ShardCore:
         """Tombstones of the offsets of topics that are gone, by name and the id that was deleted."""
         return [
             offset_tombstone(group_id, topic, partition)
-            for group_id in self.store.offsets
-            for topic, partition, value in self.store.offsets_of(group_id)
-            if topic in topic_ids and value.topic_id in (topic_ids[topic], bytes(16))
+            for group_id, offsets_by_topic in self.store.offsets.items()
+            for topic in offsets_by_topic.keys() & topic_ids.keys()
+            for partition, value in offsets_by_topic[topic].items()
+            if value.topic_id in (topic_ids[topic], NIL_UUID)
         ]
 
     # -- groups

@@ -76,6 +76,7 @@ class Timers(Generic[K]):
         key = heapq.heappop(self._heap)[2]
         del self._entries[key]
         del self._deadlines[key]
+        self._trim()
         return key
 
     def _push(self, key: K, deadline: float) -> None:
