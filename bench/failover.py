@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -60,10 +61,10 @@ def broker_failover(open_cluster: Opener, system: str) -> list[Figure]:
             )
             _acked(producer)
             cluster.kill(victim)
-            acks.append(_seconds_until(lambda: _acked(producer)))
+            acks.append(_seconds_until(partial(_acked, producer)))
             began = time.perf_counter()
             cluster.start(victim)
-            _seconds_until(lambda: _lists(cluster, victim))
+            _seconds_until(partial(_lists, cluster, victim))
             returns.append(time.perf_counter() - began)
     bench = "broker-failover"
     return [

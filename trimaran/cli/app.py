@@ -9,7 +9,7 @@ from cyclopts import App
 
 from trimaran.errors import Exit, UserError
 
-# (words, "module:function", help)
+# Each row: the words of the command, where its function lives, a line of help.
 COMMANDS = (
     (
         ("up",),

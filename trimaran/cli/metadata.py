@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -25,7 +24,7 @@ from trimaran.errors import Exit, UserError
 if TYPE_CHECKING:
     from log.batch import BatchView
     from wire.blocking import BlockingClient
-    from wire.schema import Message
+    from wire.schema import Struct
 
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 METADATA_DIRECTORY = "__cluster_metadata-0"
@@ -105,13 +104,14 @@ def _rows(batch: BatchView) -> Iterator[dict[str, Any]]:
         }
 
 
-def as_json(message: Message) -> dict[str, Any]:
+def as_json(message: Struct) -> dict[str, Any]:
     """A record as JSON: UUIDs as Kafka's text, bytes as hex."""
-    return {f.name: _plain(getattr(message, f.name)) for f in dataclasses.fields(message)}  # type: ignore[arg-type]
+    return {f.name: _plain(getattr(message, f.name)) for f in message.__fields__}
 
 
 def _plain(value: Any) -> Any:
     from wire.primitives import uuid_to_text
+    from wire.schema import Struct
 
     match value:
         case bytes() if len(value) == 16:
@@ -120,8 +120,8 @@ def _plain(value: Any) -> Any:
             return bytes(value).hex()
         case list() | tuple():
             return [_plain(item) for item in value]
-        case _ if dataclasses.is_dataclass(value):
-            return as_json(value)  # type: ignore[arg-type]
+        case Struct():
+            return as_json(value)
         case _:
             return value
 

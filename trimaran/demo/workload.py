@@ -41,7 +41,9 @@ class Ledger:
         if error is not None:
             self.failed.append(str(error))
             return
-        self.acked[message.partition() or 0, message.offset() or 0] = zlib.crc32(message.value() or b"")
+        self.acked[message.partition() or 0, message.offset() or 0] = zlib.crc32(
+            message.value() or b""
+        )
         self.ack_times.append(time.monotonic())
 
     def first_ack_after(self, moment: float) -> float | None:
