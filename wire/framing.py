@@ -111,7 +111,8 @@ class FrameBuffer:
         size = int.from_bytes(
             self._buffer[self._start : self._start + SIZE_BYTES], "big", signed=True
         )
-        return max(SIZE_BYTES + size, _READ_AHEAD_BYTES)
+        wanted = max(SIZE_BYTES + size, _READ_AHEAD_BYTES)
+        return wanted if wanted > unread else unread + _READ_AHEAD_BYTES
 
     def _make_room(self, wanted: int) -> int:
         """Makes space behind the unread bytes; returns the end of what may be received."""

@@ -6,41 +6,53 @@ Other requests (Produce, Metadata, …) answer errors per topic or partition: th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 from wire.errors import ErrorCode
 from wire.messages.registry import RESPONSES
-from wire.schema import Message, Wire
+from wire.schema import Message, Versions, Wire
 
 OnError = Callable[[Any, ErrorCode, str], Message]
 
 
-def error_builder(request_class: type[Message]) -> OnError | None:
-    """`(request, code, message) -> response`, or None if the response has no `error_code` at the top."""
+@dataclass(slots=True, frozen=True)
+class GeneralError:
+    """Makes `response` with an `error_code` at the top, for the `versions` in which it has one."""
+
+    response: type[Message]
+    versions: Versions
+    zeros: Mapping[str, Callable[[], Any]]
+    has_message: bool
+
+    def build(self, code: ErrorCode, message: str) -> Message:
+        values = {name: zero() for name, zero in self.zeros.items()} | {"error_code": int(code)}
+        if self.has_message:
+            values["error_message"] = message
+        return self.response(**values)
+
+
+def general_error(request_class: type[Message]) -> GeneralError | None:
+    """None if no version of the response has an `error_code` at the top."""
     response = RESPONSES[request_class.KEY]
-    names = {field.name for field in response.__fields__}
-    if "error_code" not in names:
+    fields = {field.name: field for field in response.__fields__}
+    if "error_code" not in fields:
         return None
     hints = get_type_hints(response, include_extras=True)
-    zeros = {
-        field.name: _zero(hints[field.name]) for field in response.__fields__ if field.required
-    }
-    has_message = "error_message" in names
-
-    def build(_request: Any, code: ErrorCode, message: str) -> Message:
-        values = {name: zero() for name, zero in zeros.items()} | {"error_code": int(code)}
-        if has_message:
-            values["error_message"] = message
-        return response(**values)
-
-    return build
+    zeros = {name: _zero(hints[name]) for name, field in fields.items() if field.required}
+    message = fields.get("error_message")
+    # A message that some version cannot carry would make the whole answer impossible to write.
+    has_message = message is not None and (
+        message.ignorable or message.versions == fields["error_code"].versions
+    )
+    return GeneralError(response, fields["error_code"].versions, zeros, has_message)
 
 
 def _zero(hint: Any) -> Callable[[], Any]:
     if get_origin(hint) is list:
         return list
-    for part in (hint, *get_args(hint)):
+    for part in get_args(hint):
         if isinstance(part, Wire):
             return lambda: part.zero
         if get_args(part):

@@ -6,6 +6,7 @@ Left out: what is logged once by our own doing; that goes to the logger directly
 from __future__ import annotations
 
 import logging
+import math
 
 import trio
 
@@ -24,8 +25,17 @@ class LimitedLog:
 
     def warning(self, kind: str, text: str, *args: object) -> None:
         """Logs `text % args`; everything in `args` that came from a peer must be escaped (`%r`, `%a`)."""
+        self._log(logging.WARNING, kind, None, text, *args)
+
+    def exception(self, kind: str, error: Exception, text: str, *args: object) -> None:
+        """Logs the traceback of `error` too: a mistake of ours that a peer may know how to repeat."""
+        self._log(logging.ERROR, kind, error, text, *args)
+
+    def _log(
+        self, level: int, kind: str, error: Exception | None, text: str, *args: object
+    ) -> None:
         now = trio.current_time()
-        last, left_out = self._kinds.get(kind, (-self._interval_seconds, 0))
+        last, left_out = self._kinds.get(kind, (-math.inf, 0))
         if now - last < self._interval_seconds:
             self._kinds[kind] = (last, left_out + 1)
             return
@@ -33,4 +43,4 @@ class LimitedLog:
         if left_out:
             text += " (and %d more such since the last line)"
             args = (*args, left_out)
-        self._logger.warning(text, *args)
+        self._logger.log(level, text, *args, exc_info=error)

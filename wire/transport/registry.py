@@ -13,6 +13,7 @@ import logging
 import struct
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -22,7 +23,8 @@ from wire.outgoing import Outgoing
 from wire.schema import Message, Versions
 from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
-from wire.transport.error_answers import OnError, error_builder
+from wire.transport.error_answers import GeneralError, OnError, general_error
+from wire.transport.limited_log import LimitedLog
 from wire.transport.old_produce import answer_old_produce
 
 log = logging.getLogger(__name__)
@@ -68,17 +70,46 @@ def handles(
 
 @dataclass(slots=True, frozen=True)
 class Route:
-    """One row of the registry.
-
-    `on_error` is None when no response can carry an error, `error_without_request` when it takes the request to say one.
-    """
+    """One row of the registry."""
 
     request: type[Message]
     versions: Versions
     handler: Callable[..., Any]
     is_async: bool
     on_error: OnError | None
-    error_without_request: OnError | None
+    general_error: GeneralError | None
+    log: LimitedLog
+
+    def error_response(
+        self,
+        error: Exception,
+        version: int,
+        special: Callable[[ErrorCode, str], Message] | None = None,
+    ) -> Message:
+        """What to answer for an exception out of the handler; `special` is the handler's own way to say it.
+
+        Raises:
+            CloseConnection: no answer can say it.
+        """
+        code, text = self._code_of(error)
+        if special is not None:
+            return special(code, text)
+        if self.general_error is not None and version in self.general_error.versions:
+            return self.general_error.build(code, text)
+        raise CloseConnection(f"{self.request.__name__} failed: {error!r}") from error
+
+    def error_response_to(self, request: Message, error: Exception, version: int) -> Message:
+        """The same while the request is at hand."""
+        special = None if self.on_error is None else partial(self.on_error, request)
+        return self.error_response(error, version, special)
+
+    def _code_of(self, error: Exception) -> tuple[ErrorCode, str]:
+        """The code to answer. The text of an error that was not meant for the peer does not reach it."""
+        if isinstance(error, KafkaError):
+            return error.code, error.message
+        name = self.request.__name__
+        self.log.exception(name, error, "%s failed", name)
+        return ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"
 
 
 @dataclass(slots=True)
@@ -103,17 +134,9 @@ class Pending:
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            response = self._error_response(error)
+            version = self.header.api_version
+            response = self.route.error_response(error, version, self.parked.on_error)
         return _encode(response, self.header)
-
-    def _error_response(self, error: Exception) -> Message:
-        code, text = _code_of(error, self.route)
-        if self.parked.on_error is not None:
-            response: Message = self.parked.on_error(code, text)
-            return response
-        if self.route.error_without_request is not None:
-            return self.route.error_without_request(None, code, text)
-        raise CloseConnection(f"{self.route.request.__name__} failed: {error!r}") from error
 
 
 Answer = Outgoing | Pending | None
@@ -130,8 +153,9 @@ class Registry(Generic[C]):
     ) -> None:
         self._features = features
         self._routes: dict[int, Route] = {}
+        limited_log = LimitedLog(log)
         for handler in (self._answer_api_versions, *handlers):
-            route = _route_of(handler)
+            route = _route_of(handler, limited_log)
             assert route.request.KEY not in self._routes, (
                 f"two handlers for {route.request.__name__}"
             )
@@ -168,7 +192,7 @@ class Registry(Generic[C]):
         except (CloseConnection, RemoteProtocolError):
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            response = _error_response(route, request, error)
+            response = route.error_response_to(request, error, version)
         if response is None:
             return None
         if isinstance(response, Parked):
@@ -196,19 +220,19 @@ class Registry(Generic[C]):
     _answer_api_versions.__handles__ = Handled(ApiVersionsRequest, Versions(0, 4), None)  # type: ignore[attr-defined]
 
 
-def _route_of(handler: Callable[..., Any]) -> Route:
+def _route_of(handler: Callable[..., Any], limited_log: LimitedLog) -> Route:
     handled = getattr(handler, "__handles__", None)
     assert isinstance(handled, Handled), f"{handler!r} lacks @handles"
     served = handled.request.VERSIONS
     assert served.low <= handled.versions.low <= handled.versions.high <= served.high, handled
-    general = None if handled.on_error else error_builder(handled.request)
     return Route(
         handled.request,
         handled.versions,
         handler,
         inspect.iscoroutinefunction(handler),
-        handled.on_error or general,
-        general,
+        handled.on_error,
+        None if handled.on_error else general_error(handled.request),
+        limited_log,
     )
 
 
@@ -227,7 +251,7 @@ def _start_async(
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            return _error_response(route, request, error)
+            return route.error_response_to(request, error, header.api_version)
 
     return Pending(Parked(cast(Any, finish)), route, header)
 
@@ -236,18 +260,3 @@ def _encode(response: Message | None, header: RequestHeader) -> Outgoing | None:
     if response is None:
         return None
     return encode_response(response, header.api_version, header.correlation_id)
-
-
-def _error_response(route: Route, request: Message, error: Exception) -> Message:
-    code, text = _code_of(error, route)
-    if route.on_error is None:
-        raise CloseConnection(f"{route.request.__name__} failed: {error!r}") from error
-    return route.on_error(request, code, text)
-
-
-def _code_of(error: Exception, route: Route) -> tuple[ErrorCode, str]:
-    """The code to answer. The text of an error that was not meant for the peer does not reach it."""
-    if isinstance(error, KafkaError):
-        return error.code, error.message
-    log.error("%s failed", route.request.__name__, exc_info=error)
-    return ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"

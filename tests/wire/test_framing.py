@@ -1,0 +1,142 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.framing import BadFrame, FrameBuffer
+
+
+def frame(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+def feed(buffer: FrameBuffer, data: bytes, most: int = 1 << 30) -> list[bytes]:
+    """Receives `data` as a shell does, at most `most` bytes at a time; copies of the frames that come out."""
+    frames = []
+    view = memoryview(data)
+    while view:
+        room = buffer.room()
+        count = min(len(room), len(view), most)
+        assert count > 0
+        room[:count] = view[:count]
+        del room
+        buffer.received(count)
+        view = view[count:]
+        while (found := buffer.next_frame()) is not None:
+            frames.append(bytes(found))
+            found = None
+    return frames
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300), max_size=20), st.integers(1, 700))
+def test_frames_come_out_as_they_went_in(bodies, most):
+    buffer = FrameBuffer(1000)
+    assert feed(buffer, b"".join(map(frame, bodies)), most) == bodies
+    assert buffer.unread == 0
+
+
+def test_byte_by_byte():
+    buffer = FrameBuffer(100)
+    assert feed(buffer, frame(b"abc") + frame(b"d" * 100), 1) == [b"abc", b"d" * 100]
+
+
+@pytest.mark.parametrize(
+    "sizes", [(3_000_000, 10, 1_000_000, 5), (100_000,) * 30, (70_000, 1) * 10]
+)
+def test_large_frames(sizes):
+    rng = random.Random(1)
+    bodies = [rng.randbytes(size) for size in sizes]
+    buffer = FrameBuffer(10_000_000)
+    assert feed(buffer, b"".join(map(frame, bodies)), 50_000) == bodies
+
+
+@pytest.mark.parametrize("size", [0, -1, -(2**31), 101, 2**31 - 1])
+def test_sizes_that_are_refused(size):
+    buffer = FrameBuffer(100)
+    with pytest.raises(BadFrame) as caught:
+        feed(buffer, size.to_bytes(4, "big", signed=True))
+    assert caught.value.size == size
+    assert caught.value.guess is None
+
+
+def test_the_largest_frame_allowed():
+    assert feed(FrameBuffer(100), frame(bytes(100))) == [bytes(100)]
+
+
+@pytest.mark.parametrize(
+    ("head", "guess"),
+    [
+        (b"GET / HTTP/1.1\r\n", "HTTP request"),
+        (b"POST /topics", "HTTP request"),
+        (b"PRI * HTTP/2.0", "HTTP/2"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", "TLS"),
+        (b"SSH-2.0-OpenSSH", "SSH"),
+    ],
+)
+def test_banners_are_named(head, guess):
+    with pytest.raises(BadFrame, match=guess):
+        feed(FrameBuffer(100 << 20), head)
+
+
+def test_memory_follows_what_was_received_not_what_was_declared():
+    buffer = FrameBuffer(100 << 20)
+    feed(buffer, (100 << 20).to_bytes(4, "big") + bytes(1000))
+    assert len(buffer._buffer) <= 4096
+    feed(buffer, bytes(300_000))
+    assert len(buffer._buffer) <= 4 * 300_000
+
+
+def test_a_frame_that_is_held_is_never_overwritten():
+    buffer = FrameBuffer(1 << 20)
+    rng = random.Random(2)
+    held = []
+    for size in [1, 10, 1000, 4000, 4092, 5000, 65532, 65536, 200_000] * 4:
+        body = rng.randbytes(size)
+        room_left = memoryview(frame(body))
+        while room_left:
+            room = buffer.room()
+            count = min(len(room), len(room_left), 3000)
+            room[:count] = room_left[:count]
+            del room
+            buffer.received(count)
+            room_left = room_left[count:]
+        view = buffer.next_frame()
+        held.append((body, view[len(view) // 2 :]))
+        del view
+    assert all(bytes(view) == body[len(body) // 2 :] for body, view in held)
+
+
+def test_the_buffer_is_used_again_when_nobody_looks():
+    buffer = FrameBuffer(1 << 20)
+    feed(buffer, frame(bytes(200_000)))
+    before = buffer._buffer
+    for _ in range(10):
+        feed(buffer, frame(bytes(200_000)))
+    assert buffer._buffer is before
+
+
+def test_shrink_gives_memory_back_only_when_nothing_is_unread():
+    buffer = FrameBuffer(1 << 20)
+    feed(buffer, frame(bytes(200_000)) + b"\0\0")
+    buffer.shrink()
+    assert len(buffer._buffer) > 100_000
+    assert feed(buffer, b"\0\1x") == [b"x"]
+    buffer.shrink()
+    assert len(buffer._buffer) <= 65536
+    assert feed(buffer, frame(b"again")) == [b"again"]
+
+
+def test_there_is_room_behind_frames_not_taken_yet():
+    buffer = FrameBuffer(1 << 20)
+    bodies = [bytes([i]) * 30_000 for i in range(20)]
+    data = memoryview(b"".join(map(frame, bodies)))
+    while data:
+        room = buffer.room()
+        count = min(len(room), len(data))
+        assert count
+        room[:count] = data[:count]
+        del room
+        buffer.received(count)
+        data = data[count:]
+    assert [bytes(buffer.next_frame()) for _ in bodies] == bodies

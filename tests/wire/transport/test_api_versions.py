@@ -1,0 +1,156 @@
+import struct
+
+import pytest
+
+from tests.wire.transport.support import (
+    Toy,
+    api_versions_frame,
+    ask_api_versions,
+    heartbeat,
+    open_raw,
+    open_server,
+    request_frame,
+    sized,
+)
+from wire.errors import ErrorCode
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.fetch import FetchRequest
+from wire.messages.produce import ProduceRequest
+from wire.schema import Versions
+from wire.transport.api_versions import Features
+from wire.transport.registry import Registry, handles
+
+
+@handles(ProduceRequest, versions="5-9")
+def produce(request, ctx, call):
+    raise AssertionError
+
+
+@handles(FetchRequest, versions="4-18")
+def fetch(request, ctx, call):
+    raise AssertionError
+
+
+def test_it_is_computed_from_the_handlers_but_for_produce():
+    registry = Registry([fetch, heartbeat, produce])
+    assert registry.api_versions() == {
+        0: Versions(0, 9),
+        1: Versions(4, 18),
+        12: Versions(0, 4),
+        18: Versions(0, 4),
+    }
+
+
+def test_two_handlers_of_one_request_are_refused():
+    with pytest.raises(AssertionError, match="two handlers"):
+        Registry([fetch, fetch])
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_every_version_is_answered(version):
+    async with open_server(heartbeat, produce) as server, open_raw(server) as client:
+        response = await ask_api_versions(client, version)
+        assert response.error_code == 0
+        assert [(k.api_key, k.min_version, k.max_version) for k in response.api_keys] == [
+            (0, 0, 9),
+            (12, 0, 4),
+            (18, 0, 4),
+        ]
+
+
+@pytest.mark.parametrize("version", [5, 127, 32767, -1])
+async def test_other_versions_get_version_0_with_error_35(version):
+    async with open_server(heartbeat) as server, open_raw(server) as client:
+        frame = sized(struct.pack(">hhi", 18, version, 31) + b"\xff\xff\0whatever this is")
+        await client.send(frame)
+        correlation_id, response = await client.answer(18, 0)
+        assert correlation_id == 31
+        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert [(k.api_key, k.min_version, k.max_version) for k in response.api_keys] == [
+            (18, 0, 4)
+        ]
+        assert (await ask_api_versions(client)).error_code == 0
+
+
+async def test_features_come_from_the_context():
+    features = {
+        "now": Features(
+            {"metadata.version": (7, 29), "kraft.version": (0, 1)},
+            {"metadata.version": 29, "group.version": 0},
+            1234,
+        )
+    }
+    registry = Registry([], features=lambda context: context["now"])
+    async with open_server(registry, context=features) as server, open_raw(server) as client:
+        new = await ask_api_versions(client, 4)
+        assert [(f.name, f.min_version, f.max_version) for f in new.supported_features] == [
+            ("metadata.version", 7, 29),
+            ("kraft.version", 0, 1),
+        ]
+        assert [
+            (f.name, f.min_version_level, f.max_version_level) for f in new.finalized_features
+        ] == [("metadata.version", 29, 29)]
+        assert new.finalized_features_epoch == 1234
+        old = await ask_api_versions(client, 3)
+        assert [f.name for f in old.supported_features] == ["metadata.version"]
+
+
+async def test_software_is_noted_and_checked():
+    toy = Toy()
+    async with open_server(heartbeat, context=toy) as server, open_raw(server) as client:
+        (connection,) = server.connections.values() if server.connections else (None,)
+        for name in ["", "-x", "x-", "x y", "x\n", "%s", "x" * 257, "ü"]:
+            request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
+            await client.send(request_frame(request, 3))
+            response = (await client.answer(18, 3))[1]
+            assert response.error_code == ErrorCode.INVALID_REQUEST, name
+        (connection,) = server.connections.values()
+        assert connection.info.client_software is None
+        await client.send(api_versions_frame(4))
+        await client.answer(18, 4)
+        assert connection.info.client_software == ("toy", "1.0")
+
+
+# Produce below our lowest version
+
+
+def old_produce(version: int, acks: int, topics: bytes, correlation_id: int = 8) -> bytes:
+    head = struct.pack(">hhih2shi", 0, version, correlation_id, 2, b"me", acks, 100)
+    return sized(head + topics)
+
+
+TOPICS = (
+    struct.pack(">ih1si", 1, 1, b"t", 2)
+    + struct.pack(">ii3s", 0, 3, b"abc")
+    + struct.pack(">ii", 5, -1)
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "after_partition", "end"),
+    [(0, b"", b""), (1, b"", bytes(4)), (2, b"\xff" * 8, bytes(4))],
+)
+async def test_old_produce_is_answered_unsupported_version(version, after_partition, end):
+    async with open_server(produce) as server, open_raw(server) as client:
+        await client.send(old_produce(version, -1, TOPICS))
+        partitions = b"".join(
+            struct.pack(">ihq", index, 35, -1) + after_partition for index in (0, 5)
+        )
+        assert await client.frame() == (struct.pack(">iih1si", 8, 1, 1, b"t", 2) + partitions + end)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        old_produce(1, 0, TOPICS),
+        *(old_produce(1, 1, TOPICS[:cut]) for cut in range(len(TOPICS))),
+        old_produce(2, 1, struct.pack(">i", 2**31 - 1)),
+        old_produce(2, 1, struct.pack(">i", -1)),
+        old_produce(2, 1, struct.pack(">ih1si", 1, 1, b"t", 2**28)),
+        sized(struct.pack(">hhih", 0, 2, 1, 30000)),
+    ],
+)
+async def test_old_produce_that_cannot_be_answered_closes(frame):
+    async with open_server(produce) as server, open_raw(server) as client:
+        await client.send(frame)
+        assert await client.is_closed()

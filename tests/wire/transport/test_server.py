@@ -1,0 +1,227 @@
+import socket
+
+import pytest
+import trio
+
+from tests.wire.transport.support import (
+    Toy,
+    api_versions_frame,
+    ask_api_versions,
+    heartbeat,
+    heartbeat_frame,
+    open_raw,
+    open_server,
+    settled,
+)
+from wire.transport.registry import Registry
+from wire.transport.server import Listener, serve_listener
+
+
+async def test_several_listeners_know_their_names():
+    toy = Toy()
+    listeners = [Listener.bind(name, "127.0.0.1", 0) for name in ("INSIDE", "OUTSIDE")]
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve_listener, listeners, Registry([heartbeat]), toy)
+        for name, address in server.addresses.items():
+            stream = await trio.open_tcp_stream(*address)
+            await stream.send_all(heartbeat_frame(name))
+            assert await stream.receive_some()
+            info = toy.connections[name]
+            assert info.listener == name
+            assert info.local == address
+            assert info.peer == stream.socket.getsockname()
+            await stream.aclose()
+        nursery.cancel_scope.cancel()
+
+
+def test_a_taken_address_is_an_error_and_leaks_nothing():
+    listener = Listener.bind("A", "127.0.0.1", 0)
+    with pytest.raises(OSError, match="in use"):
+        Listener.bind("B", *listener.address)
+    listener.socket.close()
+
+
+async def test_idle_connections_are_closed(autojump_clock):
+    async with open_server(heartbeat, context=Toy(), idle_seconds=600) as server:
+        async with open_raw(server) as client:
+            began = trio.current_time()
+            assert await client.frame() is None
+            assert 600 <= trio.current_time() - began <= 600 * 1.25 + 1
+        assert server.counters.idle_closed == 1
+
+
+async def test_a_connection_in_use_is_not_idle(autojump_clock):
+    async with (
+        open_server(heartbeat, context=Toy(), idle_seconds=60) as server,
+        open_raw(server) as client,
+    ):
+        for i in range(20):
+            await client.send(heartbeat_frame("g", i))
+            assert (await client.heartbeat())[0] == i
+            await trio.sleep(55)
+
+
+async def test_a_peer_that_waits_for_our_answer_is_not_idle(autojump_clock):
+    toy = Toy()
+    event = toy.park("slow")
+    async with (
+        open_server(heartbeat, context=toy, idle_seconds=60) as server,
+        open_raw(server) as client,
+    ):
+        await client.send(heartbeat_frame("slow", 1))
+        await trio.sleep(3600)
+        event.set()
+        assert (await client.heartbeat())[0] == 1
+
+
+@pytest.mark.parametrize("head", [b"", b"\0", b"\0\0\0\1", (50_000_000).to_bytes(4, "big")])
+async def test_a_frame_that_trickles_in_is_idle(autojump_clock, head):
+    async with open_server(idle_seconds=60) as server, open_raw(server) as client:
+        began = trio.current_time()
+        await client.send(head)
+        with pytest.raises(trio.BrokenResourceError):
+            while True:
+                await trio.sleep(1)
+                if len(head) == 4 and head != b"\0\0\0\1":
+                    await client.send(b"x")
+                elif await client.frame() is None:
+                    raise trio.BrokenResourceError
+        assert trio.current_time() - began < 90
+
+
+async def test_a_large_frame_on_a_slow_line_is_not_idle(autojump_clock):
+    async with (
+        open_server(heartbeat, context=Toy(), idle_seconds=60) as server,
+        open_raw(server) as client,
+    ):
+        await client.send((500_000).to_bytes(4, "big") + heartbeat_frame("g")[4:])
+        for _ in range(10):
+            await trio.sleep(40)
+            await client.send(bytes(20_000))
+        assert server.counters.idle_closed == 0
+
+
+@pytest.mark.slow
+async def test_a_peer_that_never_reads_is_idle(autojump_clock):
+    async with (
+        open_server(idle_seconds=60, unsent_bytes_max=1000) as server,
+        open_raw(server, receive_buffer=4096) as client,
+    ):
+        with pytest.raises(trio.BrokenResourceError):
+            while True:
+                await client.send(api_versions_frame() * 1000)
+        assert server.counters.idle_closed == 1
+        assert trio.current_time() < 100
+
+
+async def test_idle_connections_give_memory_back(autojump_clock):
+    async with open_server(heartbeat, context=Toy(), idle_seconds=600) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("g") * 20_000)
+            for _ in range(20_000):
+                await client.heartbeat()
+            (connection,) = server.connections.values()
+            grown = len(connection._frames._buffer)
+            await trio.sleep(200)
+            assert len(connection._frames._buffer) <= min(grown, 65536)
+            await client.send(heartbeat_frame("g", 3))
+            assert (await client.heartbeat())[0] == 3
+
+
+async def test_no_more_than_connections_max_are_served(autojump_clock):
+    async with open_server(heartbeat, context=Toy(), connections_max=2) as server:
+        async with open_raw(server) as first, open_raw(server) as second:
+            await ask_api_versions(first)
+            await ask_api_versions(second)
+            async with open_raw(server) as third:
+                await third.send(api_versions_frame(4, 3))
+                await settled()
+                assert server.counters.accepted == 2
+                await first.stream.aclose()
+                assert (await third.answer(18, 4))[0] == 3
+
+
+async def test_one_address_gets_no_more_than_its_share(caplog):
+    async with open_server(heartbeat, context=Toy(), connections_per_ip_max=2) as server:
+        async with open_raw(server) as first, open_raw(server) as second:
+            await ask_api_versions(first)
+            await ask_api_versions(second)
+            for _ in range(5):
+                async with open_raw(server) as more:
+                    assert await more.is_closed()
+        assert server.counters.refused == 5
+        await settled()
+        async with open_raw(server) as again:
+            await ask_api_versions(again)
+    assert len(caplog.records) == 1
+
+
+async def test_many_connections_at_once():
+    async with open_server(heartbeat, context=Toy()) as server:
+        socks = []
+        try:
+            for _ in range(400):
+                sock = socket.socket()
+                sock.setblocking(False)
+                sock.connect_ex(server.addresses["PLAINTEXT"])
+                socks.append(sock)
+            await settled()
+            assert server.counters.accepted == 400
+        finally:
+            for sock in socks:
+                sock.close()
+        await settled()
+        assert not server.connections
+
+
+# Ending
+
+
+async def test_drain_answers_what_was_begun_and_accepts_nobody():
+    toy = Toy()
+    event = toy.park("slow")
+    async with open_server(heartbeat, context=toy) as server:
+        async with open_raw(server) as busy, open_raw(server) as quiet:
+            await ask_api_versions(quiet)
+            await busy.send(heartbeat_frame("slow", 1) + heartbeat_frame("g", 2))
+            await settled()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(server.drain, 10)
+                assert await quiet.is_closed()
+                with pytest.raises(OSError, match="connect"):
+                    await trio.open_tcp_stream(*server.addresses["PLAINTEXT"])
+                await busy.send(heartbeat_frame("late", 3))
+                await settled()
+                event.set()
+                assert (await busy.heartbeat())[0] == 1
+                assert (await busy.heartbeat())[0] == 2
+                assert await busy.is_closed()
+        assert toy.begun == ["slow", "g"]
+
+
+async def test_drain_does_not_wait_for_ever(autojump_clock):
+    toy = Toy()
+    toy.park("never")
+    async with open_server(heartbeat, context=toy) as server, open_raw(server) as client:
+        await client.send(heartbeat_frame("never"))
+        await settled()
+        await server.drain(7)
+        assert trio.current_time() == pytest.approx(7, abs=0.5)
+        assert await client.frame() is None
+
+
+async def test_cancelling_closes_everything():
+    toy = Toy()
+    toy.park("never")
+    listener = Listener.bind("PLAINTEXT", "127.0.0.1", 0)
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve_listener, [listener], Registry([heartbeat]), toy)
+        stream = await trio.open_tcp_stream(*listener.address)
+        await stream.send_all(heartbeat_frame("never"))
+        await settled()
+        nursery.cancel_scope.cancel()
+    assert not server.connections
+    assert toy.connections["never"].closed
+    with pytest.raises(OSError, match="descriptor"):
+        listener.socket.accept()
+    await stream.aclose()
