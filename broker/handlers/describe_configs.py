@@ -5,7 +5,7 @@ Versions: 1 sources and synonyms, 3 types and documentation. Not done: loggers, 
 
 from __future__ import annotations
 
-from broker.config_description import ConfigDescription
+from quorum.config.description import ConfigDescription
 from broker.context import Context
 from broker.topic_names import invalid_topic_name
 from quorum.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC

@@ -1,11 +1,11 @@
-"""What DescribeConfigs tells of topics and of this broker: values, where they come from, what would hold otherwise.
+"""What DescribeConfigs tells of topics and of this node: values, where they come from, what would hold otherwise.
 
 Source: `ConfigHelper` and `DynamicBrokerConfig` of Kafka, KIP-226 (sources and synonyms). Sensitive values are never shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from quorum.config.definition import ConfigKey
 from quorum.config.server import ServerConfig
 from quorum.config.server_keys import SERVER_CONFIGS
 from quorum.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS
-from quorum.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, ConfigsImage
+from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigsImage
 from wire.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,
@@ -51,14 +51,19 @@ class ConfigDescription:
 
     def topic(self, name: str, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """All configs of a topic, or those `wanted` that exist."""
-        own = self._configs.of(RESOURCE_TOPIC, name)
+        return self.topic_with(self._configs.of(TOPIC_RESOURCE, name), wanted)
+
+    def topic_with(
+        self, own: Mapping[str, str], wanted: Iterable[str] | None = None
+    ) -> list[DescribeConfigsResourceResult]:
+        """The same of a topic that sets `own` itself."""
         return [
             self._result(key, [*_own(own, key.name), *self._topic_defaults(key)], read_only=False)
             for key in _chosen(TOPIC_CONFIGS, wanted)
         ]
 
     def broker(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
-        """All configs of this broker, or those `wanted` that exist."""
+        """All configs of this node, or those `wanted` that exist."""
         return [
             self._result(
                 key, [*self._broker_settings(key.name)], read_only=key.scope == "read-only"
@@ -69,7 +74,7 @@ class ConfigDescription:
 
     def cluster_default(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """The dynamic configs of all brokers."""
-        dynamic = self._configs.of(RESOURCE_BROKER, "")
+        dynamic = self._configs.of(BROKER_RESOURCE, "")
         return [
             self._result(
                 SERVER_CONFIGS[name],
@@ -97,7 +102,7 @@ class ConfigDescription:
             (str(self._config.node_id), Source.DYNAMIC_BROKER),
             ("", Source.DYNAMIC_DEFAULT_BROKER),
         ):
-            dynamic = self._configs.of(RESOURCE_BROKER, resource)
+            dynamic = self._configs.of(BROKER_RESOURCE, resource)
             if name in dynamic:
                 yield Setting(name, dynamic[name], source)
         if self._config.explicit.get(name) is not None:
@@ -128,7 +133,7 @@ class ConfigDescription:
         )
 
 
-def _own(own: Any, name: str) -> Iterator[Setting]:
+def _own(own: Mapping[str, str], name: str) -> Iterator[Setting]:
     if name in own:
         yield Setting(name, own[name], Source.TOPIC)
 
