@@ -145,9 +145,12 @@ class IndexFile:
             file = self._files.open(self.path)
         except FileNotFoundError:
             raise IndexDamaged(f"{self.path} is missing") from None
-        data = self._files.pread(file, self._files.size(file), 0).rstrip(b"\0")
-        entries = -(-len(data) // size)
-        data = data.ljust(entries * size, b"\0")
+        stored = self._files.size(file)
+        data = self._files.pread(file, stored, 0).rstrip(b"\0")
+        entries = min(
+            -(-len(data) // size), stored // size
+        )  # a last entry may end in zeros, or be cut
+        data = data[: entries * size].ljust(entries * size, b"\0")
         if not ascends(data, self.layout):
             raise IndexDamaged(f"{self.path}: entries do not ascend")
         self._file = file

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from pathlib import Path
 
+from log.batch import BatchView
 from log.checkpoints import LEADER_EPOCHS, CheckpointDamaged
 from log.config import LogConfig
 from log.files import Files
@@ -82,6 +83,11 @@ def _recover(
     files: Files,
 ) -> None:
     """Checks all segments that reach over the recovery point; those after a cut or a hole go."""
+
+    def note(view: BatchView) -> None:
+        if view.leader_epoch > epochs.latest_epoch:
+            epochs.assign(view.leader_epoch, view.base_offset)
+
     bases = [segment.base_offset for segment in segments]
     first = max(0, bisect_right(bases, recovery_point) - 1)
     keep = first
@@ -97,7 +103,7 @@ def _recover(
             segment,
             recovery_point=recovery_point,
             index_interval=config.index_interval_bytes,
-            note=lambda view: epochs.assign(view.leader_epoch, view.base_offset),
+            note=note,
         )
         if cut:
             break

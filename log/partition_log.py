@@ -390,19 +390,24 @@ class PartitionLog:
         if offset <= segments.bases[0] or offset < self.log_start_offset:
             self.truncate_fully_and_start_at(offset)
             return
+        interval = self.config.index_interval_bytes
+        with self._lookup(f"truncation to {offset}"):
+            shortened = segments.since(offset - 1)[0]
+            position = shortened.locate(offset, interval)
+            if position is not None:
+                offset = min(offset, shortened.base_offset_at(position))
+        if offset < self.log_start_offset:  # the start lies inside the batch that goes
+            self.truncate_fully_and_start_at(offset)
+            return
         self._lower_recovery_point(offset)
         with self._lookup(f"truncation to {offset}"):
-            while segments.active.base_offset >= offset:
+            while segments.active is not shortened:
                 segments.drop_last()
-            active = segments.active
-            interval = self.config.index_interval_bytes
-            position = active.locate(offset, interval)
             if position is not None:
-                offset = min(offset, active.base_offset_at(position))
-                active.truncate(position, offset, interval)
+                shortened.truncate(position, offset, interval)
             else:
-                active.load_tail(interval)
-                active.next_offset = offset
+                shortened.load_tail(interval)
+                shortened.next_offset = offset
             self._finish_truncation(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

@@ -143,26 +143,24 @@ def _start_of_check(segment: Segment, recovery_point: int) -> tuple[int, int]:
     """Where to begin: the position of the first batch that reaches over the recovery point, and its least offset."""
     if recovery_point <= segment.base_offset:
         return 0, segment.base_offset
-    expected = segment.base_offset
-    start = 0
     try:
         slot = segment.offset_index.floor(recovery_point - 1 - segment.base_offset)
-        if slot >= 0:
-            start = segment.offset_index.entry(slot)[1]
+        indexed = segment.offset_index.entry(slot)[1] if slot >= 0 else 0
     except IndexDamaged:
-        start = 0
-    reached = start
+        indexed = 0
+    found = _skip_flushed(segment, indexed, recovery_point)
+    if indexed and found[1] < recovery_point:
+        # The index may be of another file: without it, from the beginning.
+        found = _skip_flushed(segment, 0, recovery_point)
+    return found
+
+
+def _skip_flushed(segment: Segment, start: int, recovery_point: int) -> tuple[int, int]:
+    reached, expected = start, segment.base_offset
     for position, view in scan_headers(segment.files, segment.file, start, segment.size):
         if view.last_offset >= recovery_point:
             break
         reached, expected = position + view.size, view.next_offset
-    if start and expected < recovery_point and reached <= segment.size:
-        # The index may be of another file: without it, from the beginning.
-        reached, expected = 0, segment.base_offset
-        for position, view in scan_headers(segment.files, segment.file, 0, segment.size):
-            if view.last_offset >= recovery_point:
-                break
-            reached, expected = position + view.size, view.next_offset
     return reached, expected
 
 

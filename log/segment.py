@@ -208,8 +208,10 @@ class Segment:
         if time_entry is not None and (entry is None or time_entry[1] > entry[0]):
             # The entry that `seal` adds may stand above the offset index: it comes again from the batches.
             self.time_index.keep(self.time_index.floor(entry[0] if entry else -1, field=1) + 1)
-            time_entry = self.time_index.last
-        self._reset(start, entry, time_entry)
+        newest = self._newest_before(start)
+        if newest is None:
+            return self.rebuild(index_interval)
+        self._reset(start, entry, newest)
         reached = start
         for position, view in scan_headers(self.files, self.file, start, self.size):
             if position == start and entry and view.last_offset != self.base_offset + entry[0]:
@@ -221,23 +223,42 @@ class Segment:
         self._remember_first_timestamp()
         return reached
 
-    def _reset(
-        self, start: int, entry: tuple[int, int] | None, time_entry: tuple[int, int] | None
-    ) -> None:
+    def _newest_before(self, end: int) -> tuple[int, int] | None:
+        """Largest timestamp before position `end` and the last offset of its batch, by time index and the headers after it.
+
+        None when the time index does not fit the batches.
+        """
+        last = self.time_index.last
+        newest = (NO_TIMESTAMP, self.base_offset)
+        start = 0
+        if last is not None:
+            newest = (last[0], self.base_offset + last[1])
+            slot = self.offset_index.floor(last[1])
+            start = self.offset_index.entry(slot)[1] if slot >= 0 else 0
+        elif self.offset_index.entries:
+            return None
+        checked = last is None
+        for position, view in scan_headers(self.files, self.file, start, self.size):
+            if checked and position >= end:
+                break
+            if not checked and view.last_offset >= newest[1]:
+                if (view.max_timestamp, view.last_offset) != newest:
+                    return None
+                checked = True
+            if view.max_timestamp > newest[0]:
+                newest = (view.max_timestamp, view.last_offset)
+        return newest if checked else None
+
+    def _reset(self, start: int, entry: tuple[int, int] | None, newest: tuple[int, int]) -> None:
         self._bytes_since_index = 0
         self._max_is_known = True
         self.last_epoch = None
         del self._tail_last_offsets[:], self._tail_positions[:]
-        self._tail_floor = self.base_offset - 1 if start == 0 else None
+        # The batch before the indexed one is not known: the tail serves offsets above the indexed batch.
+        self._tail_floor = self.base_offset + (entry[0] if entry else -1)
         self.next_offset = self.base_offset
-        self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
-        if time_entry is not None:
-            self.max_timestamp = time_entry[0]
-            self.max_timestamp_offset = self.base_offset + time_entry[1]
+        self.max_timestamp, self.max_timestamp_offset = newest
         self.first_timestamp = None
-        if entry is not None:
-            # The batch before the indexed one is not known: the tail serves offsets above the indexed batch.
-            self._tail_floor = self.base_offset + entry[0]
 
     def _remember_first_timestamp(self) -> None:
         for _, view in scan_headers(
@@ -251,7 +272,7 @@ class Segment:
         self.offset_index.clear()
         self.time_index.clear()
         self._hints.clear()
-        self._reset(0, None, None)
+        self._reset(0, None, (NO_TIMESTAMP, self.base_offset))
         reached = 0
         for position, view in scan_headers(self.files, self.file, 0, self.size):
             self._note(position, view, index_interval)
@@ -262,18 +283,16 @@ class Segment:
     # Finding
 
     def largest_timestamp(self, index_interval: int) -> int:
-        """-1 when no batch has one. Of a segment not loaded yet, the last time entry says it. Raises OSError."""
+        """-1 when no batch has one. A segment not loaded yet is asked through its time index. Raises OSError."""
         if not self._max_is_known:
             try:
-                last = self.time_index.last
+                newest = self._newest_before(self.size)
             except IndexDamaged:
+                newest = None
+            if newest is None:
                 self.rebuild(index_interval)
-                last = self.time_index.last
-            if last is None and self.size:
-                self.rebuild(index_interval)
-            elif last is not None:
-                self.max_timestamp = last[0]
-                self.max_timestamp_offset = self.base_offset + last[1]
+            else:
+                self.max_timestamp, self.max_timestamp_offset = newest
             self._max_is_known = True
         return self.max_timestamp
 
@@ -319,9 +338,11 @@ class Segment:
             if at > 0:
                 found = Boundary(positions[at], self._tail_last_offsets[at - 1] + 1)
                 return found if found.position > start else None
-        reached = None
+        reached: Boundary | None = None
         end = max(start, self._indexed_position(limit, 1, index_interval))
         for position, view in self._headers(end):
+            if start < position == end:
+                reached = Boundary(position, view.base_offset)
             if position + view.size > limit:
                 return reached
             reached = Boundary(position + view.size, view.next_offset)

@@ -1,0 +1,79 @@
+"""What the tests of this folder share."""
+
+from pathlib import Path
+
+from log.batch import BatchView, NewRecord, build_batch, iter_batches
+from log.codecs import Compression
+from log.config import LogConfig
+from log.files import REAL_FILES
+from log.partition_log import PartitionLog
+
+SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=150, retention_ms=-1)
+
+
+def batch_bytes(count=1, *, value=b"v" * 20, timestamp_ms=1000, step_ms=1, **fields):
+    records = [
+        NewRecord(b"k%d" % i, value, timestamp_ms + i * step_ms) for i in range(count)
+    ]
+    return bytearray(build_batch(records, **fields))
+
+
+def view_of(data) -> BatchView:
+    [view] = iter_batches(memoryview(data))
+    return view
+
+
+def open_log(
+    directory: Path,
+    config=SMALL,
+    *,
+    recovery_point=0,
+    clean=False,
+    files=REAL_FILES,
+    log_start_offset=0,
+):
+    directory.mkdir(exist_ok=True)
+    return PartitionLog.open(
+        directory,
+        config,
+        recovery_point=recovery_point,
+        clean_shutdown=clean,
+        now_ms=0,
+        files=files,
+        log_start_offset=log_start_offset,
+    )
+
+
+def append(log, count=1, *, epoch=0, now_ms=0, **fields):
+    data = memoryview(batch_bytes(count, **fields))
+    return log.append_as_leader(data, list(iter_batches(data)), leader_epoch=epoch, now_ms=now_ms)
+
+
+def fill(log, batches=20, *, count=3, epoch=0, **fields):
+    for _ in range(batches):
+        append(log, count, epoch=epoch, timestamp_ms=1000 + log.log_end_offset, **fields)
+    return log
+
+
+def read_all(log):
+    """Every batch from the log's start to its end, by reads that follow each other."""
+    offset, batches = log.log_start_offset, []
+    while offset < log.log_end_offset:
+        data = log.read_bytes(offset, 300, upto_offset=log.log_end_offset)
+        views = list(iter_batches(data))
+        assert views, offset
+        batches += [bytes(view.buffer) for view in views]
+        offset = views[-1].next_offset
+    return batches
+
+
+__all__ = [
+    "SMALL",
+    "Compression",
+    "append",
+    "batch_bytes",
+    "fill",
+    "open_log",
+    "read_all",
+    "view_of",
+]

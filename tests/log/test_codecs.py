@@ -1,0 +1,135 @@
+"""Compression: inverse functions with an output limit; damage is an error, never an exception of the library."""
+
+import gzip
+import struct
+import zlib
+
+import lz4.frame
+import pytest
+import snappy
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log.codecs import Compression, OutputTooLarge, compress, decompress
+from wire.errors import RemoteProtocolError
+
+KINDS = [kind for kind in Compression if kind is not Compression.NONE]
+TEXT = b"".join(b"line %d of some text that repeats itself\n" % i for i in range(4000))
+
+
+@given(st.sampled_from(Compression), st.binary(max_size=500))
+def test_inverse(kind, data):
+    assert decompress(kind, compress(kind, data), len(data)) == data
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_data_smaller_than_before(kind):
+    packed = compress(kind, memoryview(TEXT))
+    assert len(packed) < len(TEXT) / 2
+    assert decompress(kind, memoryview(packed), len(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize("kind", Compression)
+def test_output_limit_is_exact(kind):
+    packed = compress(kind, TEXT)
+    assert decompress(kind, packed, len(TEXT)) == TEXT
+    with pytest.raises(OutputTooLarge):
+        decompress(kind, packed, len(TEXT) - 1)
+
+
+BOMB_BYTES = 64 << 20
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        (Compression.GZIP, gzip.compress(bytes(BOMB_BYTES), 1)),
+        (Compression.LZ4, lz4.frame.compress(bytes(BOMB_BYTES))),
+        (Compression.ZSTD, zstandard.compress(bytes(BOMB_BYTES))),
+        (Compression.SNAPPY, snappy.compress(bytes(BOMB_BYTES))),
+    ],
+    ids=lambda bomb: bomb[0].name,
+)
+def test_bombs_stop_at_the_limit(bomb):
+    kind, packed = bomb
+    with pytest.raises(OutputTooLarge):
+        decompress(kind, packed, 1 << 20)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_cut_is_noticed(kind):
+    packed = compress(kind, TEXT[:3000])
+    for size in range(len(packed)):
+        try:
+            assert decompress(kind, packed[:size], 1 << 20) != TEXT[:3000]
+        except RemoteProtocolError:
+            continue
+        assert kind is Compression.SNAPPY, f"{size} of {len(packed)} bytes"  # frames have no end mark: records will not fit
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bytes_after_the_end_are_noticed(kind):
+    with pytest.raises(RemoteProtocolError):
+        decompress(kind, compress(kind, TEXT[:3000]) + b"garbage", 1 << 20)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.binary(max_size=100))
+def test_any_bytes_give_bytes_or_a_protocol_error(kind, data):
+    try:
+        assert len(decompress(kind, data, 1000)) <= 1000
+    except RemoteProtocolError:
+        return
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=3))
+def test_mutations_give_bytes_or_a_protocol_error(kind, changes):
+    packed = bytearray(compress(kind, TEXT[:2000]))
+    for position, value in changes:
+        packed[position % len(packed)] = value
+    try:
+        assert len(decompress(kind, packed, 1 << 16)) <= 1 << 16
+    except RemoteProtocolError:
+        return
+
+
+def test_snappy_in_both_framings():
+    raw = snappy.compress(TEXT[:100])
+    xerial = b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, len(raw)) + raw
+    assert decompress(Compression.SNAPPY, raw, 100) == TEXT[:100]
+    assert decompress(Compression.SNAPPY, xerial, 100) == TEXT[:100]
+    assert compress(Compression.SNAPPY, TEXT).startswith(b"\x82SNAPPY\0\0\0\0\1\0\0\0\1")
+
+
+def test_snappy_length_that_no_block_can_have():
+    with pytest.raises(RemoteProtocolError):
+        decompress(Compression.SNAPPY, b"\xff\xff\xff\x7f\0\0", 1 << 30)
+
+
+def test_gzip_members_in_a_row():
+    packed = gzip.compress(b"one ") + gzip.compress(b"two")
+    assert decompress(Compression.GZIP, packed, 7) == b"one two"
+    with pytest.raises(OutputTooLarge):
+        decompress(Compression.GZIP, packed, 6)
+
+
+def test_zlib_stream_is_not_gzip():
+    with pytest.raises(RemoteProtocolError):
+        decompress(Compression.GZIP, zlib.compress(TEXT), 1 << 20)
+
+
+def test_zstd_frames_in_a_row_and_with_checksum():
+    packed = zstandard.compress(b"one ") + zstandard.ZstdCompressor(write_checksum=True).compress(b"two")
+    assert decompress(Compression.ZSTD, packed, 7) == b"one two"
+    with pytest.raises(RemoteProtocolError):
+        decompress(Compression.ZSTD, packed[:-1], 7)
+
+
+def test_lz4_as_kafka_reads_it():
+    packed = compress(Compression.LZ4, TEXT)
+    descriptor = packed[4]
+    assert descriptor >> 6 == 1
+    assert descriptor & 0x20, "Kafka's reader refuses dependent blocks"
+    assert packed[5] >> 4 == 4, "64 KiB blocks"
