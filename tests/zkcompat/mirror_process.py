@@ -1,0 +1,30 @@
+"""A mirror in a process of its own, with a picture that never changes: `python -m tests.zkcompat.mirror_process CONNECT STATE_DIR`."""
+
+import sys
+
+import trio
+
+from tests.zkcompat import build
+from tests.zkcompat.rig import SESSION_MS, Source, in_step, topics
+from zkcompat.keeper import KeeperConfig, open_keeper
+from zkcompat.mirror import Mirror
+from zkcompat.session_file import SESSION_FILE
+
+
+async def main(connect: str, state_dir: str) -> None:
+    source = Source(build.broker(1), *topics(2))
+    config = KeeperConfig(connect, SESSION_MS)
+    session_file = trio.Path(state_dir) / SESSION_FILE
+    async with (
+        open_keeper(config, session_file, keep_session=True) as keeper,
+        trio.open_nursery() as nursery,
+    ):
+        mirror = Mirror(source.feed, keeper, build.CLUSTER_ID)
+        nursery.start_soon(mirror.run)
+        await in_step(mirror, source)
+        print("in step", flush=True)
+        await trio.sleep_forever()
+
+
+if __name__ == "__main__":
+    trio.run(main, *sys.argv[1:])

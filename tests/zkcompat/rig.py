@@ -1,0 +1,97 @@
+"""A mirror in this process, fed by hand."""
+
+from contextlib import asynccontextmanager
+
+import trio
+
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import EMPTY, Provenance
+from tests.zkcompat import build
+from zkcompat.claim import Leader
+from zkcompat.feed import ImageFeed
+from zkcompat.keeper import KeeperConfig, open_keeper
+from zkcompat.mirror import Mirror, MirrorConfig
+from zkcompat.tree import OWNED_ROOTS, SINGLE_PATHS
+from zkcompat.verify import compare
+
+# Longer than a loaded machine needs; a test that waits so long has failed.
+PATIENCE = 20.0
+SESSION_MS = 1500
+
+
+class Source:
+    """A quorum's worth of metadata, said by the test."""
+
+    def __init__(self, *records):
+        self.feed = ImageFeed()
+        self.feed.lead_by(Leader(1, 1))
+        self.say(*records)
+        self.feed.caught_up()
+
+    @property
+    def image(self):
+        return self.feed.image
+
+    @property
+    def offset(self):
+        return self.feed.image.provenance.offset
+
+    def say(self, *records, epoch=1):
+        delta = MetadataDelta(self.feed.image)
+        for record in records:
+            delta.replay(record)
+        offset = self.offset + max(1, len(records))
+        image = delta.apply(Provenance(offset, epoch, 1_795_221_879_206))
+        self.feed.publish(delta, image, None)
+
+
+def topics(count, partitions=2):
+    records = []
+    for number in range(1, count + 1):
+        topic_id = number.to_bytes(16, "big")
+        records.append(build.topic(f"topic-{number}", topic_id))
+        records += [build.partition(topic_id, index, [1, 2]) for index in range(partitions)]
+    return records
+
+
+@asynccontextmanager
+async def running(connect, source, **settings):
+    """A mirror that runs while the body does."""
+    config = MirrorConfig(
+        batch_operations=settings.pop("batch_operations", 200),
+        verify_interval_seconds=settings.pop("verify_interval_seconds", 600.0),
+    )
+    session_file = settings.pop("session_file", None)
+    keeper_config = KeeperConfig(
+        connect, settings.pop("session_timeout_ms", SESSION_MS), **settings
+    )
+    async with open_keeper(keeper_config, session_file) as keeper, trio.open_nursery() as nursery:
+        mirror = Mirror(source.feed, keeper, build.CLUSTER_ID, config)
+        nursery.start_soon(mirror.run)
+        yield mirror
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def connected(connect, **settings):
+    """A second pair of eyes and hands, as a person with a ZooKeeper shell has them."""
+    async with open_keeper(KeeperConfig(connect, 4000, **settings)) as keeper:
+        assert await keeper.wait_connected(PATIENCE)
+        yield keeper
+
+
+async def reached(mirror, wanted):
+    with trio.fail_after(PATIENCE):
+        await mirror.wait_status(wanted)
+
+
+async def in_step(mirror, source):
+    await reached(mirror, lambda s: s.state == "in step" and s.published_offset == source.offset)
+
+
+async def differences(keeper, source):
+    found = await keeper.read_tree(OWNED_ROOTS, SINGLE_PATHS)
+    return compare(found, source.image, build.CLUSTER_ID)
+
+
+IMAGE_EMPTY = EMPTY

@@ -1,0 +1,351 @@
+"""The mirror against a real ZooKeeper."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import trio
+from kazoo.security import make_digest_acl
+
+from tests.zkcompat import build
+from tests.zkcompat.build import T1
+from tests.zkcompat.rig import (
+    PATIENCE,
+    Source,
+    connected,
+    differences,
+    in_step,
+    reached,
+    running,
+    topics,
+)
+from zkcompat.claim import Leader, Step
+from zkcompat.keeper import DoubtError, RefusedError
+from zkcompat.mirror import WrongClusterError
+from zkcompat.session_file import SESSION_FILE, SavedSession, load_session, save_session
+from zkcompat.znodes import Controller, ControllerEpoch, Migration
+from zkcompat.zookeeper_process import start_zookeeper
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
+
+
+async def by_hand(keeper, *steps):
+    await keeper.transact(list(steps))
+
+
+async def test_a_fresh_tree_is_filled_and_followed(connect):
+    source = Source(build.broker(1), build.broker(2), *topics(3))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        assert await differences(person, source) == ()
+        source.say(build.remove_topic((2).to_bytes(16, "big")), build.fence(2))
+        source.say(build.config(2, "topic-1", "retention.ms", "5"), build.producer_ids(1000))
+        await in_step(mirror, source)
+        assert await differences(person, source) == ()
+        assert await person.children("/brokers/ids") == ["1"]
+        assert await person.children("/config/changes") == ["config_change_0000000000"]
+
+
+async def test_the_published_state_is_kafkas(connect):
+    source = Source(build.broker(1))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        migration = await person.read(Migration.PATH)
+        assert json.loads(migration.data) == {
+            "version": 0,
+            "kraft_metadata_offset": source.offset,
+            "kraft_controller_id": 1,
+            "kraft_metadata_epoch": 1,
+            "kraft_controller_epoch": 1,
+        }
+        controller = await person.read(Controller.PATH)
+        assert controller.owner == mirror.keeper.session_id
+        assert Controller.decode(controller.data).broker_id == 1
+        assert (await person.read(ControllerEpoch.PATH)).data == b"1"
+
+
+async def test_idle_batches_move_the_published_offset_and_nothing_else(connect):
+    source = Source(build.broker(1), *topics(2))
+    async with running(connect, source) as mirror:
+        await in_step(mirror, source)
+        writes, reconciles = mirror.status.writes, mirror.status.reconciles
+        source.say()
+        await in_step(mirror, source)
+        assert mirror.status.published_offset == source.offset
+        assert (mirror.status.writes, mirror.status.reconciles) == (writes, reconciles)
+
+
+async def test_the_controller_follows_the_quorums_leader(connect):
+    source = Source(build.broker(1))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        source.feed.lead_by(Leader(3, 2))
+        await reached(mirror, lambda s: s.claims == 2 and s.state == "in step")
+        controller = Controller.decode((await person.read(Controller.PATH)).data)
+        assert (controller.broker_id, controller.kraft_controller_epoch) == (3, 2)
+        assert (await person.read(ControllerEpoch.PATH)).data == b"2"
+        # The tree was known: no reading of all of it for a change of leader.
+        assert mirror.status.reconciles == 1
+        assert not Migration.decode((await person.read(Migration.PATH)).data).dirty
+
+
+async def test_large_changes_go_in_bounded_transactions(connect):
+    source = Source(build.broker(1))
+    async with (
+        running(connect, source, batch_operations=50) as mirror,
+        connected(connect) as person,
+    ):
+        await in_step(mirror, source)
+        before = mirror.status.transactions
+        source.say(*topics(40))
+        await in_step(mirror, source)
+        assert mirror.status.transactions - before == 40 * 7 // 50 + 1
+        assert await differences(person, source) == ()
+
+
+async def test_a_stale_writer_changes_nothing(connect):
+    old, new = Source(build.broker(1), *topics(1)), Source(build.broker(1), *topics(2))
+    async with running(connect, old) as first:
+        await in_step(first, old)
+        async with running(connect, new) as second, connected(connect) as person:
+            await in_step(second, new)
+            zxid_before = await differences(person, new)
+            old.say(build.remove_topic((1).to_bytes(16, "big")))
+            await reached(first, lambda s: s.state == "standby")
+            assert "ReignEndedError" in first.status.last_problem
+            assert (await differences(person, new)) == zxid_before == ()
+            # Brokers belong to the newer claim's session, taken over without waiting for the older one to end.
+            assert (await person.read("/brokers/ids/1")).owner == second.keeper.session_id
+        # The second is gone with its session: the first claims again, and its picture is shown.
+        await in_step(first, old)
+        async with connected(connect) as person:
+            assert await differences(person, old) == ()
+            assert (await person.read(ControllerEpoch.PATH)).data == b"3"
+
+
+async def test_a_writer_of_a_past_claim_is_refused_as_a_whole(connect):
+    source = Source(build.broker(1))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        epoch = await person.read(ControllerEpoch.PATH)
+        with pytest.raises(RefusedError) as refused:
+            await by_hand(
+                person,
+                Step("check", ControllerEpoch.PATH, version=epoch.version - 1),
+                Step("create", "/brokers/topics/stale"),
+            )
+        assert refused.value.index == 0
+        assert await person.read("/brokers/topics/stale") is None
+
+
+async def test_damage_by_hand_is_repaired_at_the_next_verify(connect):
+    source = Source(build.broker(1), build.broker(2), *topics(3))
+    async with (
+        running(connect, source, verify_interval_seconds=0.2) as mirror,
+        connected(connect) as person,
+    ):
+        await in_step(mirror, source)
+        await by_hand(
+            person,
+            Step("delete", "/brokers/topics/topic-1/partitions/0/state"),
+            Step("set", "/config/topics/topic-2", b"not json"),
+            Step("set", "/brokers/topics/topic-2", b'{"version":9}'),
+            Step("create", "/brokers/topics/extra"),
+            Step("create", "/brokers/topics/extra/child", "\u00e9".encode()),
+            Step("delete", "/brokers/ids/2"),
+            Step("create", "/brokers/ids/2", b"{}"),
+            Step("create", "/brokers/ids/\u00e9", b"{}"),
+        )
+        assert len(await differences(person, source)) == 7
+        again = mirror.status.reconciles + 2  # one may have been reading while the damage was done
+        await reached(mirror, lambda s: s.reconciles >= again and s.state == "in step")
+        assert await differences(person, source) == ()
+        assert (await person.read("/brokers/ids/2")).owner == mirror.keeper.session_id
+
+
+async def test_an_operation_that_meets_damage_leads_to_a_comparison(connect):
+    source = Source(build.topic("t", T1), build.partition(T1, 0, [1, 2]))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        await by_hand(person, Step("delete", "/brokers/topics/t/partitions/0/state"))
+        source.say(build.change(T1, 0, isr=[2], leader=2))
+        await in_step(mirror, source)
+        assert mirror.status.repairs == 1
+        assert await differences(person, source) == ()
+
+
+@pytest.mark.parametrize("path", [ControllerEpoch.PATH, Migration.PATH])
+async def test_a_claim_touched_by_hand_is_made_again(connect, path):
+    source = Source(build.broker(1), *topics(1))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        await by_hand(person, Step("set", path, b"garbage"))
+        source.say(build.remove_topic((1).to_bytes(16, "big")))
+        await in_step(mirror, source)
+        assert mirror.status.claims == 2
+        assert await differences(person, source) == ()
+
+
+async def test_another_clusters_tree_is_refused_and_left_alone(connect):
+    source = Source(build.broker(1))
+    async with connected(connect) as person:
+        for path in ("/", "/cluster"):
+            await person.ensure(path, None)
+        await person.ensure("/cluster/id", b'{"version":"1","id":"AnotherCluster0000000w"}')
+        with trio.fail_after(PATIENCE), pytest.raises(ExceptionGroup) as raised:
+            async with running(connect, source):
+                await trio.sleep_forever()
+        (error,) = raised.value.exceptions
+        assert isinstance(error, WrongClusterError)
+        assert "AnotherCluster0000000w" in str(error)
+        assert await person.children("/") == ["cluster"]
+
+
+async def test_every_znode_has_the_acl_from_its_creation(connect):
+    acl = [make_digest_acl("mirror", "secret", all=True)]
+    auth = [("digest", "mirror:secret")]
+    source = Source(build.broker(1), *topics(1))
+    async with (
+        running(connect, source, acl=acl, auth=auth) as mirror,
+        connected(connect) as stranger,
+        connected(connect, auth=auth) as owner,
+    ):
+        await in_step(mirror, source)
+        assert await differences(owner, source) == ()
+        for path in await owner.read_tree(["/"], []):
+            granted, _ = await owner._answer(owner._client.get_acls_async(path))
+            assert granted == acl, path
+        with pytest.raises(DoubtError, match="NoAuth"):
+            await stranger.read("/brokers/ids/1")
+
+
+async def test_a_lost_session_is_begun_again_and_the_tree_repaired(connect):
+    source = Source(build.broker(1), *topics(2))
+    async with running(connect, source) as mirror, connected(connect) as person:
+        await in_step(mirror, source)
+        before = mirror.keeper.session_id
+        await _expire(mirror.keeper, connect)
+        source.say(build.fence(1), build.broker(2))
+        await reached(mirror, lambda s: s.claims == 2)
+        await in_step(mirror, source)
+        assert mirror.keeper.session_id != before
+        assert await differences(person, source) == ()
+
+
+async def _expire(keeper, connect):
+    """Ends the session as its server would: whoever knows id and password may close it."""
+    from kazoo.client import KazooClient
+
+    client = KazooClient(connect, client_id=keeper._client.client_id, timeout=1.5)
+
+    def close():
+        client.start(10)
+        client.stop()
+        client.close()
+
+    await trio.to_thread.run_sync(close)
+
+
+async def test_zookeeper_killed_in_the_middle_of_a_comparison(own_zookeeper, tmp_path):
+    source = Source(build.broker(1), *topics(400, partitions=4))
+    async with running(own_zookeeper.connect, source, batch_operations=20) as mirror:
+        await reached(mirror, lambda s: s.state == "reconciling")
+        with trio.fail_after(PATIENCE):
+            while mirror.status.transactions < 20:
+                await trio.lowlevel.checkpoint()
+        own_zookeeper.kill()
+        assert mirror.status.published_offset == -1
+        source.say(*(build.remove_topic(n.to_bytes(16, "big")) for n in range(1, 200)))
+        again = await trio.to_thread.run_sync(
+            lambda: start_zookeeper(own_zookeeper.data_dir, own_zookeeper.port, tick_ms=100)
+        )
+        try:
+            await in_step(mirror, source)
+            async with connected(again.connect) as person:
+                assert await differences(person, source) == ()
+                assert not Migration.decode((await person.read(Migration.PATH)).data).dirty
+        finally:
+            again.kill()
+
+
+async def test_zookeeper_that_lost_its_data_is_filled_anew(own_zookeeper, tmp_path):
+    source = Source(build.broker(1), *topics(3))
+    async with running(own_zookeeper.connect, source) as mirror:
+        await in_step(mirror, source)
+        for _ in range(50):  # a zxid well beyond what a new server will reach by itself
+            source.say()
+            await in_step(mirror, source)
+        own_zookeeper.kill()
+        claims = mirror.status.claims
+        again = await trio.to_thread.run_sync(
+            lambda: start_zookeeper(tmp_path / "empty", own_zookeeper.port, tick_ms=100)
+        )
+        try:
+            await reached(mirror, lambda s: s.claims > claims)
+            await in_step(mirror, source)
+            async with connected(again.connect) as person:
+                assert await differences(person, source) == ()
+        finally:
+            again.kill()
+
+
+async def test_a_frozen_zookeeper_is_doubt_and_then_repair(own_zookeeper):
+    import signal
+
+    source = Source(build.broker(1), *topics(3))
+    async with running(own_zookeeper.connect, source) as mirror:
+        await in_step(mirror, source)
+        own_zookeeper.kill(signal.SIGSTOP)
+        source.say(build.remove_topic((1).to_bytes(16, "big")))
+        await reached(mirror, lambda s: "DoubtError" in s.last_problem)
+        source.say(build.broker(2))
+        own_zookeeper.kill(signal.SIGCONT)
+        await in_step(mirror, source)
+        async with connected(own_zookeeper.connect) as person:
+            assert await differences(person, source) == ()
+
+
+async def test_a_killed_mirror_takes_its_session_up_again(connect, tmp_path):
+    async with connected(connect) as person:
+        first = _child(connect, tmp_path)
+        assert first.stdout.readline() == b"in step\n"
+        broker = await person.read("/brokers/ids/1")
+        gone = trio.Event()
+        token = trio.lowlevel.current_trio_token()
+        person._client.exists("/brokers/ids/1", watch=lambda _: token.run_sync_soon(gone.set))
+        first.kill()
+        first.wait()
+        second = _child(connect, tmp_path)
+        try:
+            assert second.stdout.readline() == b"in step\n"
+            after = await person.read("/brokers/ids/1")
+            assert after == broker
+            assert not gone.is_set()
+            assert (await person.read(ControllerEpoch.PATH)).data == b"2"
+            assert (await person.read(Controller.PATH)).owner == broker.owner
+        finally:
+            second.kill()
+            second.wait()
+        first.stdout.close()
+        second.stdout.close()
+
+
+def _child(connect, state_dir):
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.zkcompat.mirror_process", connect, str(state_dir)],
+        stdout=subprocess.PIPE,
+    )
+
+
+def test_the_session_file_is_private_and_bound_to_its_zookeeper(tmp_path):
+    path = str(tmp_path / SESSION_FILE)
+    session = SavedSession(0x1234, bytes(range(16)))
+    assert load_session(path, "a:1") is None
+    save_session(path, "a:1", session)
+    assert load_session(path, "a:1") == session
+    assert load_session(path, "b:1") is None
+    assert os.stat(path).st_mode & 0o077 == 0
+    (tmp_path / SESSION_FILE).write_text('{"session_id":"zz"}')
+    assert load_session(path, "a:1") is None
