@@ -77,6 +77,7 @@ def connected(bootstrap: str, *, of_controllers: bool = False) -> Iterator[Block
         with BlockingClient(
             bootstrap, of_controllers=of_controllers, timeout=TIMEOUT_SECONDS
         ) as client:
+            _ensure_somebody_listens(client, bootstrap)
             yield client
     except KafkaError as error:
         raise refused(error) from error
@@ -89,6 +90,24 @@ def connected(bootstrap: str, *, of_controllers: bool = False) -> Iterator[Block
             "is it running? trimaran ps, or check the address",
             exit_code=Exit.CANNOT_CONNECT,
         ) from error
+
+
+def _ensure_somebody_listens(client: BlockingClient, bootstrap: str) -> None:
+    """Asking again is for nodes that come and go; where every address refuses, the user should know at once."""
+    from wire.client.bootstrap import parse_bootstrap
+    from wire.client.errors import ConnectionLost, ConnectRefused
+
+    refusals = []
+    for address in parse_bootstrap(bootstrap):
+        try:
+            client.connection_to(address)
+        except ConnectRefused as error:
+            refusals.append(error)
+        except ConnectionLost:
+            return
+        else:
+            return
+    raise refusals[-1]
 
 
 def _timed_out(bootstrap: str, error: Exception) -> UserError:

@@ -1,0 +1,56 @@
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from trimaran.cli.app import COMMANDS, NOUNS, build
+from trimaran.errors import Exit
+
+
+def run(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "trimaran", *words], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("where", [row[1] for row in COMMANDS])
+def test_every_command_exists_and_says_what_it_does(where):
+    module, _, function = where.partition(":")
+    found = getattr(importlib.import_module(module), function)
+    assert found.__doc__
+
+
+def test_every_noun_has_verbs_and_every_verb_a_noun():
+    assert {words[0] for words, *_ in COMMANDS if len(words) == 2} == set(NOUNS)
+
+
+def test_the_command_tree_can_be_built():
+    assert build().name == ("trimaran",)
+
+
+@pytest.mark.slow
+def test_help_imports_nothing_heavy():
+    probe = "import sys; from trimaran.cli.app import build; build().help_print(); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1]
+    for heavy in ("pyspark", "kazoo", "trio", "broker.server", "plotly"):
+        assert f"'{heavy}'" not in loaded
+
+
+@pytest.mark.slow
+def test_exit_codes_are_the_documented_ones(tmp_path):
+    data = str(tmp_path)
+    assert run("version").returncode == Exit.OK
+    assert run("no-such-command").returncode == Exit.USAGE
+    assert run("topics", "list", "--data", data).returncode == Exit.USAGE
+    refused = run("topics", "list", "-b", "127.0.0.1:1")
+    assert refused.returncode == Exit.CANNOT_CONNECT, refused.stderr
+
+
+@pytest.mark.slow
+def test_errors_are_three_lines_without_a_traceback(tmp_path):
+    done = run("ps", "--data", str(tmp_path))
+    lines = done.stderr.splitlines()
+    assert [line.split(":")[0].strip() for line in lines] == ["error", "why", "fix"]
+    assert done.stdout == ""

@@ -1,0 +1,21 @@
+from trimaran import doctor
+from trimaran.doctor import examine
+
+
+def test_everything_that_is_not_ok_says_how_to_mend_it():
+    findings = examine()
+    assert [f for f in findings if f.level != "ok" and not f.fix] == []
+    assert {"python", "java", "fsync", "modules"} <= {f.check for f in findings}
+
+
+def test_a_foreign_pyspark_python_is_named(monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/env")
+    assert doctor.spark_python().level == "warn"
+
+
+def test_a_missing_java_says_where_to_get_one(monkeypatch):
+    monkeypatch.setattr(doctor.shutil, "which", lambda _: None)
+    monkeypatch.setattr(doctor, "find_spec", lambda _: None)
+    found = doctor.java()
+    assert found.level == "warn"
+    assert "trimaran[java]" in found.fix

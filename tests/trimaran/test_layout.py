@@ -1,0 +1,64 @@
+import socket
+from itertools import islice
+
+from trimaran.local.layout import FREE_PORTS, free_ports, plan_cluster, properties_of
+from trimaran.node import parse_config
+from trimaran.properties import Setting
+
+
+def plan(tmp_path, **changes):
+    sizes = {
+        "controllers": 3,
+        "brokers": 3,
+        "zookeeper": True,
+        "fixed_ports": False,
+        "settings": {},
+    } | changes
+    return plan_cluster(tmp_path, "cluster-id", **sizes)
+
+
+def test_controllers_count_from_1_and_brokers_from_11(tmp_path):
+    names = [node.name for node in plan(tmp_path).nodes]
+    assert names == [
+        "controller-1",
+        "controller-2",
+        "controller-3",
+        "broker-11",
+        "broker-12",
+        "broker-13",
+        "zookeeper",
+        "mirror",
+    ]
+
+
+def test_fixed_ports_are_kafkas_plus_a_thousand_a_node(tmp_path):
+    found = plan(tmp_path, fixed_ports=True)
+    assert [n.port for n in found.nodes] == [9093, 10093, 11093, 9092, 10092, 11092, 2181, None]
+
+
+def test_free_ports_are_distinct_free_and_outside_the_ephemeral_range():
+    with socket.socket() as taken:
+        ports = list(islice(free_ports(), 50))
+        taken.bind(("127.0.0.1", ports[0]))
+        taken.listen()
+        assert ports[0] not in list(islice(free_ports(), 50))
+    assert len(set(ports)) == 50
+    assert all(port in FREE_PORTS for port in ports)
+
+
+def test_the_properties_of_every_node_make_a_valid_configuration(tmp_path):
+    found = plan(tmp_path, settings={"num.partitions": "7"})
+    for node in found.nodes[:6]:
+        settings = {
+            key: Setting(value, "test") for key, value in properties_of(found, node).items()
+        }
+        config = parse_config(settings)
+        assert config.unknown == {}
+        assert config["node.id"] == node.id
+        assert config["num.partitions"] == 7
+        assert [voter.id for voter in config.voters] == [1, 2, 3]
+
+
+def test_replication_never_asks_for_more_than_there_are_brokers(tmp_path):
+    single = plan(tmp_path, controllers=1, brokers=1)
+    assert properties_of(single, single.nodes[1])["offsets.topic.replication.factor"] == "1"

@@ -1,0 +1,53 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from trimaran.errors import UserError
+from trimaran.local import state_file
+from trimaran.local.state_file import ClusterState, NodeState, is_alive, start_time
+
+
+def state(pid, started):
+    node = NodeState(1, "controller-1", "controller", "127.0.0.1:9", pid, started, "d", "running")
+    return ClusterState("id", "b", "c", None, "socket", pid, started, {"a": "b"}, (node,))
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    written = state(os.getpid(), start_time(os.getpid()))
+    state_file.write(tmp_path, written)
+    assert state_file.read(tmp_path) == written
+    assert state_file.read(tmp_path).is_up()
+
+
+def test_a_process_is_known_by_its_start_time_not_its_number_alone():
+    assert is_alive(os.getpid(), start_time(os.getpid()))
+    assert not is_alive(os.getpid(), (start_time(os.getpid()) or 0) + 1)
+
+
+def test_nodes_of_a_supervisor_that_died_are_shown_as_stopped(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    state_file.write(tmp_path, state(gone.pid, 1))
+    found = state_file.read(tmp_path)
+    assert not found.is_up()
+    assert (found.nodes[0].pid, found.nodes[0].state) == (None, "stopped")
+
+
+def test_a_directory_without_a_cluster_says_how_to_start_one(tmp_path):
+    with pytest.raises(UserError, match="no local cluster") as caught:
+        state_file.read(tmp_path)
+    assert "trimaran up" in caught.value.fix
+
+
+def test_nodes_are_found_by_id_and_by_name():
+    found = state(1, 1)
+    assert found.node("1") is found.node("controller-1") is found.nodes[0]
+    assert found.node("7") is None
+
+
+def test_the_plan_of_a_started_cluster_is_the_one_it_was_started_from(tmp_path):
+    plan = state_file.plan_of(tmp_path, state(1, 1))
+    assert plan.settings == {"a": "b"}
+    assert [(n.name, n.id, n.port) for n in plan.nodes] == [("controller-1", 1, 9)]
