@@ -30,6 +30,7 @@ from quorum.runtime.clock import now_ms
 from quorum.runtime.deferred import Deferred, ReplicatedState, Result
 from quorum.runtime.epoch import open_epoch
 from quorum.runtime.errors import NotLeaderError
+from quorum.runtime.latest import Latest
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 
@@ -92,13 +93,12 @@ class GroupShard:
         storage_failed: Callable[[], object],
     ) -> None:
         self.partition_index = partition_index
-        self.state = ShardState.LOADING
+        self._state = Latest(ShardState.LOADING)
         self._leader = leader
         self._limits = limits
         self._storage_failed = storage_failed
         self._core = ShardCore(GroupStore(), limits)
         self._log_state: ReplicatedState[GroupRecord] | None = None
-        self._ended = trio.Event()
         self._retimed = trio.Event()
         self._sleeping_until = inf
         self._commit_awaited = trio.Event()
@@ -112,22 +112,29 @@ class GroupShard:
 
     # -- life
 
+    @property
+    def state(self) -> ShardState:
+        return self._state.value
+
+    async def wait_loaded(self) -> ShardState:
+        """Returns what has become of the load."""
+        return await self._state.wait_not(ShardState.LOADING)
+
     async def reign(self) -> None:
         """Loads and serves until `close`; a shard that fails takes no other with it."""
         try:
             async with open_epoch(self.close) as nursery:
                 nursery.start_soon(self._serve)
-                await self._ended.wait()
+                await self._state.wait_for(lambda state: state is ShardState.CLOSED)
         except Exception:  # one partition's groups are isolated from those of the others
             log.exception("%r has failed", self)
-            self.state = ShardState.FAILED
+            self._state.set(ShardState.FAILED)
 
     def close(self) -> None:
         """Ends the reign at once: nothing is served any more, and who waits is told NOT_COORDINATOR."""
         if self.state is ShardState.CLOSED:
             return
-        self.state = ShardState.CLOSED
-        self._ended.set()
+        self._state.set(ShardState.CLOSED)
         self._core.close(current_instant())
         for token, response in self._core.take().answers:
             token.resolve(response)
@@ -140,7 +147,7 @@ class GroupShard:
         self._log_state = ReplicatedState(
             self._append, core.replay, self._leader.high_watermark, end_offset
         )
-        self.state = ShardState.ACTIVE
+        self._state.set(ShardState.ACTIVE)
         self.step(core.restore)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keep_time)

@@ -1,0 +1,168 @@
+"""A coordinator over real logs, with the leadership and the commits of their partitions in the test's hands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import trio
+from immutables import Map
+
+from broker.groups.coordinator import GroupCoordinator
+from broker.groups.limits import GroupLimits
+from broker.groups.partitioning import partition_for
+from broker.groups.ports import OFFSETS_TOPIC
+from log.batch import BatchView
+from log.config import LogConfig
+from log.partition_log import AppendInfo, PartitionLog
+from quorum.metadata.image import (
+    BrokerRegistration,
+    ClusterImage,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    TopicsImage,
+)
+from quorum.runtime.clock import now_ms
+from quorum.runtime.watermark import Watermark
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.registry import RESPONSES
+from wire.transport.calls import ConnectionInfo
+from wire.transport.registry import Pending, Registry
+
+NODE_ID = 1
+LISTENER = "CLIENT"
+TOPIC_ID = b"topic-id-of-t---"
+
+
+class Leader:
+    """An `OffsetsPartition`; `holding` keeps the watermark where it is until `commit`."""
+
+    def __init__(self, log: PartitionLog, epoch: int) -> None:
+        self.log = log
+        self.epoch = epoch
+        self.high_watermark = Watermark(log.log_end_offset)
+        self.holding = False
+        self.failing: ErrorCode | None = None
+
+    def append(self, records: memoryview, views: Sequence[BatchView]) -> AppendInfo:
+        if self.high_watermark.closed:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.failing is not None:
+            raise KafkaError(self.failing)
+        info = self.log.append_as_leader(
+            records, list(views), leader_epoch=self.epoch, now_ms=now_ms()
+        )
+        if not self.holding:
+            self.commit()
+        return info
+
+    def commit(self) -> None:
+        self.high_watermark.advance(self.log.log_end_offset)
+
+
+def topic_image(name: str, topic_id: bytes, count: int, leader: int = NODE_ID) -> TopicImage:
+    partition = PartitionImage((leader,), (bytes(16),), (leader,), leader=leader)
+    return TopicImage(name, topic_id, Map(dict.fromkeys(range(count), partition)))
+
+
+def cluster_image(*topics: TopicImage) -> MetadataImage:
+    """One unfenced broker, `NODE_ID`, and these topics."""
+    broker = BrokerRegistration(
+        id=NODE_ID,
+        epoch=1,
+        incarnation_id=bytes(16),
+        listeners=(Endpoint(LISTENER, "here", 9092),),
+        fenced=False,
+    )
+    return MetadataImage(
+        cluster=ClusterImage(brokers=Map({NODE_ID: broker})),
+        topics=TopicsImage(
+            by_name=Map({topic.name: topic for topic in topics}),
+            by_id=Map({topic.id: topic for topic in topics}),
+        ),
+    )
+
+
+class Rig:
+    """Topic `t` has 4 partitions, `__consumer_offsets` as many as the limits say."""
+
+    def __init__(self, directory: Path, limits: GroupLimits) -> None:
+        self.directory = directory
+        self.limits = limits
+        self.metadata = SimpleNamespace(
+            image=cluster_image(
+                topic_image("t", TOPIC_ID, 4),
+                topic_image(OFFSETS_TOPIC, b"o" * 16, limits.partition_count),
+            )
+        )
+        self.storage_failures = 0
+        self.groups = GroupCoordinator(limits, self.metadata, self._storage_failed)
+        self.leaders: dict[int, Leader] = {}
+        self.context = SimpleNamespace(groups=self.groups, metadata=self.metadata)
+        self._connection = ConnectionInfo(1, LISTENER, ("10.1.2.3", 4567), ("10.0.0.1", 9092))
+
+    def _storage_failed(self) -> None:
+        self.storage_failures += 1
+
+    # -- leadership
+
+    def index_of(self, group_id: str) -> int:
+        return partition_for(group_id, self.limits.partition_count)
+
+    def lead(self, index: int, epoch: int = 0) -> Leader:
+        log = self.leaders[index].log if index in self.leaders else self._open(index)
+        leader = self.leaders[index] = Leader(log, epoch)
+        self.groups.began(index, leader)
+        return leader
+
+    def resign(self, index: int) -> None:
+        leader = self.leaders[index]
+        leader.high_watermark.close()
+        self.groups.ended(index, leader.epoch)
+
+    def _open(self, index: int) -> PartitionLog:
+        path = self.directory / f"{OFFSETS_TOPIC}-{index}"
+        path.mkdir()
+        return PartitionLog.open(
+            path, LogConfig(), recovery_point=0, clean_shutdown=True, now_ms=now_ms()
+        )
+
+    async def loaded(self, index: int) -> None:
+        await self.groups._shards[index].wait_loaded()
+
+    # -- requests
+
+    async def call(self, handler, request, version, *, client_id="c"):
+        """Sends `request` through the registry, as a connection would; answers the decoded response."""
+        pending = self.start(handler, request, version, client_id=client_id)
+        return await self.finish(request, version, pending)
+
+    def start(self, handler, request, version, *, client_id="c"):
+        frame = memoryview(bytes(encode_request(request, version, 7, client_id)))
+        return Registry([handler]).dispatch(frame, self.context, self._connection)
+
+    async def finish(self, request, version, answer):
+        if isinstance(answer, Pending):
+            answer = await answer.finish()
+        frame = bytes(answer)
+        correlation_id, body = decode_response_header(frame, request.KEY, version)
+        assert correlation_id == 7
+        return RESPONSES[request.KEY].decode(frame[body:], version)
+
+
+@asynccontextmanager
+async def open_rig(directory: Path, limits: GroupLimits | None = None):
+    rig = Rig(directory, limits or GroupLimits(partition_count=4))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(rig.groups.run)
+        try:
+            yield rig
+        finally:
+            nursery.cancel_scope.cancel()
+            for leader in rig.leaders.values():
+                leader.log.close()

@@ -1,0 +1,400 @@
+"""Shards over real logs: loading, serving, losing leadership, and the waits of parked requests."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import trio
+
+from broker.groups.answering import wait_committed
+from broker.groups.limits import GroupLimits
+from log.batch import NewRecord, build_batch, iter_batches
+from quorum.metadata.delta import MetadataDelta
+from quorum.runtime.clock import now_ms
+from tests.broker.groups.kafka_logs import PAIR
+from tests.broker.groups.rig import TOPIC_ID, open_rig
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from wire.messages.offset_fetch import OffsetFetchRequestGroup
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from wire.records.topics import RemoveTopicRecord
+
+E = ErrorCode
+
+
+def join_request(member_id="", group="g", session_ms=10_000):
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=60_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")],
+    )
+
+
+def sync_request(member_id, generation, assignments=None, group="g"):
+    return SyncGroupRequest(
+        group_id=group,
+        generation_id=generation,
+        member_id=member_id,
+        assignments=[
+            SyncGroupRequestAssignment(member_id=m, assignment=a)
+            for m, a in (assignments or {}).items()
+        ],
+    )
+
+
+def commit_request(offset, group="g", member_id="", generation=-1):
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=None
+    )
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        topics=[OffsetCommitRequestTopic(name="t", topic_id=TOPIC_ID, partitions=[partition])],
+    )
+
+
+def fetch_all(rig, group="g"):
+    return rig.groups.fetch_offsets(OffsetFetchRequestGroup(group_id=group, topics=None))
+
+
+def offsets_in(response):
+    return {
+        (t.name, p.partition_index): p.committed_offset
+        for t in response.topics
+        for p in t.partitions
+    }
+
+
+def code_of(caught):
+    return caught.value.code
+
+
+async def test_nothing_is_served_before_the_load_and_after_the_end(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        with pytest.raises(KafkaError) as caught:
+            rig.groups.commit_offsets(commit_request(1), 9)
+        assert code_of(caught) is E.NOT_COORDINATOR
+        rig.lead(index)
+        with pytest.raises(KafkaError) as caught:
+            rig.groups.commit_offsets(commit_request(1), 9)
+        assert code_of(caught) is E.COORDINATOR_LOAD_IN_PROGRESS
+        with pytest.raises(KafkaError) as caught:
+            rig.groups.list_groups((), ())
+        assert code_of(caught) is E.COORDINATOR_LOAD_IN_PROGRESS
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        assert rig.groups.heartbeat(beat) is E.NONE
+        await rig.loaded(index)
+        assert rig.groups.heartbeat(beat) is E.UNKNOWN_MEMBER_ID
+        assert rig.groups.commit_offsets(commit_request(1), 9).ready()
+        rig.resign(index)
+        with pytest.raises(KafkaError) as caught:
+            fetch_all(rig)
+        assert code_of(caught) is E.NOT_COORDINATOR
+        assert rig.groups.list_groups((), ()) == []
+
+
+async def test_another_reign_finds_what_was_written(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        for offset in range(1, 4):
+            rig.groups.commit_offsets(commit_request(offset), 9)
+        rig.resign(index)
+        rig.lead(index, epoch=1)
+        await rig.loaded(index)
+        deferred = fetch_all(rig)
+        assert deferred.ready()
+        assert offsets_in(deferred.response) == {("t", 0): 3}
+
+
+async def test_a_log_of_apache_kafka_is_taken_over(tmp_path):
+    async with open_rig(tmp_path, GroupLimits(load_buffer_bytes=200)) as rig:
+        index = rig.index_of("pair")
+        assert index == 28
+        leader = rig.lead(index)
+        rig.resign(index)
+        leader.log.append_as_follower(memoryview(PAIR))
+        rig.lead(index, epoch=1)
+        await rig.loaded(index)
+        found = offsets_in(fetch_all(rig, "pair").response)
+        assert found == {("orders", p): 10 for p in range(4)}
+        (described,) = rig.groups.describe_groups(["pair"], 6)
+        assert (described.group_state, described.protocol_type) == ("Empty", "consumer")
+
+
+async def test_a_commit_is_answered_when_the_isr_has_it(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        leader.holding = True
+        deferred = rig.groups.commit_offsets(commit_request(5), 9)
+        assert not deferred.ready()
+        # What is not committed must not be read: the answer waits as well (G3).
+        read = fetch_all(rig)
+        assert not read.ready()
+        leader.commit()
+        assert offsets_in(await wait_committed(read, trio.current_time() + 1)) == {("t", 0): 5}
+        answer = await wait_committed(deferred, trio.current_time() + 1)
+        assert answer.topics[0].partitions[0].error_code == E.NONE
+
+
+async def test_a_commit_that_is_not_replicated_in_time(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        leader.holding = True
+        deferred = rig.groups.commit_offsets(commit_request(5), 9)
+        began = trio.current_time()
+        with pytest.raises(KafkaError) as caught:
+            await wait_committed(deferred, began + 5)
+        assert code_of(caught) is E.COORDINATOR_NOT_AVAILABLE
+        assert trio.current_time() - began == pytest.approx(5)
+        rig.resign(index)
+        with pytest.raises(KafkaError) as caught:
+            await wait_committed(deferred, began + 50)
+        assert code_of(caught) is E.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize(
+    ("failure", "answer"),
+    [
+        (E.NOT_ENOUGH_REPLICAS, E.COORDINATOR_NOT_AVAILABLE),
+        (E.NOT_LEADER_OR_FOLLOWER, E.NOT_COORDINATOR),
+        (E.KAFKA_STORAGE_ERROR, E.NOT_COORDINATOR),
+        (E.MESSAGE_TOO_LARGE, E.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_a_log_that_refuses(tmp_path, failure, answer):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        leader.failing = failure
+        with pytest.raises(KafkaError) as caught:
+            rig.groups.commit_offsets(commit_request(5), 9)
+        assert code_of(caught) is answer
+        assert rig.storage_failures == (failure is E.KAFKA_STORAGE_ERROR)
+        leader.failing = None
+        assert offsets_in(fetch_all(rig).response) == {}
+
+
+async def test_more_than_a_batch_holds_is_refused(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        request = commit_request(1)
+        one = request.topics[0].partitions[0]
+        one.committed_metadata = "m" * 4096
+        request.topics[0].partitions = [one] * 300
+        with pytest.raises(KafkaError) as caught:
+            rig.groups.commit_offsets(request, 9)
+        assert code_of(caught) is E.UNKNOWN_SERVER_ERROR
+
+
+async def test_many_tombstones_are_cut_into_batches(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        for first in range(0, 2_500, 500):
+            request = commit_request(1)
+            request.topics[0].partitions = [
+                OffsetCommitRequestPartition(
+                    partition_index=p, committed_offset=1, committed_metadata=None
+                )
+                for p in range(first, first + 500)
+            ]
+            rig.groups.commit_offsets(request, 9)
+        before = leader.log.log_end_offset
+        refused, (deferred,) = rig.groups.delete_groups(["g"])
+        assert refused == {}
+        assert deferred.ready()
+        assert deferred.response == {"g": E.NONE}
+        written = leader.log.read_bytes(before, 1 << 20, upto_offset=leader.log.log_end_offset)
+        assert [batch.count for batch in iter_batches(written)] == [1_000, 1_000, 501]
+        assert rig.groups.list_groups((), ()) == []
+
+
+async def test_a_rebalance_in_time(tmp_path, autojump_clock):
+    """Two members from the first join to their assignments; time passes only where the coordinator makes them wait."""
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        began = trio.current_time()
+        assigned = {}
+
+        async def member(name):
+            first = await rig.groups.join(join_request(), 9, name, "/h").wait()
+            assert first.error_code == E.MEMBER_ID_REQUIRED
+            joined = await rig.groups.join(join_request(first.member_id), 9, name, "/h").wait()
+            plan = {m.member_id: m.member_id.encode() for m in joined.members}
+            synced = await rig.groups.sync(
+                sync_request(joined.member_id, joined.generation_id, plan)
+            ).wait()
+            assigned[joined.member_id] = synced.assignment
+
+        async with trio.open_nursery() as nursery:
+            for name in ("a", "b"):
+                nursery.start_soon(member, name)
+        assert assigned == {m: m.encode() for m in assigned}
+        assert len(assigned) == 2
+        assert 3 <= trio.current_time() - began < 3.5
+        # Both fall silent; after their sessions the group is empty.
+        await trio.sleep(11)
+        (described,) = rig.groups.describe_groups(["g"], 6)
+        assert described.group_state == "Empty"
+
+
+async def test_fifty_members_join_in_one_delay(tmp_path, autojump_clock):
+    """Apache Kafka takes 6.1 s, as it adds a second delay of 3 s."""
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        began = trio.current_time()
+        stable = []
+
+        async def member(name):
+            first = await rig.groups.join(join_request(), 9, name, "/h").wait()
+            joined = await rig.groups.join(join_request(first.member_id), 9, name, "/h").wait()
+            plan = {m.member_id: b"x" for m in joined.members}
+            await rig.groups.sync(sync_request(joined.member_id, joined.generation_id, plan)).wait()
+            stable.append(joined.generation_id)
+
+        async with trio.open_nursery() as nursery:
+            for i in range(50):
+                nursery.start_soon(member, f"c{i}")
+        assert stable == [1] * 50
+        assert trio.current_time() - began < 3.5
+
+
+async def test_who_waits_is_told_when_the_reign_ends(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        parking = rig.groups.join(join_request(), 3, "a", "/h")
+        assert not parking.ready()
+        rig.resign(index)
+        assert (await parking.wait()).error_code == E.NOT_COORDINATOR
+
+
+async def test_who_waits_is_told_when_the_broker_stops(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        parking = rig.groups.join(join_request(), 3, "a", "/h")
+    assert (await parking.wait()).error_code == E.NOT_COORDINATOR
+
+
+async def test_an_assignment_waits_for_its_commit(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        joined = await rig.groups.join(join_request(), 3, "a", "/h").wait()
+        leader.holding = True
+        parking = rig.groups.sync(sync_request(joined.member_id, 1, {joined.member_id: b"all"}))
+        await trio.sleep(1)
+        assert not parking.ready()
+        leader.commit()
+        assert (await parking.wait()).assignment == b"all"
+        rig.groups.leave(
+            LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=joined.member_id)]), 5
+        )
+        assert rig.groups.describe_groups(["g"], 6)[0].group_state == "Empty"
+
+
+async def test_a_log_that_cannot_be_read_fails_alone(tmp_path, caplog):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        rig.resign(index)
+        bad = build_batch([NewRecord(b"\0\1cut", b"\0\4", now_ms())])
+        buffer = memoryview(bytearray(bad))
+        leader.log.append_as_leader(buffer, list(iter_batches(buffer)), leader_epoch=0, now_ms=0)
+        other = next(f"g{i}" for i in range(100) if rig.index_of(f"g{i}") != index)
+        rig.lead(rig.index_of(other))
+        await rig.loaded(rig.index_of(other))
+        with caplog.at_level(logging.CRITICAL, logger="broker.groups.shard"):
+            rig.lead(index, epoch=1)
+            await rig.loaded(index)
+        with pytest.raises(KafkaError) as caught:
+            fetch_all(rig)
+        assert code_of(caught) is E.NOT_COORDINATOR
+        assert rig.groups.commit_offsets(commit_request(1, other), 9).ready()
+        assert [g.group_id for g in rig.groups.list_groups((), ())] == [other]
+        # Another leadership may do better.
+        rig.resign(index)
+        leader.log.truncate_to(0)
+        rig.lead(index, epoch=2)
+        await rig.loaded(index)
+        assert fetch_all(rig).ready()
+
+
+async def test_leadership_that_comes_and_goes_while_loading(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        for epoch in range(5):
+            rig.lead(index, epoch)
+            if epoch % 2:
+                await trio.lowlevel.checkpoint()
+            rig.resign(index)
+        rig.groups.ended(index, 9)  # of an epoch whose begin was not told
+        rig.lead(index, epoch=10)
+        await rig.loaded(index)
+        assert rig.groups.commit_offsets(commit_request(1), 9).ready()
+
+
+async def test_offsets_of_deleted_topics_go(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        rig.groups.commit_offsets(commit_request(1), 9)
+        delta = MetadataDelta(rig.metadata.image)
+        rig.groups.publish(delta, rig.metadata.image, None)
+        assert offsets_in(fetch_all(rig).response) == {("t", 0): 1}
+        delta.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
+        rig.groups.publish(delta, rig.metadata.image, None)
+        assert offsets_in(fetch_all(rig).response) == {}
+
+
+async def test_bad_requests(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        for call in (
+            lambda: rig.groups.join(join_request(group=""), 9, "c", "/h"),
+            lambda: rig.groups.sync(sync_request("m", 1, group="")),
+            lambda: rig.groups.heartbeat(
+                HeartbeatRequest(group_id="", generation_id=1, member_id="m")
+            ),
+            lambda: rig.groups.leave(LeaveGroupRequest(group_id=""), 5),
+            lambda: rig.groups.delete_offsets("", []),
+        ):
+            with pytest.raises(KafkaError) as caught:
+                call()
+            assert code_of(caught) is E.INVALID_GROUP_ID
+        for session_ms in (5_999, 1_800_001, -1):
+            with pytest.raises(KafkaError) as caught:
+                rig.groups.join(join_request(session_ms=session_ms), 9, "c", "/h")
+            assert code_of(caught) is E.INVALID_SESSION_TIMEOUT
