@@ -1,0 +1,180 @@
+"""ISR and watermark arithmetic against obvious twins, and the rules of KIP-497, KAFKA-7128 one by one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.partitions.isr import (
+    UNKNOWN_OFFSET,
+    FetchClock,
+    IsrState,
+    ReplicaProgress,
+    lagging,
+    may_join,
+    next_high_watermark,
+)
+
+OFFSETS = st.integers(0, 20)
+LEADER = 1
+
+
+def progress_at(offset: int, **values) -> ReplicaProgress:
+    progress = ReplicaProgress(end_offset=offset)
+    for name, value in values.items():
+        setattr(progress, name, value)
+    return progress
+
+
+def naive_high_watermark(current, flushed, ends, isr, proposed, joining):
+    """The least end on disk of everybody who counts; it never goes back."""
+    counted = [flushed]
+    for replica_id, end in ends.items():
+        if replica_id in isr or replica_id in proposed or replica_id in joining:
+            counted.append(end)
+    return max(current, min(counted))
+
+
+@given(
+    current=OFFSETS,
+    flushed=OFFSETS,
+    ends=st.dictionaries(st.integers(2, 5), st.integers(UNKNOWN_OFFSET, 20)),
+    isr=st.sets(st.integers(2, 5)),
+    proposed=st.sets(st.integers(2, 5)),
+    joining=st.sets(st.integers(2, 5)),
+)
+def test_high_watermark_is_the_least_end_of_the_maximal_isr(
+    current, flushed, ends, isr, proposed, joining
+):
+    state = IsrState((LEADER, *isr), 0, (LEADER, *proposed) if proposed else None)
+    assert next_high_watermark(
+        current,
+        flushed,
+        {replica_id: progress_at(end) for replica_id, end in ends.items()},
+        state.maximal,
+        lambda replica_id, _: replica_id in joining,
+    ) == naive_high_watermark(current, flushed, ends, isr, proposed, joining)
+
+
+def test_a_member_that_has_not_fetched_yet_holds_the_watermark():
+    replicas = {2: ReplicaProgress()}
+    assert next_high_watermark(5, 9, replicas, {1, 2}, lambda *_: False) == 5
+
+
+def test_the_leader_counts_what_it_has_flushed_not_what_it_has_written():
+    replicas = {2: progress_at(9)}
+    assert next_high_watermark(0, 7, replicas, {1, 2}, lambda *_: False) == 7
+
+
+def test_an_expansion_counts_at_once_and_a_shrink_only_when_committed():
+    assert IsrState((1, 2), 0, (1, 2, 3)).maximal == {1, 2, 3}
+    assert IsrState((1, 2), 0, (1,)).maximal == {1, 2}
+    assert IsrState((1, 2), 0).maximal == {1, 2}
+
+
+@given(end=st.integers(-1, 20), watermark=OFFSETS, start=OFFSETS)
+def test_joining_takes_the_watermark_and_the_start_of_the_epoch(end, watermark, start):
+    assert may_join(progress_at(end), watermark, start) == all(
+        end >= needed for needed in (watermark, start)
+    )
+
+
+class NaiveFollower:
+    """Remembers every fetch, and every end of the leader, with their times."""
+
+    def __init__(self) -> None:
+        self.fetches: list[tuple[float, int]] = []
+        self.ends: list[tuple[float, int]] = [(0.0, 0)]
+
+    def leader_end_at(self, time: float) -> int:
+        return [end for when, end in self.ends if when <= time][-1]
+
+    def caught_up(self, now: float, lag: float) -> bool:
+        """Some moment within the allowed lag at which the follower had all there was."""
+        if not self.fetches:
+            return False
+        if self.fetches[-1][1] == self.ends[-1][1]:
+            return True
+        moments = []
+        for number, (time, offset) in enumerate(self.fetches):
+            if offset >= self.leader_end_at(time):
+                moments.append(time)
+            elif number and offset >= self.leader_end_at(self.fetches[number - 1][0]):
+                moments.append(self.fetches[number - 1][0])
+        return bool(moments) and now - max(moments) <= lag
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 5)),
+        st.tuples(st.just("fetch"), st.integers(0, 5)),
+        st.tuples(st.just("wait"), st.integers(1, 40)),
+    ),
+    max_size=30,
+)
+
+
+@given(steps=STEPS, lag=st.integers(5, 30))
+def test_caught_up_agrees_with_the_whole_history(steps, lag):
+    clock, progress, naive = FetchClock(), ReplicaProgress(), NaiveFollower()
+    now, end, offset = 1.0, 0, 0
+    for kind, amount in steps:
+        now += 0.5
+        if kind == "append":
+            end += amount
+            naive.ends.append((now, end))
+        elif kind == "wait":
+            now += amount
+        else:
+            offset = min(end, offset + amount)
+            clock.tick(now)
+            progress.record(offset, leader_end=end, broker_epoch=1, clock=clock, now=now)
+            naive.fetches.append((now, offset))
+        if naive.fetches:
+            assert progress.caught_up(end, now, lag) == naive.caught_up(now, lag)
+
+
+def test_an_idle_partition_of_a_session_is_as_current_as_the_session():
+    """Requests that leave a partition out say that it is where it was (KIP-227)."""
+    clock, progress = FetchClock(), ReplicaProgress()
+    clock.tick(10.0)
+    progress.record(5, leader_end=5, broker_epoch=1, clock=clock, now=10.0)
+    for moment in range(11, 100):
+        clock.tick(float(moment))
+    assert progress.caught_up(6, 100.0, lag_seconds_max=30.0)
+    assert not progress.caught_up(6, 130.0, lag_seconds_max=30.0)
+
+
+def test_a_new_session_takes_over_from_the_old():
+    old, new, progress = FetchClock(), FetchClock(), ReplicaProgress()
+    old.tick(10.0)
+    progress.record(5, leader_end=5, broker_epoch=1, clock=old, now=10.0)
+    old.tick(20.0)
+    new.tick(25.0)
+    progress.record(5, leader_end=8, broker_epoch=1, clock=new, now=25.0)
+    assert progress.caught_up_at == 20.0
+
+
+@given(
+    isr=st.sets(st.integers(2, 5)),
+    ends=st.dictionaries(st.integers(2, 5), st.integers(0, 10)),
+    caught_up_at=st.dictionaries(st.integers(2, 5), st.integers(0, 100)),
+    pending=st.booleans(),
+)
+def test_lagging_members_are_those_not_caught_up(isr, ends, caught_up_at, pending):
+    replicas = {
+        replica_id: progress_at(end, caught_up_at=float(caught_up_at.get(replica_id, -1000)))
+        for replica_id, end in ends.items()
+    }
+    members = (LEADER, *sorted(isr))
+    state = IsrState(members, 0, (LEADER,) if pending else None)
+    expected = set()
+    for member in () if pending else isr:
+        behind = ends.get(member) != 10
+        late = 100 - caught_up_at.get(member, -1000) > 30
+        if member not in ends or (behind and late):
+            expected.add(member)
+    found = lagging(
+        state, replicas, leader_id=LEADER, leader_end=10, now=100.0, lag_seconds_max=30.0
+    )
+    assert set(found) == expected

@@ -1,0 +1,193 @@
+"""Followers over real sockets and disks: data, truncation after a leader change, acks, sessions."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+import trio
+
+from broker.partitions.partition import Partition
+from log.batch import NewRecord, build_batch, iter_batches
+from tests.broker.harness import open_harness, partition, registration, serving, topic
+
+pytestmark = pytest.mark.slow
+
+DEADLINE_SECONDS = 10
+
+
+def batch(*values: bytes) -> memoryview:
+    return memoryview(
+        bytearray(build_batch([NewRecord(None, v, 1_700_000_000_000) for v in values]))
+    )
+
+
+def append(harness, *values: bytes, name: str = "t"):
+    data = batch(*values)
+    return harness.leader(name).append(data, list(iter_batches(data)))
+
+
+class Brokers:
+    """Harnesses by id, each listening; `assign` gives all of them the same image."""
+
+    def __init__(self, harnesses, ports) -> None:
+        self.harnesses = harnesses
+        self.ports = ports
+
+    def __getitem__(self, node_id):
+        return self.harnesses[node_id]
+
+    def assign(self, *topics) -> None:
+        brokers = tuple(registration(node_id, port) for node_id, port in self.ports.items())
+        for harness in self.harnesses.values():
+            harness.set_image(*topics, brokers=brokers)
+
+    def partition(self, node_id: int, name: str = "t") -> Partition:
+        return self.harnesses[node_id].partitions.find(name, 0)
+
+
+@asynccontextmanager
+async def brokers(tmp_path, *node_ids, **settings):
+    async with AsyncExitStack() as stack:
+        harnesses, ports = {}, {}
+        for node_id in node_ids:
+            harness = open_harness(tmp_path / str(node_id), node_id, replicates=True, **settings)
+            ports[node_id] = await stack.enter_async_context(serving(harness))
+            harnesses[node_id] = harness
+        with trio.fail_after(DEADLINE_SECONDS):
+            yield Brokers(harnesses, ports)
+
+
+async def until(condition) -> None:
+    """Lets everybody run until `condition` holds; the deadline is the caller's."""
+    while not condition():
+        await trio.lowlevel.checkpoint()
+
+
+async def test_a_follower_copies_what_the_leader_appends(tmp_path):
+    async with brokers(tmp_path, 11, 12) as cluster:
+        cluster.assign(topic("t", partition((11, 12))))
+        first = append(cluster[11], b"a", b"b")
+        await cluster[11].leader().high_watermark.wait_reached(first.last_offset + 1)
+        second = append(cluster[11], b"c")
+        await cluster[11].leader().high_watermark.wait_reached(second.last_offset + 1)
+        leader_log, follower_log = cluster[11].leader().log, cluster.partition(12).log
+        assert follower_log.flushed_offset == 3
+        assert leader_log.read_bytes(0, 1 << 20, upto_offset=3) == follower_log.read_bytes(
+            0, 1 << 20, upto_offset=3
+        )
+        await until(lambda: cluster.partition(12).high_watermark == 3)
+
+
+async def test_three_replicas_and_many_batches_arrive_byte_identical(tmp_path):
+    async with brokers(tmp_path, 11, 12, 13) as cluster:
+        cluster.assign(topic("t", partition((11, 12, 13))))
+        leader = cluster[11].leader()
+        for number in range(200):
+            info = append(cluster[11], b"x" * (number * 37 % 5000), str(number).encode())
+            if number % 20 == 0:
+                await leader.high_watermark.wait_reached(info.last_offset + 1)
+        await leader.high_watermark.wait_reached(400)
+        logs = [cluster.partition(node_id).log for node_id in (11, 12, 13)]
+        contents = {log.read_bytes(0, 10 << 20, upto_offset=400) for log in logs}
+        assert len(contents) == 1
+        assert len(contents.pop()) == logs[0].size_bytes
+
+
+async def test_a_partition_that_comes_during_a_long_poll_does_not_wait_for_its_end(tmp_path):
+    """The second request releases the first: the new topic is replicated long before max wait is over."""
+    async with brokers(tmp_path, 11, 12) as cluster:
+        cluster.assign(topic("t", partition((11, 12))))
+        info = append(cluster[11], b"a")
+        await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        began = trio.current_time()
+        for number in range(4):
+            names = [f"u{n}" for n in range(number + 1)]
+            cluster.assign(
+                topic("t", partition((11, 12))), *(topic(n, partition((11, 12))) for n in names)
+            )
+            info = append(cluster[11], b"b", name=names[-1])
+            await cluster[11].leader(names[-1]).high_watermark.wait_reached(info.last_offset + 1)
+        assert trio.current_time() - began < 1.0, "four times the long poll of 0.5 s"
+
+
+async def test_a_diverged_follower_is_cut_back_and_catches_up(tmp_path):
+    """KIP-101: what the old leader had alone goes, before anything of it is called committed."""
+    async with brokers(tmp_path, 11, 12) as cluster:
+        cluster.assign(topic("t", partition((11, 12))))
+        info = append(cluster[11], b"shared")
+        await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        # 11 leads an epoch that 12 has not heard of, so 12's fetches are refused
+        cluster[11].set_image(topic("t", partition((11, 12), leader_epoch=1, partition_epoch=1)))
+        append(cluster[11], b"lost", b"lost")
+        append(cluster[11], b"lost too")
+        # 12 leads from where it was
+        state = partition((11, 12), leader=12, leader_epoch=2, partition_epoch=2)
+        cluster[12].set_image(topic("t", state))
+        append(cluster[12], b"kept")
+        cluster.assign(topic("t", state))
+        await cluster[12].leader().high_watermark.wait_reached(2)
+        mine = cluster.partition(11).log.read_bytes(0, 1 << 20, upto_offset=2)
+        theirs = cluster[12].leader().log.read_bytes(0, 1 << 20, upto_offset=2)
+        assert mine == theirs
+        assert b"lost" not in mine
+        assert cluster.partition(11).log.log_end_offset == 2
+
+
+async def test_a_follower_below_the_leaders_start_begins_there(tmp_path):
+    async with brokers(tmp_path, 11, 12) as cluster:
+        cluster.assign(topic("t", partition((11,))))
+        for value in (b"a", b"b", b"c"):
+            info = append(cluster[11], value)
+        await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        cluster[11].leader().delete_records_before(2)
+        cluster.assign(topic("t", partition((11, 12), leader_epoch=1, partition_epoch=1)))
+        info = append(cluster[11], b"d")
+        await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        follower = cluster.partition(12).log
+        assert (follower.log_start_offset, follower.log_end_offset) == (2, 4)
+
+
+async def test_deleted_records_are_deleted_on_followers(tmp_path):
+    async with brokers(tmp_path, 11, 12) as cluster:
+        cluster.assign(topic("t", partition((11, 12))))
+        for value in (b"a", b"b", b"c"):
+            info = append(cluster[11], value)
+        leader = cluster[11].leader()
+        await leader.high_watermark.wait_reached(info.last_offset + 1)
+        leader.delete_records_before(2)
+        await leader.low_watermark.wait_reached(2)
+        assert cluster.partition(12).log.log_start_offset == 2
+
+
+async def test_a_follower_joins_the_isr_when_it_has_caught_up(tmp_path):
+    async with brokers(tmp_path, 11, 12) as cluster:
+        cluster.assign(topic("t", partition((11, 12), isr=(11,))))
+        info = append(cluster[11], b"a")
+        leader = cluster[11].leader()
+        await until(lambda: cluster[11].isr_changes.submitted)
+        [(owner, change)] = cluster[11].isr_changes.submitted
+        assert owner is leader
+        assert change.new_isr == ((11, 111), (12, 112))
+        await leader.high_watermark.wait_reached(info.last_offset + 1)
+
+
+async def test_write_behind_replicates_too(tmp_path):
+    async with brokers(tmp_path, 11, 12, trimaran_log_fsync="none") as cluster:
+        cluster.assign(topic("t", partition((11, 12))))
+        info = append(cluster[11], b"a")
+        await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        assert cluster.partition(12).log.log_end_offset == 1
+
+
+async def test_replication_goes_on_after_the_connection_broke(tmp_path):
+    async with brokers(tmp_path, 11, 12) as cluster:
+        cluster.assign(topic("t", partition((11, 12))))
+        info = append(cluster[11], b"a")
+        await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        sessions = cluster[11].context.fetch_sessions
+        await until(lambda: len(sessions) == 1)
+        for session_id in list(sessions._sessions):
+            sessions.close(session_id)
+        info = append(cluster[11], b"b")
+        await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
