@@ -52,6 +52,11 @@ class MetadataLoader:
         self._batch_count = 0
         self._size_bytes = 0
 
+    @property
+    def in_transaction(self) -> bool:
+        """A transaction of records has begun and not ended: `image` is as it was before it."""
+        return self._in_transaction
+
     def add_publisher(self, publisher: Publisher) -> None:
         """From now on; if there is an image already, the whole of it is told as a change from nothing."""
         self._publishers.append(publisher)

@@ -1,0 +1,322 @@
+"""The life of a broker as the controller decides it: registration, heartbeats, fencing, controlled shutdown, removal.
+
+    fenced → unfenced → controlled shutdown → (fenced) gone
+
+A broker is unfenced when it has applied its own registration, may go when nobody needs it as a leader and everybody has heard of
+that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631, KIP-841. Left out: ZooKeeper migration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from quorum.controller.features import check_supported
+from quorum.controller.leases import Lease
+from quorum.controller.partitions import (
+    changes_with,
+    changes_without,
+    check_broker_epoch,
+    leads_any,
+)
+from quorum.metadata.image import (
+    BrokerRegistration,
+    Endpoint,
+    FeatureRange,
+    MetadataImage,
+)
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from wire.messages.unregister_broker import UnregisterBrokerResponse
+from wire.primitives import uuid_to_text
+from wire.records.brokers import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from wire.schema import Message
+
+FENCE, UNFENCE = 1, -1
+ENTER_CONTROLLED_SHUTDOWN = 1
+# Ids below are reserved for directories that are not any: unassigned, lost, migrating, and 97 more (KIP-858).
+_RESERVED_DIRECTORY_END = (100).to_bytes(16, "big")
+
+
+# --- registration
+
+
+def register_broker(
+    request: BrokerRegistrationRequest,
+    image: MetadataImage,
+    *,
+    cluster_id: str,
+    broker_epoch: int,
+    other_is_alive: bool,
+) -> Result[Message, BrokerRegistrationResponse]:
+    """Registers an incarnation; the same one keeps its epoch and state.
+
+    `broker_epoch` is the offset at which the records will be written; `other_is_alive` says that the incarnation
+    registered now still has its lease.
+
+    Raises:
+        KafkaError: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION, UNSUPPORTED_VERSION,
+            BROKER_ID_NOT_REGISTERED (a broker that migrates from ZooKeeper).
+    """
+    if request.cluster_id != cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"this is cluster {cluster_id}, not {request.cluster_id}",
+        )
+    known = image.cluster.brokers.get(request.broker_id)
+    same = known is not None and known.incarnation_id == request.incarnation_id
+    if other_is_alive and not same:
+        raise KafkaError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"broker {request.broker_id} is registered by a process whose session has not ended",
+        )
+    if request.is_migrating_zk_broker:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, "brokers of ZooKeeper mode cannot join"
+        )
+    _check_directories(request, image)
+    _check_listeners(request)
+    ranges = [
+        FeatureRange(f.name, f.min_supported_version, f.max_supported_version)
+        for f in request.features
+    ]
+    check_supported(image.features, ranges, f"broker {request.broker_id}")
+    record = _registration_record(request, broker_epoch)
+    if same:
+        assert known is not None
+        record.broker_epoch = known.epoch
+        record.fenced = known.fenced
+        record.in_controlled_shutdown = known.in_controlled_shutdown
+        return Result([record], BrokerRegistrationResponse(broker_epoch=known.epoch))
+    # The old incarnation may have been the leader or in sync, with a disk that the new one lacks. The registration
+    # comes last, so that all of it happens again if only a part is written.
+    records = [*changes_without(image, request.broker_id), record]
+    return Result(records, BrokerRegistrationResponse(broker_epoch=broker_epoch), atomic=False)
+
+
+def _registration_record(
+    request: BrokerRegistrationRequest, broker_epoch: int
+) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=[
+            BrokerEndpoint(
+                name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol
+            )
+            for one in request.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=one.name,
+                min_supported_version=one.min_supported_version,
+                max_supported_version=one.max_supported_version,
+            )
+            for one in request.features
+        ],
+        rack=request.rack,
+        log_dirs=list(request.log_dirs),
+    )
+
+
+def _check_directories(request: BrokerRegistrationRequest, image: MetadataImage) -> None:
+    directories = request.log_dirs
+    why = None
+    if not directories:
+        why = "names no log directory"
+    elif any(directory < _RESERVED_DIRECTORY_END for directory in directories):
+        why = "names a reserved id as a log directory"
+    elif len(set(directories)) != len(directories):
+        why = "names a log directory twice"
+    for broker in image.cluster.brokers.values():
+        shared = set(broker.directories) & set(directories)
+        if shared and broker.id != request.broker_id:
+            why = f"names directory {uuid_to_text(shared.pop())}, which broker {broker.id} has"
+    if why is not None:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"broker {request.broker_id} {why}")
+
+
+def _check_listeners(request: BrokerRegistrationRequest) -> None:
+    names = [one.name for one in request.listeners]
+    if not all(names) or len(set(names)) != len(names):
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION,
+            f"the listeners of broker {request.broker_id} need a name each",
+        )
+
+
+def same_endpoints(broker: BrokerRegistration, request: BrokerRegistrationRequest) -> bool:
+    """Two processes cannot listen at one address, so whoever can say this has taken the other's place."""
+    claimed = {Endpoint(e.name, e.host, e.port, e.security_protocol) for e in request.listeners}
+    return bool(claimed) and claimed == set(broker.listeners)
+
+
+# --- heartbeats
+
+
+class State(Enum):
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatReply:
+    """What becomes of the broker. `shutting_down`: note at which offset, see `Lease`."""
+
+    is_caught_up: bool
+    state: State
+
+    @property
+    def is_fenced(self) -> bool:
+        return self.state in (State.FENCED, State.SHUTDOWN_NOW)
+
+    @property
+    def should_shut_down(self) -> bool:
+        return self.state is State.SHUTDOWN_NOW
+
+    @property
+    def shutting_down(self) -> bool:
+        return self.state is State.CONTROLLED_SHUTDOWN
+
+
+def heartbeat(
+    request: BrokerHeartbeatRequest,
+    image: MetadataImage,
+    lease: Lease,
+    *,
+    registered_at: int,
+    lowest_active_offset: int | None,
+) -> Result[Message, HeartbeatReply]:
+    """Moves the broker on; `registered_at` is the offset of its registration.
+
+    Raises:
+        KafkaError: STALE_BROKER_EPOCH.
+    """
+    check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    broker = image.cluster.brokers[request.broker_id]
+    caught_up = request.current_metadata_offset >= registered_at
+    present = _present_state(broker, lease)
+    match present:
+        case State.FENCED:
+            state = _next_of_fenced(request, caught_up)
+        case State.UNFENCED:
+            state = _next_of_unfenced(request, image)
+        case _:
+            state = _next_in_shutdown(image, lease, lowest_active_offset)
+    records: list[Message] = []
+    if state is not present:
+        records += _transition(state, broker, image)
+    records += _directory_changes(request, broker, image)
+    return Result(records, HeartbeatReply(caught_up, state), atomic=False)
+
+
+def _present_state(broker: BrokerRegistration, lease: Lease) -> State:
+    if lease.shutdown_offset >= 0 and not broker.fenced:
+        return State.CONTROLLED_SHUTDOWN
+    return State.FENCED if broker.fenced else State.UNFENCED
+
+
+def _next_of_fenced(request: BrokerHeartbeatRequest, caught_up: bool) -> State:
+    if request.want_shut_down:
+        return State.SHUTDOWN_NOW
+    return State.UNFENCED if caught_up and not request.want_fence else State.FENCED
+
+
+def _next_of_unfenced(request: BrokerHeartbeatRequest, image: MetadataImage) -> State:
+    if request.want_shut_down:
+        at_once = request.want_fence or not leads_any(image, request.broker_id)
+        return State.SHUTDOWN_NOW if at_once else State.CONTROLLED_SHUTDOWN
+    return State.FENCED if request.want_fence else State.UNFENCED
+
+
+def _next_in_shutdown(image: MetadataImage, lease: Lease, lowest: int | None) -> State:
+    """All leaderships are gone, and every active broker has applied that they are."""
+    if leads_any(image, lease.broker_id):
+        return State.CONTROLLED_SHUTDOWN
+    everybody_knows = lowest is None or lease.shutdown_offset <= lowest
+    return State.SHUTDOWN_NOW if everybody_knows else State.CONTROLLED_SHUTDOWN
+
+
+def _transition(state: State, broker: BrokerRegistration, image: MetadataImage) -> list[Message]:
+    match state:
+        case State.FENCED | State.SHUTDOWN_NOW:
+            return fence_broker(image, broker) if not broker.fenced else []
+        case State.UNFENCED:
+            return [_change(broker, fenced=UNFENCE), *changes_with(image, broker.id)]
+        case State.CONTROLLED_SHUTDOWN:
+            entered: list[Message] = []
+            if not broker.in_controlled_shutdown:
+                entered.append(_change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN))
+            return [*entered, *changes_without(image, broker.id)]
+
+
+def fence_broker(image: MetadataImage, broker: BrokerRegistration) -> list[Message]:
+    """Out of all ISRs first, then fenced."""
+    return [*changes_without(image, broker.id), _change(broker, fenced=FENCE)]
+
+
+def _change(
+    broker: BrokerRegistration, *, fenced: int = 0, in_controlled_shutdown: int = 0
+) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.id,
+        broker_epoch=broker.epoch,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+    )
+
+
+def _directory_changes(
+    request: BrokerHeartbeatRequest, broker: BrokerRegistration, image: MetadataImage
+) -> list[Message]:
+    records: list[Message] = []
+    offline = set(request.offline_log_dirs) & set(broker.directories)
+    if offline:
+        for directory in sorted(offline):
+            records += changes_without(image, broker.id, directory)
+        left = [one for one in broker.directories if one not in offline]
+        record = BrokerRegistrationChangeRecord(
+            broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left
+        )
+        records.append(record)
+    cordoned = request.cordoned_log_dirs
+    if cordoned is not None and (
+        broker.cordoned_directories is None or set(cordoned) != set(broker.cordoned_directories)
+    ):
+        record = BrokerRegistrationChangeRecord(
+            broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned)
+        )
+        records.append(record)
+    return records
+
+
+# --- the end
+
+
+def unregister_broker(
+    image: MetadataImage, broker_id: int
+) -> Result[Message, UnregisterBrokerResponse]:
+    """Removes a broker that is gone for good; its replicas stay assigned to it.
+
+    Raises:
+        KafkaError: BROKER_ID_NOT_REGISTERED.
+    """
+    broker = image.cluster.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered"
+        )
+    removal = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
+    records = [*changes_without(image, broker_id), removal]
+    return Result(records, UnregisterBrokerResponse(), atomic=False)

@@ -1,0 +1,273 @@
+"""The controller: a listener of the metadata log that, while its node leads, decides what is written next.
+
+Requests come as decisions: plain functions of the active controller's state that return records and a response. They are
+appended and replayed at once, and answered when they are committed. Source: Kafka's `QuorumController`.
+Left out: what is decided (`topics`, `partitions`, `brokers`, `configs`, …).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import trio
+
+from quorum.config.server import ServerConfig
+from quorum.controller.activation import activation_records
+from quorum.controller.brokers import fence_broker
+from quorum.controller.liveness import broker_is_gone
+from quorum.controller.partitions import balance_leaders
+from quorum.controller.reign import Reign
+from quorum.controller.topics import TopicRules
+from quorum.listener import CommittedBatch, LoadedSnapshot
+from quorum.metadata.image import BrokerRegistration, MetadataImage
+from quorum.metadata.loader import MetadataLoader
+from quorum.runtime.deferred import Result
+from quorum.runtime.epoch import open_epoch
+from quorum.runtime.errors import NotLeaderError
+from wire.errors import ErrorCode, KafkaError
+from wire.records.misc import NoOpRecord
+from wire.schema import Message
+from wire.transport.calls import ConnectionInfo, Parked
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Message)
+OnError = Callable[[ErrorCode, str], R]
+
+# How long a lease that could not be ended is given once more; the log was full, or too far behind.
+FENCE_AGAIN_SECONDS = 1.0
+# Leaders moved back in one go; the rest follows in the next round. Kafka's number.
+LEADER_CHANGES_MAX = 1000
+
+
+class Node(Protocol):
+    """The part of `QuorumNode` that the controller needs."""
+
+    metadata_version: int
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    def propose(self, records: Sequence[Message], epoch: int) -> int: ...
+
+    def resign(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """Times in seconds; 0 for `idle` or `balance` means never."""
+
+    cluster_id: str
+    config: ServerConfig
+    bootstrap: Sequence[Message]
+    session: float = 9.0
+    idle: float = 0.5
+    balance: float = 300.0
+    prng: random.Random = field(default_factory=random.Random)
+
+
+class Controller:
+    """A `MetadataListener`; `loader` has the committed image. `node` is given before the node runs."""
+
+    def __init__(self, settings: ControllerSettings, loader: MetadataLoader) -> None:
+        self.settings = settings
+        self.loader = loader
+        self.node: Node | None = None
+        self._reign: Reign | None = None
+        self._applied_end = 0
+        self._rules = TopicRules(settings.config, settings.prng)
+
+    # --- what handlers use
+
+    @property
+    def is_active(self) -> bool:
+        return self._reign is not None
+
+    @property
+    def rules(self) -> TopicRules:
+        return self._rules
+
+    def reign(self) -> Reign:
+        """The state to decide on.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER.
+        """
+        if self._reign is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
+        return self._reign
+
+    def submit(self, result: Result[Message, R], on_error: OnError[R] | None = None) -> Parked[R]:
+        """Writes what was just decided on `reign()`; the response leaves when it is committed.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER; what the log says of the records. Nothing was written.
+        """
+        try:
+            deferred = self.reign().submit(result)
+        except NotLeaderError as error:
+            raise _not_controller() from error
+
+        async def finish() -> R:
+            try:
+                return await deferred.wait()
+            except NotLeaderError as error:
+                raise _not_controller() from error
+
+        return Parked(finish, ready=deferred.ready, on_error=on_error)
+
+    def watch(self, connection: ConnectionInfo, broker_id: int, broker_epoch: int) -> None:
+        """`connection` carried a heartbeat: its end is a sign that the broker's process may be gone."""
+        reign = self.reign()
+        lease = reign.leases.get(broker_id, broker_epoch)
+        if lease is None or lease.connection_id == connection.id:
+            return
+        lease.connection_id = connection.id
+        lease.orphaned = False
+
+        def closed() -> None:
+            if lease.connection_id == connection.id and self._reign is reign:
+                lease.connection_id, lease.orphaned = None, True
+                reign.suspect(broker_id, broker_epoch)
+
+        connection.on_close(closed)
+
+    # --- MetadataListener
+
+    def apply_committed(self, batch: CommittedBatch) -> None:
+        self.loader.apply_committed(batch)
+        self._applied(batch.last_offset + 1)
+
+    def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
+        self.loader.load_snapshot(snapshot)
+        self._applied(snapshot.end_offset)
+
+    def _applied(self, end_offset: int) -> None:
+        self._applied_end = end_offset
+        version = self.loader.image.features.metadata_version
+        if self.node is not None and version:
+            self.node.metadata_version = version
+        if self._reign is not None and not self._reign.committed.closed:
+            self._reign.committed.advance(end_offset)
+
+    async def lead(self, epoch: int) -> None:
+        """Runs the active controller until it is cancelled."""
+        reign = self._begin(epoch)
+        try:
+            async with open_epoch(reign.close, self._end) as nursery:
+                self._reign = reign
+                self._activate(reign)
+                nursery.start_soon(self._fence_silent, reign)
+                nursery.start_soon(self._look_at_suspects, reign)
+                nursery.start_soon(self._keep_moving, reign)
+                nursery.start_soon(self._balance, reign)
+                await trio.sleep_forever()
+        finally:
+            log.info("controller epoch %d has ended", epoch)
+
+    def _begin(self, epoch: int) -> Reign:
+        assert self.node is not None, "the node is given before it runs"
+        reign = Reign(
+            epoch,
+            self.node.propose,
+            self.node.resign,
+            self.loader.image,
+            applied_end=self._applied_end,
+            log_end=self.node.log_end_offset,
+            session_seconds=self.settings.session,
+        )
+        reign.leases.begin(reign.image, trio.current_time())
+        log.info("active controller of epoch %d from offset %d", epoch, reign.next_offset)
+        return reign
+
+    def _end(self) -> None:
+        self._reign = None
+
+    def _activate(self, reign: Reign) -> None:
+        records = activation_records(
+            reign.image, self.settings.bootstrap, in_transaction=self.loader.in_transaction
+        )
+        if records:
+            reign.submit(Result(records, None))
+
+    # --- tasks of an epoch
+
+    async def _fence_silent(self, reign: Reign) -> None:
+        """Fences brokers whose lease has run out."""
+        while True:
+            now = trio.current_time()
+            for lease in reign.leases.expired(now):
+                self._fence(reign, lease.broker_id, lease.broker_epoch, "its session has timed out")
+            # Every lease that begins while we sleep is longer than this.
+            deadline = reign.leases.next_deadline() or now + self.settings.session
+            await trio.sleep_until(min(deadline, now + self.settings.session))
+
+    async def _look_at_suspects(self, reign: Reign) -> None:
+        """Fences brokers that closed their connection and do not listen any more (idea 11)."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await reign.suspected.wait()
+                reign.suspected = trio.Event()
+                suspects, reign.suspects = reign.suspects, {}
+                for broker_id, broker_epoch in suspects.items():
+                    nursery.start_soon(self._look_at, reign, broker_id, broker_epoch)
+
+    async def _look_at(self, reign: Reign, broker_id: int, broker_epoch: int) -> None:
+        broker = _incarnation(reign.image, broker_id, broker_epoch)
+        if broker is None or not await broker_is_gone(broker.listeners):
+            return
+        lease = reign.leases.get(broker_id, broker_epoch)
+        if lease is not None and lease.orphaned:
+            self._fence(reign, broker_id, broker_epoch, "its process is gone")
+
+    def _fence(self, reign: Reign, broker_id: int, broker_epoch: int, why: str) -> None:
+        reign.leases.end(broker_id)
+        broker = _incarnation(reign.image, broker_id, broker_epoch)
+        if broker is None or broker.fenced:
+            return
+        log.info("fencing broker %d at epoch %d: %s", broker_id, broker_epoch, why)
+        try:
+            reign.submit(Result(fence_broker(reign.image, broker), None, atomic=False))
+        except KafkaError as error:
+            log.warning("broker %d cannot be fenced yet: %s", broker_id, error)
+            lease = reign.leases.extend(broker_id, broker_epoch, trio.current_time())
+            lease.deadline = trio.current_time() + FENCE_AGAIN_SECONDS
+
+    async def _keep_moving(self, reign: Reign) -> None:
+        """A record that says nothing, whenever nothing else was written for a while (KIP-835)."""
+        while self.settings.idle:
+            before = reign.next_offset
+            await trio.sleep(self.settings.idle)
+            if reign.next_offset == before:
+                _try(reign, Result([NoOpRecord()], None))
+
+    async def _balance(self, reign: Reign) -> None:
+        while self.settings.balance:
+            await trio.sleep(self.settings.balance)
+            records = balance_leaders(reign.image, LEADER_CHANGES_MAX)
+            if records:
+                log.info("moving %d leaders back to preferred replicas", len(records))
+                _try(reign, Result(records, None, atomic=False))
+
+
+def _incarnation(
+    image: MetadataImage, broker_id: int, broker_epoch: int
+) -> BrokerRegistration | None:
+    broker = image.cluster.brokers.get(broker_id)
+    return broker if broker is not None and broker.epoch == broker_epoch else None
+
+
+def _try(reign: Reign, result: Result[Message, None]) -> None:
+    """For what the next round does as well; the end of the epoch cancels the caller."""
+    try:
+        reign.submit(result)
+    except (KafkaError, NotLeaderError) as error:
+        log.debug("not written: %s", error)
+
+
+def _not_controller() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller any more")

@@ -1,0 +1,51 @@
+"""Registrations of controllers: which endpoints and features each has (KIP-919).
+
+Source: `ClusterControlManager.registerController` of Kafka.
+"""
+
+from __future__ import annotations
+
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from wire.records.brokers import ControllerEndpoint, ControllerFeature, RegisterControllerRecord
+from wire.schema import Message
+
+
+def register_controller(
+    request: ControllerRegistrationRequest,
+) -> Result[Message, ControllerRegistrationResponse]:
+    """Writes down what a controller says of itself.
+
+    Raises:
+        KafkaError: INVALID_REGISTRATION, listeners without names or with the same one.
+    """
+    names = [one.name for one in request.listeners]
+    if not all(names) or len(set(names)) != len(names):
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION,
+            f"the listeners of controller {request.controller_id} need a name each",
+        )
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=False,
+        end_points=[
+            ControllerEndpoint(
+                name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol
+            )
+            for one in request.listeners
+        ],
+        features=[
+            ControllerFeature(
+                name=one.name,
+                min_supported_version=one.min_supported_version,
+                max_supported_version=one.max_supported_version,
+            )
+            for one in request.features
+        ],
+    )
+    return Result([record], ControllerRegistrationResponse())

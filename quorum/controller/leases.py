@@ -1,0 +1,85 @@
+"""Which brokers are alive: the controller's only soft state, made anew by each active controller.
+
+A lease is extended by every heartbeat. It belongs to one incarnation (broker epoch) and remembers the connection that carried
+its last heartbeat: once that is closed the lease is `orphaned`, and somebody should look whether the process is still there.
+Source: Kafka's `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`. Left out: the clock; `now` is passed in, in seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quorum.metadata.image import BrokerRegistration, MetadataImage
+
+NO_OFFSET = -1
+
+
+@dataclass(slots=True)
+class Lease:
+    """`shutdown_offset` is the metadata offset at which the broker's controlled shutdown began, -1 if it has not."""
+
+    broker_id: int
+    broker_epoch: int
+    deadline: float
+    metadata_offset: int = NO_OFFSET
+    shutdown_offset: int = NO_OFFSET
+    connection_id: int | None = None
+    orphaned: bool = False
+
+
+class Leases:
+    """At most one lease for each registered broker."""
+
+    def __init__(self, session_seconds: float) -> None:
+        self._session_seconds = session_seconds
+        self._leases: dict[int, Lease] = {}
+
+    def begin(self, image: MetadataImage, now: float) -> None:
+        """A new controller has heard of nobody: every unfenced broker gets a full lease."""
+        for broker in image.cluster.brokers.values():
+            if not broker.fenced:
+                self.extend(broker.id, broker.epoch, now)
+
+    def extend(self, broker_id: int, broker_epoch: int, now: float) -> Lease:
+        """Called for every heartbeat, before anything else can fail it."""
+        lease = self.get(broker_id, broker_epoch)
+        if lease is None:
+            lease = self._leases[broker_id] = Lease(broker_id, broker_epoch, 0.0)
+        lease.deadline = now + self._session_seconds
+        return lease
+
+    def get(self, broker_id: int, broker_epoch: int) -> Lease | None:
+        """The lease of one incarnation, whether it is over or not."""
+        lease = self._leases.get(broker_id)
+        return lease if lease is not None and lease.broker_epoch == broker_epoch else None
+
+    def is_valid(self, broker: BrokerRegistration, now: float) -> bool:
+        """Whether the registered incarnation must be taken to be alive."""
+        lease = self.get(broker.id, broker.epoch)
+        return lease is not None and now < lease.deadline
+
+    def end(self, broker_id: int) -> None:
+        self._leases.pop(broker_id, None)
+
+    def expired(self, now: float) -> list[Lease]:
+        return [lease for lease in self._leases.values() if lease.deadline <= now]
+
+    def next_deadline(self) -> float | None:
+        """When the first lease ends, if nobody extends it."""
+        return min((lease.deadline for lease in self._leases.values()), default=None)
+
+    def lowest_active_offset(self, image: MetadataImage) -> int | None:
+        """How far the slowest active broker has come in the metadata log; None without any."""
+        return min(
+            (
+                lease.metadata_offset
+                for lease in self._leases.values()
+                if lease.shutdown_offset < 0 and _is_unfenced(image, lease)
+            ),
+            default=None,
+        )
+
+
+def _is_unfenced(image: MetadataImage, lease: Lease) -> bool:
+    broker = image.cluster.brokers.get(lease.broker_id)
+    return broker is not None and broker.epoch == lease.broker_epoch and not broker.fenced

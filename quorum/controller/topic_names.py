@@ -1,0 +1,39 @@
+"""What may be the name of a topic. Source: Kafka's `Topic.validate`, KIP-6."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# With "-", a partition number and ".deleted" suffixes it must fit a file name.
+NAME_SIZE_MAX = 249
+METADATA_TOPIC = "__cluster_metadata"
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+
+def why_illegal(name: str) -> str | None:
+    """Why a topic cannot have this name; None if it can."""
+    if not name:
+        return "a topic needs a name"
+    if name in (".", ".."):
+        return f"a topic cannot be named {name!r}"
+    if len(name) > NAME_SIZE_MAX:
+        return f"the name of a topic has at most {NAME_SIZE_MAX} characters, not {len(name)}"
+    if not _LEGAL.match(name):
+        return f"{name!r} has characters other than letters, digits, '.', '_' and '-'"
+    return None
+
+
+def has_collision_characters(name: str) -> bool:
+    return "." in name or "_" in name
+
+
+def colliding(name: str, existing: Iterable[str]) -> str | None:
+    """A topic whose metrics could not be told from those of `name`: '.' and '_' are one character there."""
+    if not has_collision_characters(name):
+        return None
+    unified = name.replace(".", "_")
+    for other in existing:
+        if len(other) == len(name) and other != name and other.replace(".", "_") == unified:
+            return other
+    return None
