@@ -1,13 +1,14 @@
-"""A ZooKeeper session for trio: the only module that imports kazoo.
+"""A ZooKeeper session for trio: with `multi_read.py` the only module that imports kazoo.
 
 kazoo runs its own threads; here its `*_async` calls are made and their results awaited. Any failure of the connection is `DoubtError`:
 what was in flight may or may not have happened, now or later, and the caller must find out by writing. Nothing is retried here.
-Left out: recipes, read-only servers, SASL and TLS.
+Left out: recipes, read-only servers, SASL and TLS; ZooKeeper before 3.6.
 """
 
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,13 +28,15 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from quorum.runtime.threads import run_blocking
 from zkcompat.claim import Step
+from zkcompat.multi_read import GET_CHILDREN, GET_DATA, MultiRead
 from zkcompat.session_file import SavedSession, load_session, save_session
 from zkcompat.tree import FoundZnode
 
 log = logging.getLogger(__name__)
 
-# How many reads are on the way at once: enough to hide the round trip, too few to hold up a watcher's packets.
-READS_IN_FLIGHT = 256
+# Enough to make the cost of a request small; an answer of large topics stays a few MiB.
+READS_IN_REQUEST = 200
+REQUESTS_IN_FLIGHT = 4  # enough to hide the round trip, too few to hold up a watcher's packets
 CONNECT_RETRY = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_delay": 1.0}
 FLAG_EPHEMERAL = 1
 FLAG_SEQUENTIAL = 2
@@ -186,35 +189,40 @@ class Keeper:
     async def _read_level(self, level: list[str], found: dict[str, FoundZnode]) -> list[str]:
         """Reads the paths of one depth; returns those that have children."""
         parents: list[str] = []
-        for start in range(0, len(level), READS_IN_FLIGHT):
-            self._require_connection()
-            paths = level[start : start + READS_IN_FLIGHT]
-            results = [self._client.get_async(path) for path in paths]
-            for path, result in zip(paths, results, strict=True):
-                try:
-                    data, stat = await self._answer(result)
-                except NoNodeError:
-                    continue
-                found[path] = FoundZnode(data, stat.ephemeralOwner, stat.version)
-                if stat.numChildren:
-                    parents.append(path)
+        for path, read in await self._read_many(GET_DATA, level):
+            found[path] = FoundZnode(read.data, read.owner, read.version)
+            if read.children:
+                parents.append(path)
         return parents
 
     async def _children_of(self, parents: list[str]) -> list[str]:
         paths: list[str] = []
-        for start in range(0, len(parents), READS_IN_FLIGHT):
-            self._require_connection()
-            chunk = parents[start : start + READS_IN_FLIGHT]
-            results = [self._client.get_children_async(path) for path in chunk]
-            for parent, result in zip(chunk, results, strict=True):
-                try:
-                    paths += [
-                        f"{parent.rstrip('/')}/{child}"
-                        for child in sorted(await self._answer(result))
-                    ]
-                except NoNodeError:
-                    continue
+        for parent, names in await self._read_many(GET_CHILDREN, parents):
+            paths += [f"{parent.rstrip('/')}/{name}" for name in sorted(names)]
         return paths
+
+    async def _read_many(self, kind: int, paths: list[str]) -> list[tuple[str, Any]]:
+        """(path, answer) for the paths that exist, a few requests on the way at a time."""
+        found: list[tuple[str, Any]] = []
+        span = READS_IN_REQUEST * REQUESTS_IN_FLIGHT
+        for start in range(0, len(paths), span):
+            self._require_connection()
+            chunks = [
+                paths[at : at + READS_IN_REQUEST]
+                for at in range(start, min(start + span, len(paths)), READS_IN_REQUEST)
+            ]
+            results = [self._submit_reads(kind, chunk) for chunk in chunks]
+            for chunk, result in zip(chunks, results, strict=True):
+                answers = await self._answer(result)
+                found += [(p, a) for p, a in zip(chunk, answers, strict=True) if a is not None]
+        return found
+
+    def _submit_reads(self, kind: int, paths: list[str]) -> Any:
+        client = self._client
+        full = [f"{client.chroot}{path}" if path != "/" else client.chroot or "/" for path in paths]
+        result = client.handler.async_result()
+        client._call(MultiRead(kind, full), result)  # noqa: SLF001 - kazoo has no public way to send a request of one's own
+        return result
 
     async def _answer(self, result: Any) -> Any:
         """The value of a kazoo result. ZooKeeper's refusals come out as kazoo's exceptions of the refused request."""
@@ -229,7 +237,7 @@ class Keeper:
             return result.get(block=False)
         except (NoNodeError, NodeExistsError):
             raise
-        except KazooException as error:
+        except (KazooException, struct.error, UnicodeDecodeError, RuntimeError) as error:
             raise DoubtError(f"ZooKeeper: {type(error).__name__} {error}".rstrip()) from error
 
     def _require_connection(self) -> None:
