@@ -1,7 +1,8 @@
-"""Hypothesis profiles: few fixed examples for every commit, many random ones on demand."""
+"""Hypothesis profiles: few fixed examples for every commit, many random ones on demand; the switch of the interop tests."""
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -19,3 +20,28 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "deterministic"))
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--interop",
+        action="store_true",
+        help="run the tests against Apache Kafka (needs java and mvn)",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    reason = _why_no_interop(config)
+    if reason is None:
+        return
+    for item in items:
+        if item.get_closest_marker("interop"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _why_no_interop(config):
+    if not config.getoption("--interop"):
+        return "against Apache Kafka: run ./dev interop"
+    from tests.interop.apache_kafka import why_not
+
+    return why_not()

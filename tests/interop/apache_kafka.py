@@ -146,12 +146,12 @@ class ApacheKafka:
         cluster_id = tool("storage", "random-uuid").stdout.strip().splitlines()[-1]
         for node in self.nodes:
             node.directory.mkdir(parents=True, exist_ok=True)
-            self._properties(node)
-            tool("storage", "format", "-t", cluster_id, "-c", str(self._file(node)))
+            self.write_properties(node)
+            tool("storage", "format", "-t", cluster_id, "-c", str(self.file(node)))
 
     def start_node(self, node: Node) -> None:
         log = (self.directory / f"{node.id}.log").open("ab")
-        command = java("kafka.Kafka", str(self._file(node)), level="info", heap="1g")
+        command = java("kafka.Kafka", str(self.file(node)), level="info", heap="1g")
         node.process = subprocess.Popen([command[0], *JVM, *command[1:]], stdout=log, stderr=log)
 
     def start(self) -> None:
@@ -193,10 +193,10 @@ class ApacheKafka:
             node.process.wait()
         node.process = None
 
-    def _file(self, node: Node) -> Path:
+    def file(self, node: Node) -> Path:
         return self.directory / f"{node.id}.properties"
 
-    def _properties(self, node: Node) -> None:
+    def write_properties(self, node: Node) -> None:
         voters = ",".join(f"{n.id}@127.0.0.1:{_controller_port(n)}" for n in self.controllers)
         listeners = []
         if "broker" in node.roles:
@@ -218,7 +218,7 @@ class ApacheKafka:
             "share.coordinator.state.topic.replication.factor": copies,
             **self.settings,
         }
-        self._file(node).write_text("".join(f"{k}={v}\n" for k, v in keys.items()))
+        self.file(node).write_text("".join(f"{k}={v}\n" for k, v in keys.items()))
 
 
 def _controller_port(node: Node) -> int:

@@ -1,0 +1,187 @@
+"""Apache Kafka 4.3's own tools and JVM clients, unmodified, against our brokers, controllers and directories."""
+
+import re
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.interop import apache_kafka
+
+
+def tool(name, *arguments, **options):
+    return apache_kafka.tool(name, *arguments, **options).stdout
+
+
+def test_metadata_quorum_describes_our_status(ours):
+    text = tool(
+        "metadata-quorum", "--bootstrap-controller", ours.controllers, "describe", "--status"
+    )
+    assert re.search(r"LeaderId:\s+[123]\b", text), text
+    assert re.search(r"CurrentVoters:.*1.*2.*3", text), text
+    assert re.search(r"CurrentObservers:.*11.*12.*13", text), text
+
+
+def test_metadata_quorum_describes_our_replication_through_a_broker(ours):
+    text = tool(
+        "metadata-quorum", "--bootstrap-server", ours.bootstrap, "describe", "--replication"
+    )
+    rows = [line.split() for line in text.splitlines()[1:] if line.strip()]
+    assert sorted(row[-1] for row in rows) == ["Follower"] * 2 + ["Leader"] + ["Observer"] * 3, text
+
+
+def test_topics_are_created_described_altered_and_deleted(ours):
+    server = ("--bootstrap-server", ours.bootstrap)
+    tool(
+        "topics",
+        *server,
+        "--create",
+        "--topic",
+        "by-tool",
+        "--partitions",
+        "3",
+        "--replication-factor",
+        "3",
+    )
+    text = tool("topics", *server, "--describe", "--topic", "by-tool")
+    assert "PartitionCount: 3" in text
+    assert "ReplicationFactor: 3" in text
+    assert len(re.findall(r"Leader: 1[123]\b", text)) == 3, text
+    tool("topics", *server, "--alter", "--topic", "by-tool", "--partitions", "5")
+    tool(
+        "configs",
+        *server,
+        "--alter",
+        "--entity-type",
+        "topics",
+        "--entity-name",
+        "by-tool",
+        "--add-config",
+        "retention.ms=60000",
+    )
+    assert "retention.ms=60000" in tool(
+        "configs", *server, "--describe", "--entity-type", "topics", "--entity-name", "by-tool"
+    )
+    assert "PartitionCount: 5" in tool("topics", *server, "--describe", "--topic", "by-tool")
+    tool("topics", *server, "--delete", "--topic", "by-tool")
+    assert "by-tool" not in tool("topics", *server, "--list")
+
+
+def test_a_jvm_producer_and_a_jvm_group_carry_records_through_us(ours):
+    server = ("--bootstrap-server", ours.bootstrap)
+    tool(
+        "topics",
+        *server,
+        "--create",
+        "--topic",
+        "jvm",
+        "--partitions",
+        "3",
+        "--replication-factor",
+        "3",
+    )
+    lines = [f"line {i}" for i in range(500)]
+    producer = (
+        "--bootstrap-server",
+        ours.bootstrap,
+        "--topic",
+        "jvm",
+        "--command-property",
+        "acks=all",
+    )
+    tool("console-producer", *producer, stdin="\n".join(lines) + "\n")
+    text = tool(
+        "console-consumer", *server, "--topic", "jvm", "--group", "jvm-group", "--from-beginning",
+        "--max-messages", "500", "--timeout-ms", "30000",
+    )  # fmt: skip
+    assert sorted(text.split("\n")[:-1]) == sorted(lines)
+    described = tool("consumer-groups", *server, "--describe", "--group", "jvm-group")
+    lags = [line.split()[5] for line in described.splitlines() if line.startswith("jvm-group")]
+    assert lags == ["0"] * 3, described
+
+
+def test_the_jvm_performance_producer_is_idempotent_with_acks_all(ours):
+    server = ("--bootstrap-server", ours.bootstrap)
+    tool(
+        "topics",
+        *server,
+        "--create",
+        "--topic",
+        "perf",
+        "--partitions",
+        "3",
+        "--replication-factor",
+        "3",
+    )
+    text = tool(
+        "producer-perf-test", "--topic", "perf", "--num-records", "20000", "--record-size", "100", "--throughput", "-1",
+        "--producer-props", f"bootstrap.servers={ours.bootstrap}", "acks=all", "enable.idempotence=true",
+    )  # fmt: skip
+    assert "20000 records sent" in text
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_dump_log_reads_our_segments(ours, codec):
+    topic = f"dump-{codec}"
+    ours.run("topics", "create", topic, "-p", "1", "-r", "3")
+    producer = Producer(
+        {"bootstrap.servers": ours.bootstrap, "compression.type": codec, "linger.ms": 20}
+    )
+    for i in range(1000):
+        producer.produce(topic, f"value {i}", f"key {i}", headers=[("h", b"x")], partition=0)
+    assert producer.flush(30) == 0
+    files = sorted(ours.directory("broker-11").glob(f"{topic}-0/*.log"))
+    text = tool(
+        "dump-log", "--files", ",".join(map(str, files)), "--deep-iteration", "--print-data-log"
+    )
+    assert len(re.findall(r"payload: value \d+", text)) == 1000
+    assert "isvalid: false" not in text
+    index = sorted(ours.directory("broker-11").glob(f"{topic}-0/*index"))
+    checked = apache_kafka.tool(
+        "dump-log", "--files", ",".join(map(str, index)), "--index-sanity-check"
+    )
+    assert "passed sanity check" in checked.stdout, checked
+
+
+def test_dump_log_decodes_our_metadata_log(ours):
+    files = sorted(ours.directory("controller-1").glob("__cluster_metadata-0/*.log"))
+    text = tool("dump-log", "--files", ",".join(map(str, files)), "--cluster-metadata-decoder")
+    for expected in (
+        "LeaderChange",
+        "REGISTER_BROKER_RECORD",
+        "FEATURE_LEVEL_RECORD",
+        "PARTITION_RECORD",
+    ):
+        assert expected in text
+    assert "isvalid: false" not in text
+
+
+def test_dump_log_decodes_our_committed_offsets(ours):
+    directories = [
+        d for d in ours.directory("broker-11").glob("__consumer_offsets-*") if any(d.glob("*.log"))
+    ]
+    files = ",".join(str(f) for d in directories for f in d.glob("*.log") if f.stat().st_size)
+    text = tool("dump-log", "--files", files, "--offsets-decoder")
+    assert "jvm-group" in text
+
+
+def test_a_directory_that_we_formatted_boots_apache_kafka(tmp_path):
+    """The same properties file and the same directory: first formatted by us, then served by Apache Kafka."""
+    from tests.interop.conftest import trimaran
+
+    plan = apache_kafka.plan(tmp_path, controllers=0, brokers=1)
+    node = plan.brokers[0]
+    plan.write_properties(node)
+    cluster_id = trimaran("storage", "random-uuid").stdout.strip()
+    trimaran("storage", "format", "-t", cluster_id, "-c", str(plan.file(node)))
+    plan.start()
+    try:
+        plan.wait_ready()
+        described = tool("cluster", "cluster-id", "--bootstrap-server", plan.bootstrap)
+        assert cluster_id in described
+    finally:
+        plan.stop()
+
+
+def test_api_versions_name_nothing_that_the_tool_does_not_know(ours):
+    text = tool("broker-api-versions", "--bootstrap-server", ours.bootstrap)
+    assert text.count("(id: 1") == 3, text

@@ -1,0 +1,147 @@
+"""Our mirror, readers and command line against a real Apache Kafka 4.3."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka import Producer
+
+from log.batch import decode_records
+from log.reader import scan_batches
+from tests.interop import apache_kafka
+from tests.interop.conftest import trimaran
+from zkcompat.zookeeper_process import start_zookeeper
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_our_reader_reads_segments_that_kafka_wrote(kafka, codec):
+    topic = f"read-{codec}"
+    server = ("--bootstrap-server", kafka.bootstrap)
+    apache_kafka.tool(
+        "topics",
+        *server,
+        "--create",
+        "--topic",
+        topic,
+        "--partitions",
+        "1",
+        "--replication-factor",
+        "2",
+    )
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "compression.type": codec,
+            "acks": "all",
+            "linger.ms": 20,
+        }
+    )
+    for i in range(1000):
+        producer.produce(
+            topic,
+            f"value {i}",
+            None if i % 10 == 0 else f"key {i}",
+            headers=[("h", b"x")],
+            partition=0,
+        )
+    assert producer.flush(30) == 0
+    segment = next((kafka.brokers[0].directory / f"{topic}-0").glob("*.log"))
+    records = [r for _, batch in scan_batches(segment) for r in decode_records(batch)]
+    assert [r.value for r in records] == [b"value %d" % i for i in range(1000)]
+    assert [r.offset for r in records] == list(range(1000))
+    assert records[10].key is None
+    assert records[11].key == b"key 11"
+
+
+def test_metadata_dump_and_tail_decode_kafkas_log(kafka):
+    directory = str(kafka.controllers[0].directory)
+    dumped = [
+        json.loads(line)
+        for line in trimaran("metadata", "dump", directory, "-o", "json").stdout.splitlines()
+    ]
+    types = {row["type"] for row in dumped}
+    assert {"RegisterBrokerRecord", "FeatureLevelRecord", "TopicRecord", "PartitionRecord"} <= types
+    tailed = trimaran(
+        "metadata", "tail", "-B", kafka.controller_bootstrap, "-o", "json"
+    ).stdout.splitlines()
+    assert len(tailed) > 5
+    assert {json.loads(line)["type"] for line in tailed} >= {"TopicRecord"}
+
+
+def test_our_commands_work_on_kafka(kafka):
+    server = ("-b", kafka.bootstrap)
+    trimaran("topics", "create", "by-us", "-p", "2", "-r", "2", *server)
+    trimaran("produce", "by-us", *server, stdin="one\ntwo\nthree\n")
+    assert sorted(trimaran("consume", "by-us", "-e", *server).stdout.split()) == [
+        "one",
+        "three",
+        "two",
+    ]
+    described = json.loads(trimaran("topics", "describe", "by-us", "-o", "json", *server).stdout)
+    assert [sorted(p["isr"]) for p in described["partitions"]] == [[11, 12], [11, 12]]
+    status = json.loads(
+        trimaran("quorum", "status", "-B", kafka.controller_bootstrap, "-o", "json").stdout
+    )
+    assert status["leader_id"] == 1
+    trimaran("topics", "delete", "by-us", *server)
+
+
+def test_the_mirror_keeps_a_zookeeper_in_front_of_kafka(kafka, tmp_path):
+    """Topics made, altered and deleted by Kafka's tools are in ZooKeeper, znode for znode."""
+    server = ("--bootstrap-server", kafka.bootstrap)
+    zookeeper = start_zookeeper(tmp_path / "zookeeper")
+    command = [sys.executable, "-m", "trimaran", "zk", "mirror", "-B", kafka.controller_bootstrap]
+    mirror = subprocess.Popen(
+        [*command, "-z", zookeeper.connect, "--state", str(tmp_path / "mirror")]
+    )
+    verify = ("zk", "verify", "-B", kafka.controller_bootstrap, "-z", zookeeper.connect)
+    try:
+        for name in ("mirrored", "short-lived"):
+            apache_kafka.tool(
+                "topics",
+                *server,
+                "--create",
+                "--topic",
+                name,
+                "--partitions",
+                "4",
+                "--replication-factor",
+                "2",
+            )
+        apache_kafka.tool("topics", *server, "--alter", "--topic", "mirrored", "--partitions", "6")
+        config = (
+            "--entity-type",
+            "topics",
+            "--entity-name",
+            "mirrored",
+            "--add-config",
+            "retention.ms=60000",
+        )
+        apache_kafka.tool("configs", *server, "--alter", *config)
+        apache_kafka.tool("topics", *server, "--delete", "--topic", "short-lived")
+        done = trimaran(*verify)
+        assert ", 0 missing, 0 extra, 0 different" in done.stdout
+        assert (
+            len(
+                trimaran(
+                    "zk", "tree", "/brokers/topics/mirrored/partitions", "-z", zookeeper.connect
+                ).stdout.splitlines()
+            )
+            == 13
+        )
+        assert (
+            trimaran(
+                "zk", "get", "/brokers/topics/short-lived", "-z", zookeeper.connect, check=False
+            ).returncode
+            == 1
+        )
+        ids = trimaran("zk", "tree", "/brokers/ids", "-z", zookeeper.connect).stdout
+        assert "/brokers/ids/11 (ephemeral)" in ids
+        assert "/brokers/ids/12 (ephemeral)" in ids
+    finally:
+        mirror.terminate()
+        mirror.wait(20)
+        zookeeper.stop()
