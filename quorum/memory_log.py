@@ -11,9 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from log.batch import BatchView, iter_batches
-from quorum.listener import LoadedSnapshot
 from quorum.raft.types import OffsetAndEpoch, ensure
-from quorum.snapshot_format import decode_snapshot
 from wire.errors import RemoteProtocolError
 
 # A snapshot of a million partitions is about 100 MB; a peer that offers ten times more is not believed.
@@ -88,15 +86,17 @@ class MemoryLog:
             raise RemoteProtocolError(f"a snapshot of more than {SNAPSHOT_BYTES_MAX} bytes")
         self._part += data
 
-    def take_snapshot(self, snapshot_id: OffsetAndEpoch) -> LoadedSnapshot:
-        """The snapshot fetched takes the place of the log. Raises SnapshotDamaged."""
-        data, self._part = self._part, bytearray()
-        loaded = decode_snapshot(snapshot_id, memoryview(data))
+    def snapshot_part(self, _snapshot_id: OffsetAndEpoch, size: int) -> bytes:
+        """What has been fetched of the snapshot."""
+        return bytes(self._part[:size])
+
+    def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """The snapshot that was fetched takes the place of the log."""
+        self._part = bytearray()
         self._batches.clear()
         self._snapshot = snapshot_id
         self.start_offset = self.end_offset = snapshot_id.offset
         self._epochs = [(snapshot_id.epoch, snapshot_id.offset)]
-        return loaded
 
     def forget_applied(self, offset: int) -> None:
         """Drops batches below `offset`."""

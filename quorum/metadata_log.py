@@ -149,9 +149,9 @@ class MetadataLog:
                 self.snapshots.drop(latest)
         return None
 
-    def check_snapshot(self, snapshot_id: OffsetAndEpoch) -> LoadedSnapshot:
-        """A snapshot just fetched, decoded. Blocks; raises SnapshotDamaged."""
-        return decode_snapshot(snapshot_id, self.snapshots.read_all(snapshot_id))
+    def snapshot_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytes:
+        """What has been fetched of a snapshot. Blocks."""
+        return self.snapshots.read_part(snapshot_id, size)
 
     def forget_applied(self, offset: int) -> None:
         """A log on disk keeps what was applied."""

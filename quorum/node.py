@@ -23,7 +23,7 @@ import trio
 
 from log.batch import NewRecord, build_batch
 from quorum.appliers import Applier
-from quorum.listener import LeaderAndEpoch, MetadataListener
+from quorum.listener import LeaderAndEpoch, LoadedSnapshot, MetadataListener
 from quorum.memory_log import MemoryLog
 from quorum.metadata_log import MetadataLog, validate_fetched
 from quorum.peers import CALL_ERRORS, Peers
@@ -39,6 +39,7 @@ from quorum.runtime.group_commit import GroupCommit
 from quorum.runtime.latest import Latest
 from quorum.runtime.threads import run_blocking
 from quorum.runtime.watermark import Watermark
+from quorum.snapshot_format import SnapshotDamaged, decode_snapshot
 from quorum.snapshots import SnapshotPolicy, Snapshotter
 from quorum.status import QuorumStatus, status_of
 from quorum.translate import read_answer
@@ -128,6 +129,7 @@ class QuorumNode:
         self._leading: Latest[Leading | None] = Latest(None)
         self._applier = Applier(metadata_log, listener, self.high_watermark)
         self.snapshotter = Snapshotter(metadata_log, settings.snapshots, self._applier)
+        self._verified: LoadedSnapshot | None = None
         self._scope = trio.CancelScope()
 
     # --- life
@@ -340,16 +342,23 @@ class QuorumNode:
         self._core.flushed(self.log.log.flushed_offset, now)
 
     async def _take_snapshot_chunk(self, chunk: SnapshotChunk) -> None:
+        loaded = self._verified if chunk.is_last else None
+        is_verified = loaded is not None and loaded.end_offset == chunk.snapshot_id.offset
+        ensure(
+            is_verified or not chunk.is_last,
+            "R9 only a checked snapshot is taken over",
+            chunk.snapshot_id,
+        )
         if isinstance(self.log, MemoryLog):
             self.log.write_snapshot_part(chunk.position, chunk.data)
-            if chunk.is_last:
-                self._applier.replace(self.log.take_snapshot(chunk.snapshot_id))
+            if loaded is not None:
+                self.log.start_at_snapshot(chunk.snapshot_id)
+                self._applier.replace(loaded)
             return
         files = self.log.snapshots
         await run_blocking(files.write_part, chunk.snapshot_id, chunk.position, chunk.data)
-        if chunk.is_last:
+        if loaded is not None:
             await run_blocking(files.finish_part, chunk.snapshot_id)
-            loaded = await run_blocking(self.log.check_snapshot, chunk.snapshot_id)
             gone = self.log.start_at_snapshot(chunk.snapshot_id)
             self._applier.replace(loaded)
             await run_blocking(files.unlink, gone)
@@ -376,7 +385,7 @@ class QuorumNode:
         step: Callable[[float], object] = partial(raft.request_failed, send.token)
         try:
             response = await peers.call(send.to, send.request, send.timeout)
-            answer = self._check(send, read_answer(response))
+            answer = await self._check(send, read_answer(response))
             step = partial(raft.receive, core.Envelope(send.token, answer))
         except VersionMismatch as error:
             log.info("%s: %s", send.to, error)
@@ -387,15 +396,32 @@ class QuorumNode:
             log.debug("%s to %s: %r", send.request, send.to, error)
         self._submit(step)
 
-    def _check(self, send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
-        """Nothing damaged or out of place reaches the core."""
+    async def _check(self, send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
+        """Nothing damaged or out of place reaches the core.
+
+        Raises:
+            RemoteProtocolError, KafkaError: the records are not what was asked for.
+        """
         if isinstance(answer, core.FetchAnswer) and len(answer.records):
             assert isinstance(send.request, core.FetchRequest)
             offset = send.request.fetch_offset
-            records = validate_fetched(
-                answer.records, offset, max(answer.epoch, send.request.epoch)
-            )
-            return core.with_records(answer, records)
+            epoch = max(answer.epoch, send.request.epoch)
+            return core.with_records(answer, validate_fetched(answer.records, offset, epoch))
+        if isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
+            return await self._check_snapshot(answer)
+        return answer
+
+    async def _check_snapshot(self, answer: core.FetchSnapshotAnswer) -> core.FetchSnapshotAnswer:
+        """A last piece counts only if the whole is good; else it is as if the leader had it no more."""
+        if answer.snapshot_id is None or answer.position + len(answer.data) < answer.size:
+            return answer
+        so_far = await run_blocking(self.log.snapshot_part, answer.snapshot_id, answer.position)
+        try:
+            whole = so_far + bytes(answer.data)
+            self._verified = await run_blocking(decode_snapshot, answer.snapshot_id, whole)
+        except SnapshotDamaged as error:
+            log.warning("a fetched snapshot is damaged, asking again: %s", error)
+            return core.not_found(answer)
         return answer
 
     def _committed(self, offset: int) -> None:

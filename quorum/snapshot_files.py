@@ -89,6 +89,12 @@ class SnapshotFiles:
         )
         self._files.pwrite(file, data, position)
 
+    def read_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytes:
+        """The first `size` bytes of a snapshot in the making."""
+        if size == 0:
+            return b""
+        return self._files.pread(self._files.open(self._part(snapshot_id), write=False), size, 0)
+
     def finish_part(self, snapshot_id: OffsetAndEpoch) -> None:
         """Makes the snapshot durable under its name."""
         part = self._part(snapshot_id)

@@ -63,7 +63,12 @@ def on_fetch_answer(state: State, answer: FetchAnswer, now: float) -> None:
     if not isinstance(role, Follower):
         return
     if answer.diverging is not None:
-        state.truncate(truncation_offset(state.log, answer.diverging))
+        offset = truncation_offset(state.log, answer.diverging)
+        if not state.identity.is_voter and offset < (state.high_watermark or 0):
+            # an observer follows whom it was told to; a leader that takes committed data back is not one of ours
+            state.requests.back_off(role.leader, now)
+            return
+        state.truncate(offset)
     elif answer.snapshot_id is not None:
         if answer.snapshot_id.rank > end_of(state.log).rank:
             role = replace(role, snapshot=SnapshotFetch(answer.snapshot_id))

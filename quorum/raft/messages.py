@@ -209,3 +209,8 @@ def with_records(answer: FetchAnswer, records: bytes | memoryview) -> FetchAnswe
 
 def with_data(answer: FetchSnapshotAnswer, data: bytes | memoryview) -> FetchSnapshotAnswer:
     return replace(answer, read=None, data=data)
+
+
+def not_found(answer: FetchSnapshotAnswer) -> FetchSnapshotAnswer:
+    """As if the leader did not have the snapshot any more: the follower begins again."""
+    return replace(answer, error=int(ErrorCode.SNAPSHOT_NOT_FOUND), data=b"")
