@@ -171,7 +171,7 @@ class ClassicGroup:
 
     def rebalance_timeout_ms(self) -> int:
         """The longest that any member asked for; 0 without members."""
-        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+        return max((0, *(m.rebalance_timeout_ms for m in self.members.values())))
 
     def elect_joined_leader(self) -> bool:
         """Makes sure that the leader is somebody who has joined; False if nobody has."""

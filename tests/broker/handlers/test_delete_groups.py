@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.handlers.delete_groups import delete_groups
+from broker.handlers.join_group import join_group
+from broker.handlers.offset_commit import offset_commit
+from tests.broker.groups.rig import open_rig
+from tests.broker.handlers.test_join_group import request as join_request
+from tests.broker.handlers.test_offset_commit import request as commit_request
+from tests.broker.handlers.test_offset_commit import topic
+from wire.errors import ErrorCode
+from wire.messages.delete_groups import DeleteGroupsRequest
+
+E = ErrorCode
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_every_version(tmp_path, autojump_clock, version):
+    async with open_rig(tmp_path) as rig:
+        for index in range(3):
+            rig.lead(index)
+            await rig.loaded(index)
+        elsewhere = next(f"e{i}" for i in range(99) if rig.index_of(f"e{i}") == 3)
+        there = [f"s{i}" for i in range(99) if rig.index_of(f"s{i}") < 3][:3]
+        member = next(f"m{i}" for i in range(99) if rig.index_of(f"m{i}") < 3)
+        for group in there:
+            await rig.call(offset_commit, commit_request(topic({0: 1}), group_id=group), 9)
+        await rig.call(join_group, join_request(group_id=member), 3)
+        missing = next(f"x{i}" for i in range(99) if rig.index_of(f"x{i}") < 3)
+        request = DeleteGroupsRequest(groups_names=[*there, there[0], elsewhere, member, missing])
+        answer = await rig.call(delete_groups, request, version)
+        assert {r.group_id: E(r.error_code) for r in answer.results} == {
+            **dict.fromkeys(there, E.NONE),
+            elsewhere: E.NOT_COORDINATOR,
+            member: E.NON_EMPTY_GROUP,
+            missing: E.GROUP_ID_NOT_FOUND,
+        }
+        assert len(answer.results) == 6
+        assert [g.group_id for g in rig.groups.list_groups((), ())] == [member]
+
+
+async def test_a_deletion_that_is_not_replicated(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        await rig.call(offset_commit, commit_request(topic({0: 1})), 9)
+        leader.holding = True
+        answer = await rig.call(delete_groups, DeleteGroupsRequest(groups_names=["g"]), 2)
+        assert [r.error_code for r in answer.results] == [E.COORDINATOR_NOT_AVAILABLE]

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.groups.limits import GroupLimits
+from broker.handlers.join_group import join_group
+from tests.broker.groups.rig import open_rig
+from wire.errors import ErrorCode
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+
+E = ErrorCode
+
+
+def request(member_id="", **fields):
+    values = {
+        "group_id": "g",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 60_000,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": [JoinGroupRequestProtocol(name="range", metadata=b"me")],
+    }
+    return JoinGroupRequest(**values | fields)
+
+
+@pytest.mark.parametrize("version", range(10))
+async def test_every_version(tmp_path, autojump_clock, version):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        answer = await rig.call(join_group, request(), version, client_id="me")
+        if version >= 4:
+            assert answer.error_code == E.MEMBER_ID_REQUIRED
+            assert answer.protocol_name == (None if version >= 7 else "")
+            answer = await rig.call(join_group, request(answer.member_id), version, client_id="me")
+        assert answer.error_code == E.NONE
+        assert answer.generation_id == 1
+        assert answer.member_id.startswith("me-")
+        assert answer.leader == answer.member_id
+        assert answer.protocol_name == "range"
+        assert answer.protocol_type == ("consumer" if version >= 7 else None)
+        assert [(m.member_id, m.metadata) for m in answer.members] == [(answer.member_id, b"me")]
+        member = rig.groups.describe_groups(["g"], 6)[0].members[0]
+        assert (member.client_id, member.client_host) == ("me", "/10.1.2.3")
+
+
+async def test_version_0_has_no_rebalance_timeout(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        await rig.call(join_group, request(), 0)
+        (member,) = rig.groups._shards[index].active().groups["g"].members.values()
+        assert member.rebalance_timeout_ms == 10_000
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"group_id": ""}, E.INVALID_GROUP_ID),
+        ({"session_timeout_ms": 1}, E.INVALID_SESSION_TIMEOUT),
+        ({"member_id": "nobody"}, E.UNKNOWN_MEMBER_ID),
+        ({"protocol_type": ""}, E.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocols": []}, E.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+async def test_refusals(tmp_path, fields, code):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        for version in (0, 5, 9):
+            answer = await rig.call(join_group, request(**fields), version)
+            assert answer.error_code == code
+            assert answer.generation_id == -1
+        assert rig.groups.list_groups((), ()) == []
+
+
+async def test_the_wrong_broker(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        answer = await rig.call(join_group, request("m"), 9)
+        assert (answer.error_code, answer.member_id) == (E.NOT_COORDINATOR, "m")
+
+
+async def test_a_full_group(tmp_path, autojump_clock):
+    async with open_rig(tmp_path, GroupLimits(members_max=1, partition_count=4)) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        await rig.call(join_group, request(), 3)
+        answer = await rig.call(join_group, request(), 3)
+        assert answer.error_code == E.GROUP_MAX_SIZE_REACHED

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.handlers.join_group import join_group
+from broker.handlers.list_groups import list_groups
+from broker.handlers.offset_commit import offset_commit
+from tests.broker.groups.rig import open_rig
+from tests.broker.handlers.test_join_group import request as join_request
+from tests.broker.handlers.test_offset_commit import request as commit_request
+from tests.broker.handlers.test_offset_commit import topic
+from wire.errors import ErrorCode
+from wire.messages.list_groups import ListGroupsRequest
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_every_version(tmp_path, autojump_clock, version):
+    async with open_rig(tmp_path) as rig:
+        for index in range(4):
+            rig.lead(index)
+            await rig.loaded(index)
+        await rig.call(join_group, join_request(), 3)
+        await rig.call(offset_commit, commit_request(topic({0: 1}), group_id="simple"), 9)
+        answer = await rig.call(list_groups, ListGroupsRequest(), version)
+        assert answer.error_code == ErrorCode.NONE
+        listed = {g.group_id: (g.protocol_type, g.group_state, g.group_type) for g in answer.groups}
+        state = ("CompletingRebalance", "Empty") if version >= 4 else ("", "")
+        kind = "Classic" if version >= 5 else ""
+        assert listed == {"g": ("consumer", state[0], kind), "simple": ("", state[1], kind)}
+
+
+async def test_filters(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        for index in range(4):
+            rig.lead(index)
+            await rig.loaded(index)
+        await rig.call(join_group, join_request(), 3)
+        await rig.call(offset_commit, commit_request(topic({0: 1}), group_id="simple"), 9)
+        for states, types, expected in (
+            (["empty"], [], ["simple"]),
+            ([" Empty", "completingrebalance "], [], ["g", "simple"]),
+            (["Stable"], [], []),
+            ([], ["CLASSIC", "share"], ["g", "simple"]),
+            ([], ["consumer"], []),
+            ([], ["nonsense"], []),
+        ):
+            request = ListGroupsRequest(states_filter=states, types_filter=types)
+            answer = await rig.call(list_groups, request, 5)
+            assert sorted(g.group_id for g in answer.groups) == expected
+
+
+async def test_while_loading(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        rig.lead(0)
+        answer = await rig.call(list_groups, ListGroupsRequest(), 5)
+        assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

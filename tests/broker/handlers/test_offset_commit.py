@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import pytest
+import trio
+
+from broker.handlers.offset_commit import offset_commit
+from tests.broker.groups.rig import TOPIC_ID, open_rig
+from wire.errors import ErrorCode
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+E = ErrorCode
+
+
+def topic(offsets, name="t", topic_id=TOPIC_ID, metadata=None):
+    return OffsetCommitRequestTopic(
+        name=name,
+        topic_id=topic_id,
+        partitions=[
+            OffsetCommitRequestPartition(
+                partition_index=p, committed_offset=o, committed_metadata=metadata
+            )
+            for p, o in offsets.items()
+        ],
+    )
+
+
+def request(*topics, **fields):
+    values = {"group_id": "g", "member_id": "", "topics": list(topics)}
+    return OffsetCommitRequest(**values | fields)
+
+
+def codes(answer):
+    return [
+        (t.name, p.partition_index, E(p.error_code)) for t in answer.topics for p in t.partitions
+    ]
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+async def test_every_version(tmp_path, version):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        answer = await rig.call(offset_commit, request(topic({0: 5, 3: 6, 4: 7})), version)
+        name = "t" if version < 10 else ""
+        assert sorted(codes(answer)) == [
+            (name, 0, E.NONE),
+            (name, 3, E.NONE),
+            (name, 4, E.UNKNOWN_TOPIC_OR_PARTITION),
+        ]
+        assert [t.topic_id for t in answer.topics] == [TOPIC_ID if version >= 10 else bytes(16)]
+        stored = rig.groups._shards[index].active().store.offsets["g"]["t"]
+        assert {p: v.offset for p, v in stored.items()} == {0: 5, 3: 6}
+        # The id is stored for clients that know only the name, too.
+        assert {v.topic_id for v in stored.values()} == {TOPIC_ID}
+
+
+async def test_topics_that_do_not_exist(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        answer = await rig.call(offset_commit, request(topic({0: 1}, name="none")), 9)
+        assert codes(answer) == [("none", 0, E.UNKNOWN_TOPIC_OR_PARTITION)]
+        unknown = topic({0: 1, 1: 1}, topic_id=b"?" * 16)
+        answer = await rig.call(offset_commit, request(unknown, topic({2: 9})), 10)
+        assert [p.error_code for p in answer.topics[0].partitions] == [E.UNKNOWN_TOPIC_ID] * 2
+        assert [p.error_code for p in answer.topics[1].partitions] == [E.NONE]
+
+
+async def test_refusals(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        answer = await rig.call(offset_commit, request(topic({0: 1, 9: 1})), 9)
+        assert codes(answer) == [
+            ("t", 9, E.UNKNOWN_TOPIC_OR_PARTITION),
+            ("t", 0, E.NOT_COORDINATOR),
+        ]
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        fenced = request(topic({0: 1}), generation_id_or_member_epoch=3, member_id="m")
+        assert codes(await rig.call(offset_commit, fenced, 9)) == [("t", 0, E.GROUP_ID_NOT_FOUND)]
+        assert codes(await rig.call(offset_commit, fenced, 8)) == [("t", 0, E.ILLEGAL_GENERATION)]
+        large = request(topic({0: 1}, metadata="m" * 4097), topic({1: -5}))
+        assert codes(await rig.call(offset_commit, large, 9)) == [
+            ("t", 0, E.OFFSET_METADATA_TOO_LARGE),
+            ("t", 1, E.INVALID_REQUEST),
+        ]
+
+
+async def test_an_empty_group_id_is_a_group(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        rig.lead(0)
+        await rig.loaded(0)
+        answer = await rig.call(offset_commit, request(topic({0: 1}), group_id=""), 9)
+        assert codes(answer) == [("t", 0, E.NONE)]
+
+
+async def test_the_answer_waits_for_the_isr(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        leader.holding = True
+        parked = rig.start(offset_commit, request(topic({0: 1})), 9)
+        assert not parked.ready()
+        with trio.move_on_after(4) as waiting:
+            await rig.finish(request(), 9, parked)
+        assert waiting.cancelled_caught
+        leader.commit()
+        assert parked.ready()
+        assert codes(await rig.finish(request(), 9, parked)) == [("t", 0, E.NONE)]
+        parked = rig.start(offset_commit, request(topic({0: 2})), 9)
+        answer = await rig.finish(request(), 9, parked)
+        assert codes(answer) == [("t", 0, E.COORDINATOR_NOT_AVAILABLE)]

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+import trio
+
+from broker.handlers.offset_commit import offset_commit
+from broker.handlers.offset_fetch import offset_fetch
+from tests.broker.groups.rig import TOPIC_ID, open_rig
+from tests.broker.handlers.test_offset_commit import request as commit_request
+from tests.broker.handlers.test_offset_commit import topic as commit_topic
+from wire.errors import ErrorCode
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+
+E = ErrorCode
+
+
+def request(version, partitions=(0, 1), group="g", topic_id=TOPIC_ID, **fields):
+    """Null topics if `partitions` is None."""
+    if version < 8:
+        asked = OffsetFetchRequest(group_id=group, **fields)
+        asked.topics = None
+        if partitions is not None:
+            asked.topics = [OffsetFetchRequestTopic(name="t", partition_indexes=list(partitions))]
+        return asked
+    topics = None
+    if partitions is not None:
+        topics = [
+            OffsetFetchRequestTopics(
+                name="t", topic_id=topic_id, partition_indexes=list(partitions)
+            )
+        ]
+    groups = [OffsetFetchRequestGroup(group_id=group, topics=topics)]
+    return OffsetFetchRequest(groups=groups, **fields)
+
+
+def found(answer, version):
+    topics = answer.topics if version < 8 else answer.groups[0].topics
+    return [
+        (p.partition_index, p.committed_offset, p.metadata, E(p.error_code))
+        for t in topics
+        for p in t.partitions
+    ]
+
+
+async def prepared(rig, group="g"):
+    index = rig.index_of(group)
+    leader = rig.lead(index)
+    await rig.loaded(index)
+    await rig.call(
+        offset_commit, commit_request(commit_topic({1: 5}, metadata="note"), group_id=group), 9
+    )
+    return leader
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+async def test_every_version(tmp_path, version):
+    async with open_rig(tmp_path) as rig:
+        await prepared(rig)
+        answer = await rig.call(offset_fetch, request(version), version)
+        assert found(answer, version) == [(0, -1, "", E.NONE), (1, 5, "note", E.NONE)]
+        if version >= 2:
+            answer = await rig.call(offset_fetch, request(version, None), version)
+            assert found(answer, version) == [(1, 5, "note", E.NONE)]
+        if version >= 10:
+            assert answer.groups[0].topics[0].topic_id == TOPIC_ID
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+async def test_a_group_without_offsets(tmp_path, version):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        answer = await rig.call(offset_fetch, request(version, (3,)), version)
+        assert found(answer, version) == [(3, -1, "", E.NONE)]
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+async def test_the_wrong_broker(tmp_path, version):
+    async with open_rig(tmp_path) as rig:
+        answer = await rig.call(offset_fetch, request(version, (0,)), version)
+        if version == 1:
+            assert found(answer, version) == [(0, -1, "", E.NOT_COORDINATOR)]
+        elif version < 8:
+            assert (answer.error_code, answer.topics) == (E.NOT_COORDINATOR, [])
+        else:
+            assert answer.groups[0].error_code == E.NOT_COORDINATOR
+
+
+async def test_unknown_topic_ids(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await prepared(rig)
+        answer = await rig.call(offset_fetch, request(10, (0,), topic_id=b"?" * 16), 10)
+        assert found(answer, 10) == [(0, -1, "", E.UNKNOWN_TOPIC_ID)]
+        assert answer.groups[0].topics[0].topic_id == b"?" * 16
+
+
+async def test_many_groups(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await prepared(rig)
+        other = next(f"g{i}" for i in range(50) if rig.index_of(f"g{i}") != rig.index_of("g"))
+        both = OffsetFetchRequest(groups=request(9).groups + request(9, group=other).groups)
+        answer = await rig.call(offset_fetch, both, 9)
+        assert [(g.group_id, E(g.error_code)) for g in answer.groups] == [
+            ("g", E.NONE),
+            (other, E.NOT_COORDINATOR),
+        ]
+
+
+async def test_what_is_not_committed_is_waited_for(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        leader = await prepared(rig)
+        leader.holding = True
+        rig.start(offset_commit, commit_request(commit_topic({1: 6})), 9)
+        asked = request(9, (1,), require_stable=True)
+        parked = rig.start(offset_fetch, asked, 9)
+        began = trio.current_time()
+        answer = await rig.finish(asked, 9, parked)
+        assert trio.current_time() - began == pytest.approx(5)
+        assert answer.groups[0].error_code == E.NOT_COORDINATOR
+        parked = rig.start(offset_fetch, asked, 9)
+        leader.commit()
+        answer = await rig.finish(asked, 9, parked)
+        assert found(answer, 9) == [(1, 6, "", E.NONE)]
