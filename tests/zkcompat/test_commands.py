@@ -1,0 +1,126 @@
+"""What the command line calls, against a real ZooKeeper."""
+
+import socket
+
+import pytest
+import trio
+
+from tests.zkcompat import build
+from tests.zkcompat.rig import Source, in_step, running, topics
+from zkcompat.commands import (
+    MirrorLockedError,
+    TreeEntry,
+    ZooKeeperUnreachableError,
+    _locked,
+    get,
+    mirror_config,
+    status,
+    tree,
+)
+from zkcompat.observer import QuorumUnreachableError, find_cluster_id, parse_bootstrap
+
+slow = [pytest.mark.zookeeper, pytest.mark.slow]
+
+
+@pytest.fixture
+def mirrored(connect):
+    """A tree as a mirror left it; its ephemeral znodes are gone."""
+    source = Source(build.broker(1), *topics(2))
+
+    async def fill():
+        async with running(connect, source) as mirror:
+            await in_step(mirror, source)
+            return await trio.to_thread.run_sync(status, connect)
+
+    return connect, trio.run(fill)
+
+
+@pytest.mark.zookeeper
+@pytest.mark.slow
+def test_status_tells_claim_and_offset(mirrored):
+    connect, while_running = mirrored
+    assert while_running.cluster_id == build.CLUSTER_ID
+    assert (while_running.controller_id, while_running.controller_epoch) == (1, 1)
+    assert while_running.live_brokers == (1,)
+    assert while_running.topics == 2
+    assert while_running.published_offset == 6
+    assert while_running.mirror_alive
+    after = status(connect)
+    assert not after.mirror_alive
+    assert after.controller_id is None
+    assert after.live_brokers == ()
+
+
+@pytest.mark.zookeeper
+@pytest.mark.slow
+def test_tree_and_get(mirrored):
+    connect, _ = mirrored
+    entries = tree(connect, "/config/topics")
+    assert [entry.path for entry in entries] == [
+        "/config/topics",
+        "/config/topics/topic-1",
+        "/config/topics/topic-2",
+    ]
+    assert entries[1] == TreeEntry("/config/topics/topic-1", '{"version":1,"config":{}}', False, 0)
+    assert get(connect, "/config/topics/topic-1") == entries[1]
+    assert get(connect, "/config/topics").text is None
+    assert get(connect, "/nowhere") is None
+    everything = [entry.path for entry in tree(connect)]
+    assert everything == sorted(everything)
+    assert {"/cluster/id", "/migration", "/controller_epoch"} <= set(everything)
+    assert len(tree(connect, entries_max=3)) == 3
+
+
+def _closed_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.slow
+def test_no_zookeeper_is_said(monkeypatch):
+    monkeypatch.setattr("zkcompat.commands.CONNECT_SECONDS", 0.3)
+    with pytest.raises(ZooKeeperUnreachableError, match="no ZooKeeper at 127"):
+        status(f"127.0.0.1:{_closed_port()}")
+
+
+async def test_no_quorum_is_said(autojump_clock):
+    with pytest.raises(QuorumUnreachableError, match="no controller answers"):
+        await find_cluster_id([("127.0.0.1", _closed_port())], 1.0)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "localhost", "localhost:x", ":9093", "a:0", "a:70000", "a:1,b"]
+)
+def test_a_wrong_bootstrap_is_named(text):
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        parse_bootstrap(text)
+
+
+def test_bootstrap_lists():
+    assert parse_bootstrap("a:1, [::1]:2,") == (("a", 1), ("::1", 2))
+
+
+def test_kafkas_keys_configure_the_mirror():
+    config, session_ms = mirror_config(
+        {
+            "zookeeper.metadata.migration.min.batch.size": "50",
+            "zookeeper.session.timeout.ms": "6000",
+            "trimaran.zk.mirror.verify.interval.ms": "500",
+        }
+    )
+    assert (config.batch_operations, config.verify_interval_seconds, session_ms) == (50, 0.5, 6000)
+    assert mirror_config({})[1] == 18_000
+    with pytest.raises(ValueError, match=r"zookeeper\.session\.timeout\.ms=soon"):
+        mirror_config({"zookeeper.session.timeout.ms": "soon"})
+
+
+def test_one_mirror_per_state_directory(tmp_path):
+    with (
+        _locked(tmp_path),
+        pytest.raises(MirrorLockedError, match="another mirror"),
+        _locked(tmp_path),
+    ):
+        pass
+    with _locked(tmp_path):
+        pass

@@ -1,0 +1,71 @@
+"""From a quorum over the wire to ZooKeeper: three real voters, the observer, the mirror, a real tree."""
+
+import pytest
+import trio
+
+from tests.quorum import cluster as quorum
+from tests.quorum.cluster import open_cluster
+from tests.zkcompat import build
+from tests.zkcompat.build import T1
+from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected, reached
+from zkcompat.keeper import KeeperConfig, open_keeper
+from zkcompat.mirror import Mirror
+from zkcompat.observer import open_observer
+from zkcompat.verify import verify
+from zkcompat.znodes import Controller
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
+
+
+async def _propose(cluster, *records):
+    """Returns the offset of the last record once it is committed."""
+    node = (await cluster.leader()).node
+    last = node.propose(records, node.leader.value.epoch)
+    await node.high_watermark.wait_reached(last + 1)
+    return last
+
+
+async def test_the_tree_follows_a_quorum_and_its_leader(connect, tmp_path):
+    with trio.fail_after(2 * PATIENCE):
+        async with open_cluster(tmp_path) as cluster:
+            for node_id in cluster.voters:
+                await cluster.start(node_id)
+            bootstrap = [(peer.host, peer.port) for peer in cluster.voters.values()]
+            await _propose(
+                cluster, build.broker(1), build.topic("t", T1), build.partition(T1, 0, [1])
+            )
+            async with (
+                open_observer(quorum.CLUSTER_ID, bootstrap) as feed,
+                open_keeper(KeeperConfig(connect, SESSION_MS)) as keeper,
+                trio.open_nursery() as nursery,
+                connected(connect) as person,
+            ):
+                mirror = Mirror(feed, keeper, quorum.CLUSTER_ID)
+                nursery.start_soon(mirror.run)
+                offset = await _propose(cluster, build.change(T1, 0, isr=[2], leader=2))
+                await reached(
+                    mirror, lambda s: s.published_offset >= offset and s.state == "in step"
+                )
+                await _expect(person, feed, (await cluster.leader()).node)
+
+                leader = await cluster.leader()
+                await leader.kill()
+                successor = await cluster.leader(above=leader.node.leader.value.epoch)
+                offset = await _propose(cluster, build.producer_ids(1000))
+                await reached(
+                    mirror,
+                    lambda s: (
+                        s.published_offset >= offset and s.state == "in step" and s.claims > 1
+                    ),
+                )
+                await _expect(person, feed, successor.node)
+                nursery.cancel_scope.cancel()
+
+
+async def _expect(person, feed, leader):
+    report = await verify(feed, person, quorum.CLUSTER_ID, PATIENCE)
+    assert report.in_step, report
+    assert report.lag_records == 0
+    controller = Controller.decode((await person.read(Controller.PATH)).data)
+    seen = leader.leader.value
+    assert (controller.broker_id, controller.kraft_controller_epoch) == (seen.leader_id, seen.epoch)

