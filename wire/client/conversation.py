@@ -121,18 +121,22 @@ class Conversation(Generic[T]):
         """
         if not self._unanswered:
             raise RemoteProtocolError("an answer to no request")
-        sent = self._unanswered.popleft()
+        sent = self._unanswered[0]
         correlation_id, body = decode_response_header(frame, sent.key, sent.version)
         if correlation_id != sent.correlation_id:
             raise RemoteProtocolError(
                 f"an answer to request {correlation_id} where {sent.correlation_id} is the next"
             )
+        response = self._decode(sent, frame[body:])
+        # Only now: one that is answered with rubbish is still unanswered, and its waiter is to be told.
+        self._unanswered.popleft()
+        return sent.token, response
+
+    def _decode(self, sent: _Sent[T], body: memoryview) -> Message:
         if sent.key == ApiKey.API_VERSIONS:
-            return sent.token, _decode_api_versions(frame[body:], sent.version)
-        data: memoryview | bytes = frame[body:]
-        if self._copy_records and sent.key in _WITH_RECORDS:
-            data = bytes(data)
-        return sent.token, RESPONSES[sent.key].decode(data, sent.version)
+            return _decode_api_versions(body, sent.version)
+        owned = self._copy_records and sent.key in _WITH_RECORDS
+        return RESPONSES[sent.key].decode(bytes(body) if owned else body, sent.version)
 
 
 def _decode_api_versions(body: memoryview, version: int) -> ApiVersionsResponse:

@@ -74,18 +74,25 @@ async def test_a_peer_that_waits_for_our_answer_is_not_idle(autojump_clock):
         assert (await client.heartbeat())[0] == 1
 
 
+async def send_for_ever(client, data, pause_seconds):
+    while True:
+        await client.send(data)
+        await trio.sleep(pause_seconds)
+
+
+async def read_to_the_end(client):
+    assert await client.frame() is None
+    raise trio.BrokenResourceError
+
+
 @pytest.mark.parametrize("head", [b"", b"\0", b"\0\0\0\1", (50_000_000).to_bytes(4, "big")])
 async def test_a_frame_that_trickles_in_is_idle(autojump_clock, head):
     async with open_server(idle_seconds=60) as server, open_raw(server) as client:
         began = trio.current_time()
         await client.send(head)
+        trickles = len(head) == 4 and head != b"\0\0\0\1"
         with pytest.raises(trio.BrokenResourceError):
-            while True:
-                await trio.sleep(1)
-                if len(head) == 4 and head != b"\0\0\0\1":
-                    await client.send(b"x")
-                elif await client.frame() is None:
-                    raise trio.BrokenResourceError
+            await (send_for_ever(client, b"x", 1) if trickles else read_to_the_end(client))
         assert trio.current_time() - began < 90
 
 
@@ -108,8 +115,7 @@ async def test_a_peer_that_never_reads_is_idle(autojump_clock):
         open_raw(server, receive_buffer=4096) as client,
     ):
         with pytest.raises(trio.BrokenResourceError):
-            while True:
-                await client.send(api_versions_frame() * 1000)
+            await send_for_ever(client, api_versions_frame() * 1000, 0)
         assert server.counters.idle_closed == 1
         assert trio.current_time() < 100
 

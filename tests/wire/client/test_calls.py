@@ -1,0 +1,154 @@
+"""Routed calls as transcripts: what the generator asks for, given what comes of it."""
+
+import pytest
+
+from tests.wire.client.test_small_parts import metadata, routing
+from wire.client.backoff import Backoff
+from wire.client.calls import Ask, Pause, error_codes, refresh, routed_call
+from wire.client.destinations import AnyNode, Controller, Coordinator, Leader
+from wire.client.errors import ConnectionLost, ConnectRefused
+from wire.client.routing import Routing
+from wire.errors import ErrorCode
+from wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from wire.messages.find_coordinator import FindCoordinatorResponse
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from wire.messages.metadata import MetadataRequest
+
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+LIST = ListOffsetsRequest(replica_id=-1, topics=[])
+
+
+def offsets(code: int) -> ListOffsetsResponse:
+    partition = ListOffsetsPartitionResponse(partition_index=0, error_code=code)
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[partition])])
+
+
+def play(steps, *outcomes):
+    """Drives `steps`; each Ask gets the next of `outcomes`. Returns the asks (address, request) and the result."""
+    asked, left, pauses = [], list(outcomes), 0
+    step = next(steps)
+    try:
+        while True:
+            if isinstance(step, Pause):
+                pauses += 1
+                assert step.seconds > 0
+                step = steps.send(None)
+                continue
+            assert isinstance(step, Ask)
+            asked.append((step.address, type(step.request).__name__))
+            if not left:
+                return asked, None, pauses
+            outcome = left.pop(0)
+            step = steps.throw(outcome) if isinstance(outcome, Exception) else steps.send(outcome)
+    except StopIteration as stop:
+        assert not left
+        return asked, stop.value, pauses
+
+
+def call(known, request, to, **options):
+    return routed_call(known, request, to, Backoff(lambda: 0.5), **options)
+
+
+BOOT = ("boot", 1)
+N1, N2 = ("n1", 1), ("n2", 2)
+
+
+def test_a_leader_is_looked_up_once():
+    known = routing()
+    asked, result, _ = play(call(known, LIST, Leader("t", 0)), metadata([(1, 1)]), offsets(0))
+    assert asked == [(BOOT, "MetadataRequest"), (N1, "ListOffsetsRequest")]
+    assert result == offsets(0)
+    assert play(call(known, LIST, Leader("t", 0)), offsets(0))[0] == [(N1, "ListOffsetsRequest")]
+
+
+def test_a_leader_that_is_none_is_looked_up_again_after_a_pause():
+    asked, result, pauses = play(
+        call(routing(), LIST, Leader("t", 0)),
+        metadata([(1, 1)]),
+        offsets(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        metadata([(-1, 1)]),
+        metadata([(2, 2)]),
+        offsets(0),
+    )
+    assert [address for address, _ in asked] == [BOOT, N1, BOOT, BOOT, N2]
+    assert pauses == 2
+    assert result == offsets(0)
+
+
+def test_errors_that_are_the_answer_are_returned():
+    answer = offsets(ErrorCode.OFFSET_OUT_OF_RANGE)
+    known = routing()
+    known.update_metadata(metadata([(1, 1)]))
+    assert play(call(known, LIST, Leader("t", 0)), answer)[1] == answer
+    described = metadata([(-1, 3)], error=ErrorCode.LEADER_NOT_AVAILABLE)
+    assert play(call(known, MetadataRequest(topics=[]), AnyNode()), described)[1] == described
+
+
+def test_a_lost_node_makes_it_ask_another():
+    known = routing()
+    known.update_metadata(metadata([(1, 1)]))
+    asked, _, pauses = play(
+        call(known, LIST, Leader("t", 0)),
+        ConnectRefused("gone"),
+        ConnectionLost("also gone"),
+        metadata([(2, 2)]),
+        offsets(0),
+    )
+    assert [address for address, _ in asked] == [N1, BOOT, N1, N2]
+    assert pauses == 2
+
+
+def test_what_must_not_happen_twice_is_not_sent_twice():
+    known = routing()
+    lost = ConnectionLost("sent, then silence")
+    with pytest.raises(ConnectionLost):
+        play(call(known, HEARTBEAT, AnyNode(), retry_unknown=False), lost)
+    refused = ConnectRefused("never sent")
+    _asked, result, _ = play(
+        call(known, HEARTBEAT, AnyNode(), retry_unknown=False), refused, HeartbeatResponse()
+    )
+    assert result == HeartbeatResponse()
+
+
+def test_a_coordinator_is_looked_up_and_moves():
+    where = [FindCoordinatorResponse(node_id=i, host=f"n{i}", port=i) for i in (1, 2)]
+    asked, _result, _ = play(
+        call(routing(), HEARTBEAT, Coordinator("g")),
+        FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        where[0],
+        HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR),
+        where[1],
+        HeartbeatResponse(),
+    )
+    assert [address for address, _ in asked] == [BOOT, BOOT, N1, BOOT, N2]
+    assert asked[0][1] == "FindCoordinatorRequest"
+
+
+def test_controllers_are_asked_with_describe_cluster():
+    known = Routing(routing().bootstrap, of_controllers=True)
+    nodes = [DescribeClusterBroker(broker_id=i, host=f"n{i}", port=i) for i in (1, 2)]
+    cluster = DescribeClusterResponse(cluster_id="c", controller_id=2, brokers=nodes)
+    asked, _, _ = play(call(known, HEARTBEAT, Controller()), cluster, HeartbeatResponse())
+    assert asked == [(BOOT, "DescribeClusterRequest"), (N2, "HeartbeatRequest")]
+
+
+def test_refresh_goes_round_until_somebody_answers():
+    known = routing()
+    answer = metadata([(1, 1)])
+    steps = refresh(known, ["t"], Backoff(lambda: 0.5))
+    _asked, result, pauses = play(steps, ConnectionLost("x"), answer)
+    assert (result, pauses) == (answer, 1)
+    assert known.leader("t", 0).leader_id == 1
+
+
+def test_error_codes_are_found_at_any_depth():
+    assert list(error_codes(offsets(3))) == [3]
+    assert list(error_codes(HeartbeatResponse(error_code=25))) == [25]
+    assert list(error_codes(metadata([(1, 1)], error=5))) == [5]
+    assert list(error_codes(metadata([(1, 1)]))) == []

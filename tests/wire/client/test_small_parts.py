@@ -1,0 +1,164 @@
+"""Bootstrap lists, backoff, versions, routing: the parts that decide without I/O."""
+
+import pytest
+
+from wire.client.backoff import Backoff
+from wire.client.bootstrap import Bootstrap, parse_bootstrap
+from wire.client.destinations import AnyNode, Controller, Coordinator, Leader, Node
+from wire.client.errors import VersionMismatch
+from wire.client.routing import Routing
+from wire.client.versions import Negotiated
+from wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from wire.messages.fetch import FetchRequest
+from wire.messages.find_coordinator import FindCoordinatorResponse
+from wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+
+def test_bootstrap_lists():
+    assert parse_bootstrap("a:1, b.example:9092 ,[::1]:2,PLAINTEXT://c:3") == [
+        ("a", 1),
+        ("b.example", 9092),
+        ("::1", 2),
+        ("c", 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", " , ", "a", "a:", ":1", "a:x", "a:0", "a:65536", "a:-1", "a:٣"]
+)
+def test_bootstrap_lists_that_are_wrong(text):
+    with pytest.raises(ValueError, match="host:port"):
+        parse_bootstrap(text)
+
+
+def test_the_ring_moves_on_when_the_current_one_fails():
+    a, b, c = ("a", 1), ("b", 1), ("c", 1)
+    ring = Bootstrap([a, b], start=3)
+    assert ring.current == b
+    ring.failed(a)
+    assert ring.current == b
+    ring.failed(b)
+    assert ring.current == a
+    ring.learned([b, c])
+    seen = []
+    for _ in range(3):
+        seen.append(ring.current)
+        ring.failed(ring.current)
+    assert seen == [a, b, c]
+    ring.failed(a)
+    ring.failed(b)
+    ring.learned([])
+    assert ring.current in (a, b)
+
+
+def test_backoff_doubles_to_its_maximum_with_jitter():
+    middle = Backoff(lambda: 0.5, initial_seconds=0.1, max_seconds=1)
+    assert [middle.failed() for _ in range(6)] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1, 1])
+    middle.succeeded()
+    assert middle.failed() == pytest.approx(0.1)
+    assert Backoff(lambda: 0.0, initial_seconds=1, max_seconds=2).failed() == pytest.approx(0.8)
+    assert Backoff(lambda: 1.0, initial_seconds=1, max_seconds=2).failed() == pytest.approx(1.2)
+    for _ in range(5000):
+        assert middle.failed() <= 1.2
+
+
+def offers(*versions) -> Negotiated:
+    keys = [ApiVersion(api_key=1, min_version=low, max_version=high) for low, high in versions]
+    return Negotiated.from_response(ApiVersionsResponse(api_keys=keys))
+
+
+def test_the_best_version_is_the_highest_both_know():
+    ours = FetchRequest.VERSIONS
+    assert offers((0, 5)).best(FetchRequest) == 5
+    assert offers((0, 32767)).best(FetchRequest) == ours.high
+    assert offers((ours.high, 99)).best(FetchRequest) == ours.high
+    for none in [(), ((0, ours.low - 1),), ((ours.high + 1, 99),)]:
+        with pytest.raises(VersionMismatch):
+            offers(*none).best(FetchRequest)
+
+
+def metadata(leaders, *, brokers=(1, 2), topic_id=b"t" * 16, error=0, controller=2):
+    """A topic `t` whose partition i has `leaders[i]`, (leader, epoch)."""
+    partitions = [
+        MetadataResponsePartition(
+            partition_index=i, leader_id=leader, leader_epoch=epoch, replica_nodes=[], isr_nodes=[]
+        )
+        for i, (leader, epoch) in enumerate(leaders)
+    ]
+    topic = MetadataResponseTopic(
+        name="t", topic_id=topic_id, partitions=partitions, error_code=error
+    )
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=i, host=f"n{i}", port=i) for i in brokers],
+        controller_id=controller,
+        topics=[topic],
+    )
+
+
+def routing() -> Routing:
+    return Routing(Bootstrap([("boot", 1)]))
+
+
+def test_nothing_is_known_at_first_but_where_to_ask():
+    known = routing()
+    assert known.locate(AnyNode()) == ("boot", 1)
+    for destination in (Node(1), Controller(), Leader("t", 0), Coordinator("g")):
+        assert known.locate(destination) is None
+
+
+def test_metadata_tells_nodes_controller_and_leaders():
+    known = routing()
+    known.update_metadata(metadata([(1, 5), (-1, 7)]))
+    assert known.locate(Node(2)) == known.locate(Controller()) == ("n2", 2)
+    assert known.locate(Leader("t", 0)) == ("n1", 1)
+    assert known.locate(Leader("t", 1)) is None
+    assert known.locate(Leader("t", 2)) is None
+    assert known.topic_id("t") == b"t" * 16
+
+
+def test_leaders_do_not_go_back_to_an_older_epoch_of_the_same_topic():
+    known = routing()
+    known.update_metadata(metadata([(1, 5)]))
+    known.update_metadata(metadata([(2, 4)]))
+    assert known.leader("t", 0).leader_id == 1
+    known.update_metadata(metadata([(2, 6)]))
+    assert known.leader("t", 0).leader_id == 2
+    known.update_metadata(metadata([(1, 0)], topic_id=b"u" * 16))
+    assert known.leader("t", 0).leader_id == 1
+
+
+def test_an_error_of_the_topic_keeps_what_was_known_unless_it_is_gone():
+    known = routing()
+    known.update_metadata(metadata([(1, 5)]))
+    known.update_metadata(metadata([], error=5))
+    assert known.locate(Leader("t", 0)) == ("n1", 1)
+    known.update_metadata(metadata([], error=3))
+    assert known.locate(Leader("t", 0)) is None
+
+
+def test_what_proved_wrong_is_forgotten():
+    known = routing()
+    known.update_metadata(metadata([(1, 5)]))
+    group = Coordinator("g")
+    known.update_coordinator(group, FindCoordinatorResponse(node_id=1, host="n1", port=1))
+    assert known.locate(group) == ("n1", 1)
+    assert known.locate(Coordinator("g", key_type=1)) is None
+    for destination in (Controller(), Leader("t", 0), group, Node(2)):
+        known.forget(destination)
+        assert known.locate(destination) is None
+    known.update_metadata(metadata([(2, 4)]))
+    assert known.locate(Leader("t", 0)) is None  # the epoch that was forgotten still counts
+    known.update_metadata(metadata([(2, 6)]))
+    assert known.locate(Leader("t", 0)) == ("n2", 2)
+
+
+def test_a_coordinator_that_is_not_available_is_not_remembered():
+    known = routing()
+    answer = FindCoordinatorResponse(error_code=15, node_id=-1, host="", port=-1)
+    known.update_coordinator(Coordinator("g"), answer)
+    assert known.locate(Coordinator("g")) is None

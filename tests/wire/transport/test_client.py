@@ -1,0 +1,99 @@
+import random
+
+import pytest
+import trio
+
+from tests.wire.transport.cluster import open_cluster
+from wire.client.destinations import Controller, Coordinator, Leader, Node
+from wire.client.errors import RequestTimedOut, VersionMismatch
+from wire.errors import KafkaError
+from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.list_offsets import ListOffsetsRequest
+from wire.messages.metadata import MetadataRequest
+from wire.transport.client import open_client
+
+LIST = ListOffsetsRequest(replica_id=-1, topics=[])
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+def open_to(cluster, node_ids=(1, 2)):
+    return open_client([cluster.addresses[i] for i in node_ids], rng=random.Random(1))
+
+
+async def test_calls_go_where_they_belong():
+    async with open_cluster() as cluster, open_to(cluster) as client:
+        for to in (None, Leader("t", 0), Coordinator("g"), Controller(), Node(2)):
+            assert (await client.call(MetadataRequest(topics=[]), to)).cluster_id == "toy"
+        assert cluster.asked[-1] == (2, "Metadata")
+        await client.call(LIST, Leader("t", 0))
+        await client.call(HEARTBEAT, Coordinator("g"))
+        assert cluster.asked[-2:] == [(1, "ListOffsets"), (1, "Heartbeat")]
+        assert all(len(server.connections) <= 1 for server in cluster.servers.values())
+
+
+async def test_a_moved_leader_is_followed(autojump_clock):
+    async with open_cluster() as cluster, open_to(cluster) as client:
+        await client.call(LIST, Leader("t", 0))
+        cluster.move(2)
+        answer = await client.call(LIST, Leader("t", 0))
+        assert answer.topics[0].partitions[0].error_code == 0
+        assert cluster.asked[-1] == (2, "ListOffsets")
+
+
+async def test_a_dead_node_is_survived(autojump_clock):
+    async with open_cluster() as cluster, open_to(cluster) as client:
+        await client.refresh(["t"])
+        await client.call(LIST, Leader("t", 0))
+        await cluster.servers[1].drain(0)
+        cluster.move(2)
+        answer = await client.call(LIST, Leader("t", 0), timeout=10)
+        assert answer.topics[0].partitions[0].error_code == 0
+
+
+async def test_it_finds_nodes_that_were_not_given(autojump_clock):
+    async with open_cluster() as cluster, open_to(cluster, [1]) as client:
+        await client.refresh()
+        await cluster.servers[1].drain(0)
+        assert (await client.call(MetadataRequest(topics=[]))).cluster_id == "toy"
+        assert cluster.asked[-1] == (2, "Metadata")
+
+
+async def test_the_deadline_ends_it_and_tells_why(autojump_clock):
+    async with open_cluster() as cluster, open_to(cluster) as client:
+        cluster.leader = -1
+        with pytest.raises(RequestTimedOut) as caught:
+            await client.call(LIST, Leader("t", 0), timeout=7)
+        assert trio.current_time() == pytest.approx(7, abs=0.01)
+        assert isinstance(caught.value.__cause__, KafkaError)
+
+
+async def test_what_nobody_serves_is_said_at_once():
+    async with open_cluster() as cluster, open_to(cluster) as client:
+        with pytest.raises(VersionMismatch):
+            await client.call(DescribeGroupsRequest(groups=[]))
+
+
+async def test_a_node_that_stands_still_is_left(autojump_clock):
+    """A stopped process still accepts connections: only its silence tells."""
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with listener, open_cluster() as cluster:
+        addresses = [listener.socket.getsockname(), cluster.addresses[1]]
+        for seed in range(4):
+            async with open_client(addresses, rng=random.Random(seed)) as client:
+                assert (await client.call(MetadataRequest(topics=[]))).cluster_id == "toy"
+
+
+async def test_concurrent_calls_share_one_connection():
+    async with open_cluster([1]) as cluster, open_to(cluster, [1]) as client:
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                nursery.start_soon(client.call, MetadataRequest(topics=[]))
+        assert cluster.servers[1].counters.accepted == 1
+        assert len(cluster.asked) == 50
+
+
+async def test_bootstrap_that_is_no_list():
+    with pytest.raises(ValueError, match="host:port"):
+        async with open_client("nowhere"):
+            pytest.fail("opened")
