@@ -21,7 +21,7 @@ VERSION = "4.3.0"
 CACHE = Path(os.environ.get("TRIMARAN_CACHE", "~/.cache/trimaran")).expanduser()
 TOOLS = {
     "topics": "org.apache.kafka.tools.TopicCommand",
-    "configs": "org.apache.kafka.tools.ConfigCommand",
+    "configs": "kafka.admin.ConfigCommand",
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -150,9 +150,9 @@ class ApacheKafka:
             tool("storage", "format", "-t", cluster_id, "-c", str(self.file(node)))
 
     def start_node(self, node: Node) -> None:
-        log = (self.directory / f"{node.id}.log").open("ab")
         command = java("kafka.Kafka", str(self.file(node)), level="info", heap="1g")
-        node.process = subprocess.Popen([command[0], *JVM, *command[1:]], stdout=log, stderr=log)
+        with (self.directory / f"{node.id}.log").open("ab") as log:
+            node.process = subprocess.Popen([command[0], *JVM, *command[1:]], stdout=log, stderr=log)
 
     def start(self) -> None:
         for node in self.nodes:
