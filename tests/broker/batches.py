@@ -1,0 +1,20 @@
+"""Record batches for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from log.batch import NewRecord, build_batch, iter_batches
+from quorum.runtime.clock import now_ms
+
+
+def batch(*values: bytes, timestamp_ms: int | None = None, **fields: Any) -> memoryview:
+    """One batch, writable as bytes in a receive buffer are."""
+    time = now_ms() if timestamp_ms is None else timestamp_ms
+    return memoryview(bytearray(build_batch([NewRecord(None, v, time) for v in values], **fields)))
+
+
+def append(harness: Any, *values: bytes, name: str = "t", index: int = 0) -> Any:
+    """Appends one batch as the partition's leader."""
+    data = batch(*values)
+    return harness.leader(name, index).append(data, list(iter_batches(data)))

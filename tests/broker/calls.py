@@ -1,0 +1,27 @@
+"""Calls handlers as the transport does, without a socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wire.messages.header import RequestHeader
+from wire.schema import Message
+from wire.transport.calls import Call, ConnectionInfo, Parked
+
+
+def connection(listener: str = "PLAINTEXT") -> ConnectionInfo:
+    return ConnectionInfo(1, listener, ("127.0.0.1", 1), ("127.0.0.1", 2))
+
+
+def call(request: Message, version: int, on: ConnectionInfo | None = None) -> Call:
+    return Call(RequestHeader(request.KEY, version, 1, "test"), on or connection())
+
+
+def through_wire(request: Any, version: int) -> Any:
+    """The request as the broker sees it in that version; record bytes are writable views, as of a receive buffer."""
+    return type(request).decode(memoryview(bytearray(request.encode(version))), version)
+
+
+async def finished(response: Any) -> Any:
+    """The response, awaited if it is parked."""
+    return await response.finish() if isinstance(response, Parked) else response

@@ -1,0 +1,290 @@
+"""Fetch sessions (KIP-227): epochs, errors, eviction, and the same records as without a session."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.fetching.sessions import EPOCH_MAX, EVICTION_IDLE_SECONDS, FetchSessions, next_epoch
+from broker.handlers.fetch import fetch
+from tests.broker.batches import append
+from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.harness import open_harness, partition, topic, topic_id
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from wire.outgoing import records_view
+from wire.transport.calls import Parked
+
+VERSION = 18
+
+
+def wanted(index=0, offset=0, **fields):
+    return FetchPartition(
+        partition=index, fetch_offset=offset, partition_max_bytes=1 << 20, **fields
+    )
+
+
+def request(*partitions, session_id=0, epoch=-1, forgotten=(), max_wait_ms=0, name="t", **fields):
+    topics = (
+        [FetchTopic(topic_id=topic_id(name), partitions=list(partitions))] if partitions else []
+    )
+    gone = (
+        [ForgottenTopic(topic_id=topic_id(name), partitions=list(forgotten))] if forgotten else []
+    )
+    return through_wire(
+        FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            session_id=session_id,
+            session_epoch=epoch,
+            topics=topics,
+            forgotten_topics_data=gone,
+            **fields,
+        ),
+        VERSION,
+    )
+
+
+async def ask(harness, request, on=None):
+    return await finished(fetch(request, harness.context, call(request, VERSION, on)))
+
+
+def found(response):
+    """Partition index to (error, size of records)."""
+    return {
+        data.partition_index: (data.error_code, 0 if not data.records else data.records.size)
+        for answered in response.responses
+        for data in answered.partitions
+    }
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", *[partition() for _ in range(4)]))
+    return harness
+
+
+async def test_a_session_answers_only_changes(harness):
+    append(harness, b"a", index=1)
+    harness.flush()
+    first = await ask(harness, request(*(wanted(i) for i in range(4)), epoch=0))
+    assert first.session_id != 0
+    assert set(found(first)) == {0, 1, 2, 3}
+    again = await ask(harness, request(wanted(1, 1), session_id=first.session_id, epoch=1))
+    assert found(again) == {}
+    append(harness, b"b", index=2)
+    harness.flush()
+    third = await ask(harness, request(session_id=first.session_id, epoch=2))
+    assert set(found(third)) == {2}
+    assert found(third)[2][1] > 0
+
+
+async def test_what_was_not_taken_over_is_sent_again(harness):
+    """A client that lost an answer's records asks at the same offset, without naming the partition again."""
+    append(harness, b"a")
+    harness.flush()
+    first = await ask(harness, request(wanted(), epoch=0))
+    again = await ask(harness, request(session_id=first.session_id, epoch=1))
+    assert found(again) == found(first)
+
+
+async def test_forgotten_partitions_are_not_answered_and_unknown_ones_are_ignored(harness):
+    first = await ask(harness, request(wanted(0), wanted(1), epoch=0))
+    append(harness, b"a", index=1)
+    harness.flush()
+    second = await ask(harness, request(session_id=first.session_id, epoch=1, forgotten=(1, 77)))
+    assert found(second) == {}
+
+
+async def test_errors_are_repeated_until_they_pass(harness):
+    first = await ask(harness, request(wanted(0), wanted(9), epoch=0))
+    assert found(first)[9][0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    second = await ask(harness, request(session_id=first.session_id, epoch=1))
+    assert found(second) == {9: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)}
+    harness.set_image(topic("t", *[partition() for _ in range(10)]))
+    third = await ask(harness, request(session_id=first.session_id, epoch=2))
+    assert found(third) == {9: (0, 0)}
+    append(harness, b"a", index=9)
+    harness.flush()
+    fourth = await ask(harness, request(session_id=first.session_id, epoch=3))
+    assert found(fourth)[9][1] > 0
+
+
+@pytest.mark.parametrize(
+    ("epoch", "wrong_id", "code"),
+    [
+        (1, True, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (2, False, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        (5, False, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+    ],
+)
+async def test_wrong_ids_and_epochs_are_told(harness, epoch, wrong_id, code):
+    first = await ask(harness, request(wanted(), epoch=0))
+    session_id = first.session_id ^ 1 if wrong_id else first.session_id
+    answer = await ask(harness, request(session_id=session_id, epoch=epoch))
+    assert (answer.error_code, answer.responses) == (code, [])
+
+
+async def test_a_final_epoch_ends_the_session(harness):
+    first = await ask(harness, request(wanted(), epoch=0))
+    await ask(harness, request(wanted(), session_id=first.session_id, epoch=-1))
+    answer = await ask(harness, request(session_id=first.session_id, epoch=1))
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_a_closed_connection_takes_its_sessions_along(harness):
+    on = connection()
+    await ask(harness, request(wanted(), epoch=0), on)
+    assert len(harness.context.fetch_sessions) == 1
+    on.mark_closed()
+    assert len(harness.context.fetch_sessions) == 0
+    watchers = harness.leader().partition.watchers
+    assert not watchers._upto_watermark
+    assert not watchers._upto_end
+
+
+async def test_the_second_request_releases_the_first(harness):
+    first = await ask(harness, request(wanted(0), epoch=0))
+    parked_request = request(session_id=first.session_id, epoch=1, max_wait_ms=60_000)
+    parked = fetch(parked_request, harness.context, call(parked_request, VERSION))
+    assert isinstance(parked, Parked)
+    append(harness, b"a", index=1)
+    harness.flush()
+    second = await ask(
+        harness, request(wanted(1), session_id=first.session_id, epoch=2, max_wait_ms=60_000)
+    )
+    assert found(second)[1][1] > 0
+    with trio.fail_after(5):
+        assert found(await parked.finish()) == {}
+
+
+def test_epochs_wrap_to_one():
+    assert [next_epoch(0), next_epoch(7), next_epoch(EPOCH_MAX)] == [1, 8, 1]
+
+
+def open_with(sessions, size, *, privileged=False, now=0.0):
+    session = sessions.open(privileged=privileged, by_id=True, size=size, now=now)
+    if session is not None:
+        topics = [FetchTopic(topic_id=b"x" * 16, partitions=[wanted(i) for i in range(size)])]
+        session.update(topics, ())
+    return session
+
+
+def test_a_full_cache_makes_room_for_the_larger_the_follower_and_in_place_of_the_idle():
+    sessions = FetchSessions(2)
+    small, _large = open_with(sessions, 1), open_with(sessions, 5)
+    assert open_with(sessions, 1) is None
+    assert open_with(sessions, 3) is not None, "takes the small one's place"
+    with pytest.raises(KafkaError):
+        sessions.find(FetchRequest(max_wait_ms=0, min_bytes=0, session_id=small.id, topics=[]), 0.0)
+    follower = open_with(sessions, 1, privileged=True, now=1.0)
+    assert follower is not None
+    assert len(sessions) == 2
+    assert open_with(sessions, 1, now=EVICTION_IDLE_SECONDS) is not None, "the idle go first"
+    assert len(sessions) == 2
+    assert follower.slots, "used later than the others' last use"
+
+
+def test_no_cache_means_no_sessions():
+    assert open_with(FetchSessions(0), 5) is None
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["append", "fetch", "forget", "stale"]),
+            st.integers(0, 2),
+            st.integers(1, 3),
+        ),
+        max_size=25,
+    )
+)
+def test_a_session_gives_what_full_fetches_would(steps):
+    """Twin: a client with a session ends up with exactly the records of each partition, in order."""
+    path = Path(tempfile.mkdtemp())
+    try:
+        trio.run(_compare, path, steps)
+    finally:
+        shutil.rmtree(path)
+
+
+async def _compare(path, steps):
+    harness = open_harness(path, trimaran_log_fsync="none")
+    harness.set_image(topic("t", *[partition() for _ in range(3)]))
+    client = _Client(harness)
+    counts = [0, 0, 0]
+    for kind, index, number in steps:
+        if kind == "append":
+            for _ in range(number):
+                append(harness, b"%d" % counts[index], index=index)
+                counts[index] += 1
+        elif kind == "fetch":
+            await client.poll()
+        elif kind == "forget":
+            client.forget(index)
+        else:
+            client.lose_next = True
+    for _ in range(3):
+        await client.poll()
+    for index in range(3):
+        if index in client.positions:
+            assert client.received[index] == list(range(counts[index]))
+    harness.directory.close(broker_epoch=1)
+
+
+class _Client:
+    """The client's side of KIP-227, as small as it can be."""
+
+    def __init__(self, harness) -> None:
+        self.harness = harness
+        self.positions = {0: 0, 1: 0, 2: 0}
+        self.received = {0: [], 1: [], 2: []}
+        self.session_id, self.epoch = 0, 0
+        self.sent: dict[int, int] = {}
+        self.forgotten: list[int] = []
+        self.lose_next = False
+
+    def forget(self, index):
+        if index in self.positions and len(self.positions) > 1:
+            del self.positions[index]
+            if self.sent.pop(index, None) is not None:
+                self.forgotten.append(index)
+
+    async def poll(self):
+        changed = {i: o for i, o in self.positions.items() if self.sent.get(i) != o}
+        message = request(
+            *(wanted(index, offset) for index, offset in changed.items()),
+            session_id=self.session_id,
+            epoch=self.epoch,
+            forgotten=self.forgotten,
+        )
+        self.sent.update(changed)
+        self.forgotten = []
+        answer = await ask(self.harness, message)
+        assert answer.error_code == 0
+        self.session_id, self.epoch = answer.session_id, next_epoch(self.epoch)
+        if self.lose_next:
+            self.lose_next = False
+            return
+        for answered in answer.responses:
+            for data in answered.partitions:
+                if data.partition_index in self.positions:
+                    self._take(data)
+
+    def _take(self, data):
+        from log.batch import decode_records, iter_batches
+
+        records = data.records
+        raw = records.read() if hasattr(records, "read") else bytes(records_view(records))
+        for one in iter_batches(raw):
+            for record in decode_records(one):
+                assert record.offset == self.positions[data.partition_index]
+                self.received[data.partition_index].append(int(record.value))
+                self.positions[data.partition_index] += 1

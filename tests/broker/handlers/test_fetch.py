@@ -1,0 +1,177 @@
+"""Fetch: offsets, limits, long polls, epochs, and who may fetch as a follower (reliability 4.4)."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from broker.handlers.fetch import fetch
+from tests.broker.batches import append
+from tests.broker.calls import call, finished, through_wire
+from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from wire.errors import ErrorCode
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from wire.transport.calls import Parked
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(), partition()))
+    return harness
+
+
+def fetch_request(offset, *, replica_id=-1, **fields):
+    state = ReplicaState(replica_id=replica_id, replica_epoch=fields.pop("replica_epoch", -1))
+    message = FetchRequest(
+        replica_state=state,
+        max_wait_ms=fields.pop("max_wait_ms", 0),
+        min_bytes=fields.pop("min_bytes", 1),
+        max_bytes=fields.pop("max_bytes", 1 << 20),
+        session_epoch=-1,
+        topics=[
+            FetchTopic(
+                topic_id=topic_id("t"),
+                partitions=[
+                    FetchPartition(
+                        partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, **fields
+                    )
+                ],
+            )
+        ],
+    )
+    return through_wire(message, 17)
+
+
+def start_fetch(harness, message):
+    return fetch(message, harness.context, call(message, 17))
+
+
+async def read(harness, offset, **fields):
+    response = await finished(start_fetch(harness, fetch_request(offset, **fields)))
+    return response.responses[0].partitions[0]
+
+
+@pytest.mark.parametrize("offset", [-1, 2, 1 << 62])
+async def test_offsets_outside_of_the_log(harness, offset):
+    """mA1."""
+    append(harness, b"a")
+    harness.flush()
+    assert (await read(harness, offset)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_consumers_see_nothing_above_the_watermark(harness):
+    append(harness, b"a")
+    answer = await read(harness, 0)
+    assert (answer.error_code, answer.records.size if answer.records else 0) == (0, 0)
+    harness.flush()
+    answer = await read(harness, 0)
+    assert answer.records.size > 0
+    assert (answer.high_watermark, answer.last_stable_offset) == (1, 1)
+
+
+async def test_a_batch_larger_than_the_limits_comes_alone(harness):
+    """KIP-74: the first batch of the first partition that has one is never held back."""
+    append(harness, b"x" * 5000)
+    append(harness, b"y")
+    harness.flush()
+    answer = await read(harness, 0, max_bytes=1)
+    assert 5000 < answer.records.size < 5200
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH), (5, 0)],
+)
+async def test_leader_epochs_are_fenced(harness, epoch, code):
+    """mA3."""
+    harness.set_image(topic("t", partition(leader_epoch=5)))
+    assert (await read(harness, 0, current_leader_epoch=epoch)).error_code == code
+
+
+async def test_a_long_poll_ends_with_data(harness):
+    parked = start_fetch(harness, fetch_request(0, max_wait_ms=60_000))
+    assert isinstance(parked, Parked)
+    async with trio.open_nursery() as nursery:
+        answers = []
+
+        async def wait():
+            answers.append(await parked.finish())
+
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        append(harness, b"a")
+        await trio.testing.wait_all_tasks_blocked()
+        assert not answers, "not committed yet"
+        harness.flush()
+        with trio.fail_after(5):
+            while not answers:
+                await trio.lowlevel.checkpoint()
+    assert answers[0].responses[0].partitions[0].records.size > 0
+    watchers = harness.leader().partition.watchers
+    assert not watchers._upto_watermark, "nothing stays behind"
+
+
+async def test_a_long_poll_ends_with_its_time(harness):
+    with trio.fail_after(5):
+        answer = await read(harness, 0, max_wait_ms=20)
+    assert answer.error_code == 0
+
+
+async def test_a_long_poll_waits_for_min_bytes(harness):
+    append(harness, b"a")
+    harness.flush()
+    parked = start_fetch(harness, fetch_request(0, max_wait_ms=60_000, min_bytes=2000))
+    assert isinstance(parked, Parked)
+    append(harness, b"x" * 2000)
+    harness.flush()
+    with trio.fail_after(5):
+        answer = (await parked.finish()).responses[0].partitions[0]
+    assert answer.records.size > 2000
+
+
+async def test_a_long_poll_ends_with_the_epoch(harness):
+    parked = start_fetch(harness, fetch_request(0, max_wait_ms=60_000))
+    harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=1, partition_epoch=1)))
+    with trio.fail_after(5):
+        answer = (await parked.finish()).responses[0].partitions[0]
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(
+    ("replica_id", "epoch", "code"),
+    [
+        (77, 100, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (12, -1, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (11, 111, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (12, 111, ErrorCode.STALE_BROKER_EPOCH),
+        (12, 113, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+async def test_who_poses_as_a_follower_moves_nothing(harness, replica_id, epoch, code):
+    """mA4, CVE-2018-1288: neither the ISR nor the watermark."""
+    harness.set_image(
+        topic("t", partition((11, 12), isr=(11, 12))),
+        brokers=(registration(11), registration(12)),
+    )
+    append(harness, b"a")
+    harness.flush()
+    answer = await read(harness, 1, replica_id=replica_id, replica_epoch=epoch)
+    assert answer.error_code == code
+    leader = harness.leader()
+    assert leader.high_watermark.offset == 0
+    assert leader.replicas[12].end_offset == -1
+    assert not harness.isr_changes.submitted
+
+
+async def test_a_follower_is_told_where_it_diverges(harness):
+    harness.set_image(topic("t", partition((11, 12))), brokers=(registration(11), registration(12)))
+    append(harness, b"a")
+    harness.set_image(topic("t", partition((11, 12), leader_epoch=3, partition_epoch=1)))
+    append(harness, b"b")
+    answer = await read(
+        harness, 5, replica_id=12, replica_epoch=112, last_fetched_epoch=2, current_leader_epoch=3
+    )
+    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 1)
+    assert harness.leader().replicas[12].end_offset == -1, "a diverging fetch proves nothing"

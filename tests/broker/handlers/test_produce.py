@@ -1,0 +1,291 @@
+"""Produce: acks, duplicates, bad batches (reliability 4.3), timeouts, the end of an epoch."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from broker.handlers.produce import produce
+from log.batch import NewRecord, RecordHeader, TimestampType, build_batch
+from quorum.runtime.clock import now_ms
+from tests.broker.batches import batch
+from tests.broker.calls import call, finished, through_wire
+from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from wire.errors import ErrorCode
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.transport.calls import CloseConnection, Parked
+
+VERSION = 12
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(), partition()))
+    return harness
+
+
+def request(records, *, acks=-1, index=0, name="t", timeout_ms=60_000, version=VERSION, **fields):
+    named = {"topic_id": topic_id(name)} if version >= 13 else {"name": name}
+    message = ProduceRequest(
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[
+            TopicProduceData(
+                **named, partition_data=[PartitionProduceData(index=index, records=records)]
+            )
+        ],
+        **fields,
+    )
+    return through_wire(message, version)
+
+
+def start(harness, message, version=VERSION):
+    return produce(message, harness.context, call(message, version))
+
+
+async def ask(harness, records, version=VERSION, **fields):
+    """The partition's answer; what is parked is flushed first."""
+    response = start(harness, request(records, version=version, **fields), version)
+    harness.flush()
+    return (await finished(response)).responses[0].partition_responses[0]
+
+
+async def test_acks_all_waits_until_it_is_on_disk(harness):
+    response = start(harness, request(batch(b"a", b"b")))
+    assert isinstance(response, Parked)
+    assert not response.ready()
+    harness.flush()
+    assert response.ready()
+    answer = (await response.finish()).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (0, 0, -1)
+
+
+async def test_acks_one_answers_after_the_append(harness):
+    response = start(harness, request(batch(b"a"), acks=1))
+    assert response.responses[0].partition_responses[0].base_offset == 0
+    assert harness.leader().high_watermark.offset == 0, "not on disk yet"
+
+
+async def test_acks_zero_is_not_answered_and_an_error_closes(harness):
+    assert start(harness, request(batch(b"a"), acks=0)) is None
+    assert harness.leader().log.log_end_offset == 1
+    with pytest.raises(CloseConnection):
+        start(harness, request(batch(b"a"), acks=0, index=7))
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32767])
+async def test_other_acks_are_refused(harness, acks):
+    answer = await ask(harness, batch(b"a"), acks=acks)
+    assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert harness.leader().log.log_end_offset == 0
+
+
+async def test_topic_ids(harness):
+    assert (await ask(harness, batch(b"a"), version=13)).base_offset == 0
+    answer = await ask(harness, batch(b"a"), version=13, name="elsewhere")
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_who_does_not_lead_says_who_does(harness):
+    elsewhere = partition((11, 12), leader=12, leader_epoch=4)
+    harness.set_image(
+        topic("t", elsewhere), brokers=(registration(11), registration(12, port=7777))
+    )
+    message = request(batch(b"a"))
+    response = start(harness, message)
+    answer = response.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (12, 4)
+    assert [(node.node_id, node.port) for node in response.node_endpoints] == [(12, 7777)]
+
+
+async def test_too_small_an_isr_admits_nothing(harness):
+    harness.set_image(
+        topic("t", partition((11, 12), isr=(11,))), configs={(2, "t"): {"min.insync.replicas": "2"}}
+    )
+    answer = await ask(harness, batch(b"a"))
+    assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert harness.leader().log.log_end_offset == 0, "no trace (P16)"
+    assert (await ask(harness, batch(b"a"), acks=1)).error_code == 0
+
+
+async def test_the_end_of_the_epoch_is_answered(harness):
+    harness.set_image(topic("t", partition((11, 12))))
+    response = start(harness, request(batch(b"a")))
+    harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=1, partition_epoch=1)))
+    answer = (await response.finish()).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_time_runs_out(harness):
+    harness.set_image(topic("t", partition((11, 12))))
+    response = start(harness, request(batch(b"a"), timeout_ms=0))
+    with trio.fail_after(5):
+        answer = (await response.finish()).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert harness.leader().log.log_end_offset == 1, "it may still be committed"
+
+
+async def test_duplicates_get_the_answer_of_the_first(harness):
+    first = batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=0)
+    second = batch(b"c", producer_id=7, producer_epoch=0, base_sequence=2)
+    for _ in range(2):
+        assert (await ask(harness, bytes(first))).base_offset == 0
+        assert (await ask(harness, bytes(second))).base_offset == 2
+    assert harness.leader().log.log_end_offset == 3
+
+
+async def test_a_duplicate_waits_for_the_first_ones_commit(harness):
+    records = bytes(batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0))
+    start(harness, request(records))
+    again = start(harness, request(records))
+    assert isinstance(again, Parked)
+    assert not again.ready()
+
+
+async def test_a_gap_in_the_sequence_is_refused(harness):
+    await ask(harness, batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0))
+    answer = await ask(harness, batch(b"c", producer_id=7, producer_epoch=0, base_sequence=2))
+    assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+async def test_an_old_producer_epoch_is_refused(harness):
+    await ask(harness, batch(b"a", producer_id=7, producer_epoch=1, base_sequence=0))
+    answer = await ask(harness, batch(b"a", producer_id=7, producer_epoch=0, base_sequence=1))
+    assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_transactions_are_refused(harness):
+    answer = await ask(harness, batch(b"a"), transactional_id="x")
+    assert answer.error_code == ErrorCode.INVALID_TXN_STATE
+    records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    assert (await ask(harness, records)).error_code == ErrorCode.INVALID_TXN_STATE
+
+
+async def test_internal_topics_are_not_for_clients(harness):
+    harness.set_image(topic("__consumer_offsets", partition()))
+    answer = await ask(harness, batch(b"a"), name="__consumer_offsets")
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+async def test_append_time_is_stamped_and_answered(harness):
+    harness.set_image(
+        topic("t", partition()),
+        configs={(2, "t"): {"message.timestamp.type": "LogAppendTime"}},
+    )
+    before = now_ms()
+    answer = await ask(harness, batch(b"a", timestamp_ms=1))
+    assert before <= answer.log_append_time_ms <= now_ms()
+
+
+def damaged(position: int, *, flip: int = 0xFF) -> bytes:
+    data = bytearray(batch(b"some value", b"another"))
+    data[position] ^= flip
+    return bytes(data)
+
+
+def with_attributes(attributes: int) -> bytes:
+    """A right CRC over wrong attributes."""
+    import crc32c
+
+    data = bytearray(batch(b"a"))
+    data[21:23] = attributes.to_bytes(2, "big")
+    data[17:21] = crc32c.crc32c(memoryview(data)[21:]).to_bytes(4, "big")
+    return bytes(data)
+
+
+BAD = {
+    "mB2 crc": (damaged(-1), ErrorCode.CORRUPT_MESSAGE),
+    "mB2 crc field": (damaged(17), ErrorCode.CORRUPT_MESSAGE),
+    "mB3 magic 0": (damaged(16, flip=2), ErrorCode.INVALID_RECORD),
+    "mB3 magic 1": (damaged(16, flip=3), ErrorCode.INVALID_RECORD),
+    "mB4 two": (bytes(batch(b"a")) * 2, ErrorCode.INVALID_RECORD),
+    "mB4 none": (b"", ErrorCode.INVALID_RECORD),
+    "mB5 codec 5": (with_attributes(5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    "mB9 control": (bytes(batch(b"a", is_control=True)), ErrorCode.INVALID_RECORD),
+    "mB10 sequence": (
+        bytes(batch(b"a", producer_id=7, producer_epoch=0, base_sequence=-1)),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "mB12 far ahead": (
+        bytes(batch(b"a", timestamp_ms=now_ms() + 3 * 3600 * 1000)),
+        ErrorCode.INVALID_TIMESTAMP,
+    ),
+    "mB12 negative": (bytes(batch(b"a", timestamp_ms=-2)), ErrorCode.INVALID_TIMESTAMP),
+    "mB12 append time": (
+        bytes(batch(b"a", timestamp_type=TimestampType.LOG_APPEND_TIME)),
+        ErrorCode.INVALID_TIMESTAMP,
+    ),
+    "mB15 large": (bytes(batch(b"x" * 1_100_000)), ErrorCode.MESSAGE_TOO_LARGE),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_bad_batches_are_refused_without_a_trace(harness, name):
+    records, code = BAD[name]
+    answer = await ask(harness, records)
+    assert ErrorCode.of(answer.error_code) is code
+    assert (answer.base_offset, harness.leader().log.log_end_offset) == (-1, 0)
+    assert (await ask(harness, batch(b"good"))).base_offset == 0, "the partition lives"
+
+
+async def test_null_records_are_refused(harness):
+    answer = await ask(harness, None)
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+
+
+async def test_a_compacted_topic_wants_keys(harness):
+    harness.set_image(topic("t", partition()), configs={(2, "t"): {"cleanup.policy": "compact"}})
+    answer = await ask(harness, batch(b"a"))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    keyed = build_batch([NewRecord(b"k", b"v", now_ms(), (RecordHeader("h", b"1"),))])
+    assert (await ask(harness, keyed)).error_code == 0
+
+
+async def test_unknown_partitions_and_several_at_once(harness):
+    message = through_wire(
+        ProduceRequest(
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=[
+                TopicProduceData(
+                    name="t",
+                    partition_data=[
+                        PartitionProduceData(index=index, records=batch(b"a"))
+                        for index in (0, 1, 5)
+                    ],
+                ),
+                TopicProduceData(
+                    name="nowhere",
+                    partition_data=[PartitionProduceData(index=0, records=batch(b"a"))],
+                ),
+            ],
+        ),
+        VERSION,
+    )
+    response = start(harness, message)
+    harness.flush()
+    answers = (await finished(response)).responses
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [p.error_code for t in answers for p in t.partition_responses] == [
+        0,
+        0,
+        unknown,
+        unknown,
+    ]
+
+
+async def test_a_disk_error_is_told_and_nothing_is_appended_after_it(harness, monkeypatch):
+    """KAFKA-10778: the directory is offline from the first failure on."""
+    log = harness.leader().log
+
+    def fail(*_args, **_kwargs):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(type(log._files), "pwrite", fail)
+    assert (await ask(harness, batch(b"a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    monkeypatch.undo()
+    assert (await ask(harness, batch(b"a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    with trio.fail_after(5):
+        assert "Input/output" in await harness.directories.wait_offline()
