@@ -186,7 +186,7 @@ class Registry(Generic[C]):
         header, body = decode_request_header(frame)
         if route.is_async:
             return _start_async(route, header, bytes(frame[body:]), context, connection)
-        request = route.request.decode(frame[body:], version)
+        request = _decode(route, frame[body:], version)
         try:
             response = route.handler(request, context, Call(header, connection))
         except (CloseConnection, RemoteProtocolError):
@@ -240,7 +240,7 @@ def _start_async(
     route: Route, header: RequestHeader, body: bytes, context: Any, connection: ConnectionInfo
 ) -> Pending:
     """An async handler runs when its turn comes, on bytes of its own: the receive buffer has moved on by then."""
-    request = route.request.decode(body, header.api_version)
+    request = _decode(route, body, header.api_version)
 
     async def finish() -> Message | None:
         try:
@@ -254,6 +254,15 @@ def _start_async(
             return route.error_response_to(request, error, header.api_version)
 
     return Pending(Parked(cast(Any, finish)), route, header)
+
+
+def _decode(route: Route, body: memoryview | bytes, version: int) -> Message:
+    """The request at the start of `body`.
+
+    What follows it is ignored, as Kafka ignores it: librdkafka 2.16 asks for the metadata of all topics with three bytes
+    too many.
+    """
+    return route.request.decode_prefix(body, version)[0]
 
 
 def _encode(response: Message | None, header: RequestHeader) -> Outgoing | None:

@@ -1,0 +1,50 @@
+"""What other people's clients make of our connections and ApiVersions."""
+
+import pytest
+import trio
+
+from tests.wire.transport.cluster import open_cluster
+
+in_thread = trio.to_thread.run_sync
+
+
+@pytest.mark.slow
+async def test_librdkafka_lists_the_cluster():
+    confluent_kafka = pytest.importorskip("confluent_kafka.admin")
+    async with open_cluster() as cluster:
+
+        def use():
+            servers = ",".join(f"{host}:{port}" for host, port in cluster.addresses.values())
+            admin = confluent_kafka.AdminClient({"bootstrap.servers": servers})
+            return admin, admin.list_topics(timeout=5)
+
+        admin, found = await in_thread(use)
+        assert found.cluster_id == "toy"
+        assert {i: (b.host, b.port) for i, b in found.brokers.items()} == cluster.addresses
+        software = {
+            served.info.client_software[0]
+            for server in cluster.servers.values()
+            for served in server.connections.values()
+        }
+        assert software == {"confluent-kafka-python"}
+        del admin
+
+
+@pytest.mark.slow
+async def test_kafka_python_lists_the_cluster():
+    kafka = pytest.importorskip("kafka")
+    async with open_cluster() as cluster:
+
+        def use():
+            host, port = cluster.addresses[1]
+            admin = kafka.KafkaAdminClient(bootstrap_servers=f"{host}:{port}")
+            try:
+                return admin.describe_cluster()
+            finally:
+                admin.close()
+
+        found = await in_thread(use)
+        assert found["cluster_id"] == "toy"
+        assert {
+            b["broker_id"]: (b["host"], b["port"]) for b in found["brokers"]
+        } == cluster.addresses
