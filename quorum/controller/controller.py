@@ -192,7 +192,7 @@ class Controller:
             reign.image, self.settings.bootstrap, in_transaction=self.loader.in_transaction
         )
         if records:
-            reign.submit(Result(records, None))
+            _try(reign, Result(records, None))
 
     # --- tasks of an epoch
 
@@ -232,6 +232,8 @@ class Controller:
         log.info("fencing broker %d at epoch %d: %s", broker_id, broker_epoch, why)
         try:
             reign.submit(Result(fence_broker(reign.image, broker), None, atomic=False))
+        except NotLeaderError:
+            return  # the next active controller looks after it
         except KafkaError as error:
             log.warning("broker %d cannot be fenced yet: %s", broker_id, error)
             lease = reign.leases.extend(broker_id, broker_epoch, trio.current_time())

@@ -18,7 +18,9 @@ from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
 from quorum.runtime.clock import now_ms
 from quorum.runtime.deferred import Deferred, ReplicatedState, Result
+from quorum.runtime.errors import NotLeaderError
 from quorum.runtime.watermark import Watermark
+from wire.errors import KafkaError
 from wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
 from wire.schema import Message
 
@@ -86,7 +88,13 @@ class Reign:
 
     def submit(self, result: Result[Message, T]) -> Deferred[T]:
         """Appends and replays; see `ReplicatedState.submit`."""
-        return self._writes.submit(result)
+        try:
+            return self._writes.submit(result)
+        except (KafkaError, NotLeaderError):
+            raise
+        except Exception:
+            self._give_up()  # log and state have parted: somebody else, or we anew, begin from the log
+            raise
 
     def suspect(self, broker_id: int, broker_epoch: int) -> None:
         """The connection of a broker's heartbeats is closed: somebody should look."""
@@ -111,7 +119,7 @@ class Reign:
             )
             self.close()
             self._give_up()
-            raise
+            raise NotLeaderError from None
         return last_offset
 
     def _replay(self, offset: int, record: Message) -> None:

@@ -1,0 +1,25 @@
+"""The few things that a controller's request handlers may use. The quorum's own handlers use `node` of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quorum.config.server import ServerConfig
+from quorum.controller.controller import Controller
+from quorum.metadata.image import MetadataImage
+from quorum.node import QuorumNode
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    """A handler decides on `controller.reign().image`; for what needs no active controller there is `image`."""
+
+    config: ServerConfig
+    cluster_id: str
+    node: QuorumNode
+    controller: Controller
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed image."""
+        return self.controller.loader.image

@@ -1,0 +1,1 @@
+"""Request handlers of a controller, one file for each API."""

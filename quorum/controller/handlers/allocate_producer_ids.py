@@ -1,0 +1,19 @@
+"""AllocateProducerIds (67): gives a broker the next block of producer ids (KIP-730)."""
+
+from __future__ import annotations
+
+from quorum.controller.context import ControllerContext
+from quorum.controller.producer_ids import allocate_producer_ids as decide
+from wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(AllocateProducerIdsRequest, versions="0")
+def allocate_producer_ids(
+    request: AllocateProducerIdsRequest, ctx: ControllerContext, _call: Call
+) -> Parked[AllocateProducerIdsResponse]:
+    return ctx.controller.submit(decide(request, ctx.controller.reign().image))

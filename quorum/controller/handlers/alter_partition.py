@@ -1,0 +1,16 @@
+"""AlterPartition (56): a leader changes the ISR of its partitions (KIP-497, KIP-841, KIP-903)."""
+
+from __future__ import annotations
+
+from quorum.controller.context import ControllerContext
+from quorum.controller.partitions import alter_partition as decide
+from wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(AlterPartitionRequest, versions="2-3")
+def alter_partition(
+    request: AlterPartitionRequest, ctx: ControllerContext, _call: Call
+) -> Parked[AlterPartitionResponse]:
+    return ctx.controller.submit(decide(request, ctx.controller.reign().image))

@@ -1,0 +1,47 @@
+"""BrokerHeartbeat (63): extends a broker's lease, fences and unfences it, lets it go (KIP-631)."""
+
+from __future__ import annotations
+
+import trio
+
+from quorum.controller.brokers import heartbeat
+from quorum.controller.context import ControllerContext
+from quorum.controller.partitions import check_broker_epoch
+from quorum.runtime.deferred import Result
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(BrokerHeartbeatRequest, versions="0-2")
+def broker_heartbeat(
+    request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call
+) -> Parked[BrokerHeartbeatResponse]:
+    reign = ctx.controller.reign()
+    image = reign.image
+    check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    lease = reign.leases.extend(request.broker_id, request.broker_epoch, trio.current_time())
+    result = heartbeat(
+        request,
+        image,
+        lease,
+        registered_at=reign.registered_at(image.cluster.brokers[request.broker_id]),
+        lowest_active_offset=reign.leases.lowest_active_offset(image),
+    )
+    reply = result.response
+    response = BrokerHeartbeatResponse(
+        is_caught_up=reply.is_caught_up,
+        is_fenced=reply.is_fenced,
+        should_shut_down=reply.should_shut_down,
+    )
+    parked = ctx.controller.submit(Result(result.records, response, atomic=False))
+    lease.metadata_offset = request.current_metadata_offset
+    if reply.is_fenced:
+        lease.shutdown_offset = -1
+    elif reply.shutting_down and lease.shutdown_offset < 0:
+        lease.shutdown_offset = reign.next_offset - 1
+    if reply.should_shut_down:
+        reign.leases.end(request.broker_id)  # it may come back at once
+    else:
+        ctx.controller.watch(call.connection, request.broker_id, request.broker_epoch)
+    return parked

@@ -1,0 +1,20 @@
+"""ControllerRegistration (70): a controller tells its endpoints and features (KIP-919)."""
+
+from __future__ import annotations
+
+from quorum.controller.context import ControllerContext
+from quorum.controller.controllers import register_controller
+from wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(ControllerRegistrationRequest, versions="0")
+def controller_registration(
+    request: ControllerRegistrationRequest, ctx: ControllerContext, _call: Call
+) -> Parked[ControllerRegistrationResponse]:
+    ctx.controller.reign()
+    return ctx.controller.submit(register_controller(request))

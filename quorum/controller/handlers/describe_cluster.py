@@ -1,0 +1,46 @@
+"""DescribeCluster (60) on a controller: the controllers, by the listener that was asked (KIP-919).
+
+Brokers are described by brokers: MISMATCHED_ENDPOINT_TYPE. Not done: authorized operations.
+"""
+
+from __future__ import annotations
+
+from quorum.controller.context import ControllerContext
+from wire.errors import ErrorCode
+from wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+@handles(DescribeClusterRequest, versions="0-2")
+def describe_cluster(
+    request: DescribeClusterRequest, ctx: ControllerContext, call: Call
+) -> DescribeClusterResponse:
+    if request.endpoint_type != CONTROLLERS:
+        known = request.endpoint_type == BROKERS
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        return DescribeClusterResponse(
+            error_code=code,
+            error_message=f"endpoint type {request.endpoint_type} was asked for from a controller",
+            cluster_id=ctx.cluster_id,
+            brokers=[],
+        )
+    controllers = [
+        DescribeClusterBroker(broker_id=one.id, host=endpoint.host, port=endpoint.port)
+        for one in ctx.image.cluster.controllers.values()
+        for endpoint in one.listeners
+        if endpoint.name == call.connection.listener
+    ]
+    leader_id = ctx.node.leader.value.leader_id
+    return DescribeClusterResponse(
+        endpoint_type=CONTROLLERS,
+        cluster_id=ctx.cluster_id,
+        controller_id=-1 if leader_id is None else leader_id,
+        brokers=sorted(controllers, key=lambda one: one.broker_id),
+    )

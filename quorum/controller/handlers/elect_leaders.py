@@ -1,0 +1,45 @@
+"""ElectLeaders (43): elects preferred leaders. Not done: unclean elections (type 1 elects clean leaders only)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from quorum.controller.context import ControllerContext
+from quorum.controller.partitions import elect_leaders as decide
+from wire.errors import ErrorCode
+from wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+def _fail(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
+    """Version 0 has no error code at the top, so that every partition tells it."""
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=code, error_message=message)
+                for index in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(replica_election_results=results)
+
+
+def _fail_at_top(_request: ElectLeadersRequest, code: ErrorCode, _: str) -> ElectLeadersResponse:
+    return ElectLeadersResponse(error_code=code, replica_election_results=[])
+
+
+@handles(ElectLeadersRequest, versions="0-2", on_error=_fail)
+def elect_leaders(
+    request: ElectLeadersRequest, ctx: ControllerContext, call: Call
+) -> Parked[ElectLeadersResponse]:
+    fail = _fail_at_top if call.header.api_version > 0 else _fail
+    result = decide(request, ctx.controller.reign().image)
+    return ctx.controller.submit(result, partial(fail, request))

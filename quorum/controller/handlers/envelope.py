@@ -1,0 +1,96 @@
+"""Envelope (58): a broker forwards what a client asked of it (KIP-590).
+
+The request inside is answered as if the client had asked here, in the version it used; its answer travels in `response_data`. A
+node that is not the active controller says so at the top, so that the broker asks the next one.
+Not done: what the principal may do; all are trusted until there is authentication.
+"""
+
+from __future__ import annotations
+
+from quorum.controller.context import ControllerContext
+from quorum.controller.handlers.create_partitions import create_partitions
+from quorum.controller.handlers.create_topics import create_topics
+from quorum.controller.handlers.delete_topics import delete_topics
+from quorum.controller.handlers.elect_leaders import elect_leaders
+from quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
+from quorum.controller.handlers.unregister_broker import unregister_broker
+from quorum.handlers.describe_quorum import describe_quorum
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.default_principal_data import DefaultPrincipalData
+from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from wire.messages.header import decode_request_header
+from wire.outgoing import Outgoing
+from wire.transport.calls import Call, CloseConnection, Parked
+from wire.transport.registry import Registry, handles
+
+PRINCIPAL_VERSION = 0
+ADDRESS_SIZES = (4, 16)
+
+FORWARDED: Registry[ControllerContext] = Registry(
+    (
+        create_topics,
+        delete_topics,
+        create_partitions,
+        incremental_alter_configs,
+        elect_leaders,
+        unregister_broker,
+        describe_quorum,
+    )
+)
+
+
+@handles(EnvelopeRequest, versions="0")
+def envelope(
+    request: EnvelopeRequest, ctx: ControllerContext, call: Call
+) -> EnvelopeResponse | Parked[EnvelopeResponse]:
+    _check(request)
+    if not ctx.controller.is_active:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    try:
+        answer = FORWARDED.dispatch(memoryview(request.request_data), ctx, call.connection)
+    except (RemoteProtocolError, CloseConnection) as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    if answer is None or isinstance(answer, Outgoing):
+        return _wrapped(answer)
+    pending = answer
+
+    async def finish() -> EnvelopeResponse:
+        outgoing = await pending.finish()
+        if not ctx.controller.is_active:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        return _wrapped(outgoing)
+
+    return Parked(finish, ready=pending.ready)
+
+
+def _check(request: EnvelopeRequest) -> None:
+    """What is wrong with the envelope, or with the kind or version of what is inside.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION, PRINCIPAL_DESERIALIZATION_FAILURE.
+    """
+    if len(request.client_host_address) not in ADDRESS_SIZES:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's address has no size of one")
+    _check_principal(request.request_principal)
+    try:
+        header, _ = decode_request_header(request.request_data)
+    except RemoteProtocolError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    versions = FORWARDED.api_versions().get(header.api_key)
+    if versions is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"api {header.api_key} is not forwarded")
+    if header.api_version not in versions:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _check_principal(data: bytes | None) -> None:
+    try:
+        if data is None or int.from_bytes(data[:2], "big") != PRINCIPAL_VERSION:
+            raise RemoteProtocolError("no principal of a version known here")
+        DefaultPrincipalData.decode(data[2:], PRINCIPAL_VERSION)
+    except RemoteProtocolError as error:
+        raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
+
+
+def _wrapped(answer: Outgoing | None) -> EnvelopeResponse:
+    return EnvelopeResponse(response_data=None if answer is None else bytes(answer))

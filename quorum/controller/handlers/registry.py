@@ -1,0 +1,74 @@
+"""All that a controller's listener answers: the quorum's APIs, and those of the controller.
+
+Not served of what Kafka 4.3's controller serves: access control, SCRAM, delegation tokens, quotas, reassignments, features,
+voters, assignment of directories, AlterConfigs (0.11's way).
+"""
+
+from __future__ import annotations
+
+from quorum.controller.context import ControllerContext
+from quorum.controller.features import SUPPORTED_FEATURES
+from quorum.controller.handlers.allocate_producer_ids import allocate_producer_ids
+from quorum.controller.handlers.alter_partition import alter_partition
+from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
+from quorum.controller.handlers.broker_registration import broker_registration
+from quorum.controller.handlers.controller_registration import controller_registration
+from quorum.controller.handlers.create_partitions import create_partitions
+from quorum.controller.handlers.create_topics import create_topics
+from quorum.controller.handlers.delete_topics import delete_topics
+from quorum.controller.handlers.describe_cluster import describe_cluster
+from quorum.controller.handlers.describe_configs import describe_configs
+from quorum.controller.handlers.elect_leaders import elect_leaders
+from quorum.controller.handlers.envelope import envelope
+from quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
+from quorum.controller.handlers.unregister_broker import unregister_broker
+from quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
+from quorum.handlers.describe_quorum import describe_quorum
+from quorum.handlers.end_quorum_epoch import end_quorum_epoch
+from quorum.handlers.fetch import fetch
+from quorum.handlers.fetch_snapshot import fetch_snapshot
+from quorum.handlers.vote import vote
+from quorum.metadata.other_deltas import METADATA_VERSION
+from wire.transport.api_versions import Features
+from wire.transport.registry import Registry
+
+QUORUM_HANDLERS = (
+    fetch,
+    fetch_snapshot,
+    vote,
+    begin_quorum_epoch,
+    end_quorum_epoch,
+    describe_quorum,
+)
+CONTROLLER_HANDLERS = (
+    create_topics,
+    delete_topics,
+    create_partitions,
+    incremental_alter_configs,
+    elect_leaders,
+    describe_configs,
+    describe_cluster,
+    alter_partition,
+    broker_registration,
+    broker_heartbeat,
+    unregister_broker,
+    allocate_producer_ids,
+    controller_registration,
+    envelope,
+)
+
+
+def controller_registry() -> Registry[ControllerContext]:
+    return Registry((*QUORUM_HANDLERS, *CONTROLLER_HANDLERS), features=_features)
+
+
+def _features(ctx: ControllerContext) -> Features:
+    image = ctx.image
+    finalized = dict(image.features.levels)
+    if image.features.metadata_version:
+        finalized[METADATA_VERSION] = image.features.metadata_version
+    return Features(
+        supported={one.name: (one.min_level, one.max_level) for one in SUPPORTED_FEATURES},
+        finalized=finalized,
+        finalized_epoch=image.provenance.offset,
+    )

@@ -1,0 +1,19 @@
+"""UnregisterBroker (64): an operator removes a broker that will not come back."""
+
+from __future__ import annotations
+
+from quorum.controller.brokers import unregister_broker as decide
+from quorum.controller.context import ControllerContext
+from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(UnregisterBrokerRequest, versions="0")
+def unregister_broker(
+    request: UnregisterBrokerRequest, ctx: ControllerContext, _call: Call
+) -> Parked[UnregisterBrokerResponse]:
+    reign = ctx.controller.reign()
+    parked = ctx.controller.submit(decide(reign.image, request.broker_id))
+    reign.leases.end(request.broker_id)
+    return parked

@@ -1,0 +1,114 @@
+"""Registers this controller with the active one, whenever the metadata does not say what it should of us (KIP-919).
+
+Source: Kafka's `ControllerRegistrationManager`. The active controller registers with itself in the same way, over the wire.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import trio
+
+from quorum.controller.features import SUPPORTED_FEATURES
+from quorum.listener import LeaderAndEpoch
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import ControllerRegistration, Endpoint, MetadataImage
+from quorum.metadata.loader import Manifest
+from quorum.runtime.latest import Latest
+from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+    Feature,
+    Listener,
+)
+from wire.transport.node_connection import open_node_connection
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_SECONDS = 5.0
+PAUSE_SECONDS = 0.05
+PAUSE_SECONDS_MAX = 5.0
+
+AddressOf = Callable[[int], tuple[str, int] | None]
+
+
+class Registrar:
+    """A publisher: it looks at every image that changes controllers. `address_of` finds a controller by id."""
+
+    def __init__(
+        self,
+        node_id: int,
+        incarnation_id: bytes,
+        endpoints: Sequence[Endpoint],
+        leader: Latest[LeaderAndEpoch],
+        address_of: AddressOf,
+    ) -> None:
+        self._wanted = ControllerRegistration(
+            id=node_id,
+            incarnation_id=incarnation_id,
+            zk_migration_ready=False,
+            listeners=tuple(endpoints),
+            features=SUPPORTED_FEATURES,
+        )
+        self._leader = leader
+        self._address_of = address_of
+        # None until there is metadata at all.
+        self._known: Latest[ControllerRegistration | None] = Latest(self._wanted)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
+        known = image.cluster.controllers.get(self._wanted.id)
+        news = delta.features.metadata_version is not None
+        if image.features.metadata_version and (news or known != self._known.value):
+            self._known.set(known)
+
+    async def run(self) -> None:
+        """Registers as often as need be, for ever."""
+        while True:
+            await self._known.wait_for(lambda known: known != self._wanted)
+            pause = PAUSE_SECONDS
+            while self._known.value != self._wanted:
+                leader = await self._leader.wait_for(lambda value: value.leader_id is not None)
+                registered = await self._register(leader)
+                with trio.move_on_after(TIMEOUT_SECONDS if registered else pause):
+                    await self._known.wait_for(lambda known: known == self._wanted)
+                pause = min(2 * pause, PAUSE_SECONDS_MAX)
+
+    async def _register(self, leader: LeaderAndEpoch) -> bool:
+        assert leader.leader_id is not None
+        address = self._address_of(leader.leader_id)
+        if address is None:
+            return False
+        try:
+            async with open_node_connection(*address, client_id="registration") as connection:
+                response = await connection.call(self._request(), timeout=TIMEOUT_SECONDS)
+        except (ConnectionLost, RequestTimedOut, VersionMismatch) as error:
+            log.debug("not registered with controller %d: %s", leader.leader_id, error)
+            return False
+        assert isinstance(response, ControllerRegistrationResponse)
+        if response.error_code:
+            log.debug("controller %d refused: %s", leader.leader_id, response.error_message)
+        return not response.error_code
+
+    def _request(self) -> ControllerRegistrationRequest:
+        wanted = self._wanted
+        return ControllerRegistrationRequest(
+            controller_id=wanted.id,
+            incarnation_id=wanted.incarnation_id,
+            zk_migration_ready=False,
+            listeners=[
+                Listener(
+                    name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
+                )
+                for e in wanted.listeners
+            ],
+            features=[
+                Feature(
+                    name=one.name,
+                    min_supported_version=one.min_level,
+                    max_supported_version=one.max_level,
+                )
+                for one in wanted.features
+            ],
+        )

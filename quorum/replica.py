@@ -1,0 +1,83 @@
+"""A node's replica of the metadata log as its configuration wants it: identity, timeouts, snapshots, the log itself.
+
+What controllers and brokers have in common. Source: Kafka's `KafkaRaftManager`, `QuorumConfig`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from log.config import LogConfig
+from log.directory import LogDirectory
+from quorum.config.server import ServerConfig
+from quorum.metadata.image import Endpoint
+from quorum.metadata.loader import MetadataLoader
+from quorum.metadata.records import image_to_records
+from quorum.metadata_log import MetadataLog, open_metadata_log
+from quorum.raft.types import Endpoint as RaftEndpoint
+from quorum.raft.types import Identity, Peer, Timeouts
+from quorum.snapshots import SnapshotContent, SnapshotPolicy
+
+# Ids of bootstrap servers count down from here; -1 is nobody.
+FIRST_BOOTSTRAP_ID = -2
+
+
+def identity_of(
+    config: ServerConfig, directory: LogDirectory, endpoints: Sequence[Endpoint] = ()
+) -> Identity:
+    """Who we are in the quorum; `endpoints` are a voter's advertised listeners."""
+    meta = directory.meta_properties
+    return Identity(
+        node_id=config.node_id,
+        directory_id=meta.directory_id,
+        cluster_id=meta.cluster_id,
+        voters={voter.id: Peer(voter.id, voter.host, voter.port) for voter in config.voters},
+        bootstrap=tuple(
+            Peer(FIRST_BOOTSTRAP_ID - number, host, port)
+            for number, (host, port) in enumerate(config.quorum_bootstrap)
+        ),
+        endpoints=tuple(RaftEndpoint(e.name, e.host, e.port) for e in endpoints),
+    )
+
+
+def timeouts_of(config: ServerConfig) -> Timeouts:
+    """Kafka's controller.quorum.* keys in seconds."""
+    return Timeouts(
+        election=config["controller.quorum.election.timeout.ms"] / 1000,
+        fetch=config["controller.quorum.fetch.timeout.ms"] / 1000,
+        election_backoff_max=config["controller.quorum.election.backoff.max.ms"] / 1000,
+        request=config["controller.quorum.request.timeout.ms"] / 1000,
+        retry_backoff=config["controller.quorum.retry.backoff.ms"] / 1000,
+    )
+
+
+def snapshots_of(config: ServerConfig) -> SnapshotPolicy:
+    """When to write snapshots, and how much to keep."""
+    return SnapshotPolicy(
+        bytes_between=config["metadata.log.max.record.bytes.between.snapshots"],
+        seconds_between=config["metadata.log.max.snapshot.interval.ms"] / 1000,
+        retention_bytes=config["metadata.max.retention.bytes"],
+    )
+
+
+def open_log(config: ServerConfig, directory: LogDirectory) -> MetadataLog:
+    """The metadata log in `directory`, recovered; made if there is none. Blocks."""
+    return open_metadata_log(
+        directory,
+        LogConfig(
+            segment_bytes=config["metadata.log.segment.bytes"],
+            segment_ms=config["metadata.log.segment.ms"],
+        ),
+    )
+
+
+def snapshot_of(loader: MetadataLoader) -> SnapshotContent:
+    """The newest image as a snapshot."""
+    image = loader.image
+    return SnapshotContent(
+        end_offset=image.provenance.offset + 1,
+        epoch=image.provenance.epoch,
+        appended_at_ms=image.provenance.timestamp_ms,
+        records=image_to_records(image),
+        metadata_version=image.features.metadata_version,
+    )
