@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from log.batch import BatchView, TimestampType, check_batch, iter_batches
 from log.checkpoints import LEADER_EPOCHS
-from log.config import LogConfig
+from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.files import REAL_FILES, Files
 from log.flush import Flush
 from log.health import DirectoryHealth
@@ -239,7 +239,8 @@ class PartitionLog:
         active = self._segments.active
         try:
             if must_roll(active, self.config, len(data), last_offset, last.max_timestamp, now_ms):
-                self.roll(now_ms)
+                is_near = last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
+                self._roll(self.log_end_offset if is_near else views[0].base_offset, now_ms)
                 active = self._segments.active
             elif not active.size:
                 active.opened_ms = now_ms
@@ -254,14 +255,19 @@ class PartitionLog:
 
     def roll(self, now_ms: int) -> None:
         """Begins a new segment at the log's end, unless the active one is empty. Raises KafkaError."""
+        if self._segments.active.size:
+            with self._health.guard(f"new segment in {self.directory}"):
+                self._roll(self.log_end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> None:
         active = self._segments.active
-        if not active.size:
-            return
-        with self._health.guard(f"new segment in {self.directory}"):
+        if active.size:
             active.seal()
             write_snapshot(self.directory, self.producers, self._files)
-            self._segments.add(self.log_end_offset, now_ms)
-            self._names_version += 1
+            self._segments.add(base_offset, now_ms)
+        else:  # the next offset is too far from its base
+            self._segments.replace_active(base_offset, now_ms)
+        self._names_version += 1
 
     # Reading
 
@@ -495,6 +501,7 @@ class PartitionLog:
                         self._files.fdatasync(file)
                 if self._producers is not None:
                     write_snapshot(self.directory, self._producers, self._files, durable=True)
+                    self._files.fsync_directory(self.directory)
             self.purge()
         self._segments.release()
 

@@ -158,7 +158,7 @@ def _start_of_check(segment: Segment, recovery_point: int) -> tuple[int, int]:
 def _skip_flushed(segment: Segment, start: int, recovery_point: int) -> tuple[int, int]:
     reached, expected = start, segment.base_offset
     for position, view in scan_headers(segment.files, segment.file, start, segment.size):
-        if view.last_offset >= recovery_point:
+        if view.last_offset >= recovery_point or view.base_offset < expected:
             break
         reached, expected = position + view.size, view.next_offset
     return reached, expected

@@ -17,11 +17,10 @@ def must_roll(
     active: Segment, config: LogConfig, size: int, last_offset: int, timestamp_ms: int, now_ms: int
 ) -> bool:
     """Whether batches of `size` bytes up to `last_offset`, the last of `timestamp_ms`, need a new segment."""
-    if not active.size:
-        return False
-    return (
+    if last_offset - active.base_offset > RELATIVE_OFFSET_MAX:
+        return True
+    return active.size > 0 and (
         active.size + size > config.segment_bytes
-        or last_offset - active.base_offset > RELATIVE_OFFSET_MAX
         or active.age_ms(timestamp_ms, now_ms) > config.segment_ms
         or active.indexes_are_full(config.segment_index_bytes)
     )

@@ -211,11 +211,13 @@ class Segment:
         newest = self._newest_before(start)
         if newest is None:
             return self.rebuild(index_interval)
-        self._reset(start, entry, newest)
+        self._reset(entry, newest)
         reached = start
         for position, view in scan_headers(self.files, self.file, start, self.size):
             if position == start and entry and view.last_offset != self.base_offset + entry[0]:
                 return self.rebuild(index_interval)
+            if view.base_offset < self.next_offset:
+                break
             self._note(position, view, index_interval)
             reached = position + view.size
         if entry and reached == start:
@@ -249,7 +251,7 @@ class Segment:
                 newest = (view.max_timestamp, view.last_offset)
         return newest if checked else None
 
-    def _reset(self, start: int, entry: tuple[int, int] | None, newest: tuple[int, int]) -> None:
+    def _reset(self, entry: tuple[int, int] | None, newest: tuple[int, int]) -> None:
         self._bytes_since_index = 0
         self._max_is_known = True
         self.last_epoch = None
@@ -272,9 +274,11 @@ class Segment:
         self.offset_index.clear()
         self.time_index.clear()
         self._hints.clear()
-        self._reset(0, None, (NO_TIMESTAMP, self.base_offset))
+        self._reset(None, (NO_TIMESTAMP, self.base_offset))
         reached = 0
         for position, view in scan_headers(self.files, self.file, 0, self.size):
+            if view.base_offset < self.next_offset:
+                break
             self._note(position, view, index_interval)
             reached = position + view.size
         self.seal()

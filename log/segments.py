@@ -78,6 +78,15 @@ class Segments:
                 self._recently_read.remove(self.active)
         self._remove_files(segment)
 
+    def replace_active(self, base_offset: int, now_ms: int) -> None:
+        """Puts an empty segment of another base in the place of the empty active one."""
+        self._remove_files(self.all.pop())
+        self.bases.pop()
+        if self.all:
+            self.active = self.all[-1]
+            self._sealed_bytes -= self.active.size
+        self.add(base_offset, now_ms)
+
     def release(self) -> None:
         for segment in self.all:
             segment.release()

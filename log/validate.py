@@ -10,7 +10,8 @@ Records themselves are walked, as Kafka walks all of them, when there are at mos
 compressed, when the topic is compacted (keys must not be null), and when `rules.walk_records` asks for it. Otherwise a
 client that computes a right CRC over malformed records has them stored: readers of that partition get an error from their own
 decoder, nothing of the broker reads them. Walking costs 1 µs a record in Python, on one event loop for all.
-Not checked at all: record timestamps that contradict the header's (Kafka corrects the header).
+Record timestamps are checked with the walk only; a header whose largest timestamp is not the records' is stored as it is (Kafka
+corrects it).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ RECORDS_WALKED_MAX = 8  # about 10 µs, less than the write that follows
 PRODUCE_VERSION_WITH_ZSTD = 7  # KIP-110
 SIZE_OF_SMALLEST_BATCH = 14  # of format v0; smaller sizes are damage, whatever the magic
 _MAGIC_POSITION = 16
+INT64_END = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def validate_produced(
         raise _invalid(f"{batch.count} records in {batch.size} bytes")
     is_short = uncompressed and batch.count <= RECORDS_WALKED_MAX
     if is_short or rules.requires_keys or rules.walk_records:
-        _walk(batch, rules)
+        _walk(batch, rules, now_ms)
     return [batch]
 
 
@@ -150,19 +152,22 @@ def _check_timestamps(batch: BatchView, rules: ProduceRules, now_ms: int) -> Non
     if rules.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
         return
     for timestamp in (batch.base_timestamp, batch.max_timestamp):
-        if timestamp == NO_TIMESTAMP:
-            continue
-        if timestamp < 0 or not (
-            -rules.timestamp_after_max_ms <= now_ms - timestamp <= rules.timestamp_before_max_ms
-        ):
-            raise KafkaError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp {timestamp} is not within [{now_ms - rules.timestamp_before_max_ms}, "
-                f"{now_ms + rules.timestamp_after_max_ms}]",
-            )
+        _check_timestamp(timestamp, rules, now_ms)
 
 
-def _walk(batch: BatchView, rules: ProduceRules) -> None:
+def _check_timestamp(timestamp: int, rules: ProduceRules, now_ms: int) -> None:
+    if timestamp == NO_TIMESTAMP:
+        return
+    age = now_ms - timestamp
+    if timestamp < 0 or not (-rules.timestamp_after_max_ms <= age <= rules.timestamp_before_max_ms):
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {timestamp} is not within [{now_ms - rules.timestamp_before_max_ms}, "
+            f"{now_ms + rules.timestamp_after_max_ms}]",
+        )
+
+
+def _walk(batch: BatchView, rules: ProduceRules, now_ms: int) -> None:
     """mB7, mB8, mB13: every record."""
     try:
         records = decode_records(batch, rules.decompressed_bytes_max)
@@ -173,3 +178,7 @@ def _walk(batch: BatchView, rules: ProduceRules) -> None:
             raise _invalid(f"record {index} has offset delta {record.offset}")
         if rules.requires_keys and record.key is None:
             raise _invalid(f"record {index} has no key, the topic is compacted")
+        if not -INT64_END <= record.timestamp_ms < INT64_END:
+            raise _invalid(f"record {index} has timestamp {record.timestamp_ms}")
+        if rules.message_timestamp_type is TimestampType.CREATE_TIME:
+            _check_timestamp(record.timestamp_ms, rules, now_ms)

@@ -12,9 +12,7 @@ SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=150, retention_ms=-1)
 
 
 def batch_bytes(count=1, *, value=b"v" * 20, timestamp_ms=1000, step_ms=1, **fields):
-    records = [
-        NewRecord(b"k%d" % i, value, timestamp_ms + i * step_ms) for i in range(count)
-    ]
+    records = [NewRecord(b"k%d" % i, value, timestamp_ms + i * step_ms) for i in range(count)]
     return bytearray(build_batch(records, **fields))
 
 

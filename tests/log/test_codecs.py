@@ -65,7 +65,9 @@ def test_every_cut_is_noticed(kind):
             assert decompress(kind, packed[:size], 1 << 20) != TEXT[:3000]
         except RemoteProtocolError:
             continue
-        assert kind is Compression.SNAPPY, f"{size} of {len(packed)} bytes"  # frames have no end mark: records will not fit
+        assert kind is Compression.SNAPPY, (
+            f"{size} of {len(packed)} bytes"
+        )  # frames have no end mark: records will not fit
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,7 +86,9 @@ def test_any_bytes_give_bytes_or_a_protocol_error(kind, data):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=3))
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=3)
+)
 def test_mutations_give_bytes_or_a_protocol_error(kind, changes):
     packed = bytearray(compress(kind, TEXT[:2000]))
     for position, value in changes:
@@ -121,7 +125,9 @@ def test_zlib_stream_is_not_gzip():
 
 
 def test_zstd_frames_in_a_row_and_with_checksum():
-    packed = zstandard.compress(b"one ") + zstandard.ZstdCompressor(write_checksum=True).compress(b"two")
+    packed = zstandard.compress(b"one ") + zstandard.ZstdCompressor(write_checksum=True).compress(
+        b"two"
+    )
     assert decompress(Compression.ZSTD, packed, 7) == b"one two"
     with pytest.raises(RemoteProtocolError):
         decompress(Compression.ZSTD, packed[:-1], 7)

@@ -1,0 +1,223 @@
+"""Idempotence: duplicates, gaps, epochs, the wrap of sequences; the state is a function of the log."""
+
+import random
+
+import pytest
+
+from log.batch import NewRecord, build_batch
+from log.producers import PRODUCERS_MAX, Duplicate, ProducerState
+from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.control import (
+    ControlType,
+    EndTxnMarker,
+    encode_control_key,
+    encode_control_value,
+)
+
+# `00000000000000003000.snapshot` as Kafka 4.3 reads and writes it.
+SNAPSHOT = bytes.fromhex(
+    "0001ecd3e721000000010000000000000000000000000bb70000000000000bb7000000630000018bcfe5dd26ffffffff"
+    "ffffffffffffffff"
+)
+
+
+def batch(sequence, count=1, *, epoch=0, producer=7, offset=0, timestamp_ms=1000):
+    return view_of(
+        batch_bytes(
+            count,
+            producer_id=producer,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            base_offset=offset,
+            timestamp_ms=timestamp_ms,
+        )
+    )
+
+
+def state_with(*batches):
+    state = ProducerState()
+    for offset, view in enumerate(batches):
+        view.base_offset = state.end_offset
+        assert state.validate(view) is None, offset
+        state.update(view)
+    return state
+
+
+def refused(state, view, code):
+    with pytest.raises(KafkaError) as raised:
+        state.validate(view)
+    assert raised.value.code is code
+
+
+def test_the_next_sequence_is_accepted_and_a_gap_is_not():
+    state = state_with(batch(0, 3), batch(3, 2))
+    assert state.validate(batch(5)) is None
+    for sequence in (6, 100, 4, 2**31 - 1):
+        refused(state, batch(sequence), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+
+def test_the_last_five_batches_are_recognised():
+    state = state_with(*(batch(i) for i in range(8)))
+    for sequence in range(3, 8):
+        assert state.validate(batch(sequence)) == Duplicate(sequence, sequence, 1000)
+    for sequence in range(3):
+        refused(state, batch(sequence), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+
+def test_a_duplicate_has_the_same_range():
+    state = state_with(batch(0, 3))
+    refused(state, batch(0, 2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert state.validate(batch(0, 3)) == Duplicate(0, 2, 1002)
+
+
+def test_epochs():
+    state = state_with(batch(0, epoch=3))
+    refused(state, batch(1, epoch=2), ErrorCode.INVALID_PRODUCER_EPOCH)
+    refused(state, batch(1, epoch=4), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert state.validate(batch(0, epoch=4)) is None
+    state.update(batch(0, epoch=4, offset=1))
+    refused(state, batch(1, epoch=3), ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert state.validate(batch(0, epoch=4)) == Duplicate(1, 1, 1000)
+
+
+def test_sequences_wrap():
+    state = state_with(batch(2**31 - 2, 2))
+    assert state.validate(batch(0)) is None
+    refused(state, batch(1), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    crossing = state_with(batch(2**31 - 2, 4))
+    assert crossing.validate(batch(2)) is None
+    assert crossing.validate(batch(2**31 - 2, 4)) == Duplicate(0, 3, 1003)
+
+
+def test_an_unknown_producer_may_begin_anywhere():
+    """Its history was deleted by retention, or expired (KIP-360)."""
+    assert ProducerState().validate(batch(55)) is None
+
+
+def test_batches_without_producer_leave_no_trace():
+    state = state_with(view_of(batch_bytes(4)))
+    assert (len(state), state.end_offset) == (0, 4)
+
+
+def test_a_transaction_marker_ends_the_transaction():
+    state = state_with(batch(0))
+    view = batch(1, offset=1)
+    view.attributes |= 0x10
+    state.update(view)
+    assert state.first_unstable_offset == 1
+    marker = build_batch(
+        [
+            NewRecord(
+                encode_control_key(ControlType.COMMIT),
+                encode_control_value(EndTxnMarker(coordinator_epoch=9), 0),
+                5000,
+            )
+        ],
+        base_offset=2,
+        producer_id=7,
+        producer_epoch=1,
+        is_control=True,
+        is_transactional=True,
+    )
+    state.update(view_of(marker))
+    entry = state.get(7)
+    assert (state.first_unstable_offset, entry.epoch, entry.coordinator_epoch) == (None, 1, 9)
+    refused(state, batch(2, epoch=1), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert state.validate(batch(0, epoch=1)) is None
+
+
+def test_producers_are_bounded_and_the_longest_idle_goes():
+    state = ProducerState()
+    for producer in range(PRODUCERS_MAX):
+        state.update(batch_of(producer))
+    state.update(batch_of(0))
+    state.update(batch_of(PRODUCERS_MAX))
+    assert len(state) == PRODUCERS_MAX
+    assert state.get(1) is None
+    assert state.get(0) is not None
+
+
+_TEMPLATE = batch(0)
+
+
+def batch_of(producer):
+    _TEMPLATE.producer_id = producer
+    return _TEMPLATE
+
+
+def test_expiry():
+    state = state_with(
+        batch(0, producer=1, timestamp_ms=1000), batch(0, producer=2, timestamp_ms=5000)
+    )
+    state.remove_expired(6000, 5000)
+    assert (state.get(1), len(state)) == (None, 1)
+
+
+def test_snapshots_are_kafkas():
+    state = ProducerState.parse_snapshot(SNAPSHOT, 3000)
+    entry = state.get(0)
+    assert (entry.epoch, entry.last_timestamp) == (0, 1700000029990)
+    assert entry.batches[0] == (2900, 2999, 2900, 2999, 1700000029990)
+    assert state.format_snapshot() == SNAPSHOT
+
+
+@pytest.mark.parametrize("position", range(len(SNAPSHOT)))
+def test_every_damaged_byte_of_a_snapshot_is_noticed(position):
+    damaged = bytearray(SNAPSHOT)
+    damaged[position] ^= 1
+    with pytest.raises(ValueError, match="snapshot"):
+        ProducerState.parse_snapshot(bytes(damaged), 3000)
+    with pytest.raises(ValueError, match="snapshot"):
+        ProducerState.parse_snapshot(SNAPSHOT[:position], 3000)
+
+
+def facts(state):
+    return {
+        producer: (entry.epoch, entry.batches[-1] if entry.batches else None, entry.last_timestamp)
+        for producer, entry in state._producers.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_state_is_a_function_of_the_log(tmp_path, seed):
+    """I3: however the log is opened, cut or reopened, with or without its snapshots."""
+    r = random.Random(seed)
+    log = open_log(tmp_path / "t-0")
+    next_sequence = {}
+    for _ in range(120):
+        producer, count = r.randint(0, 4), r.randint(1, 3)
+        sequence = next_sequence.get(producer, 0)
+        append(log, count, producer_id=producer, producer_epoch=0, base_sequence=sequence)
+        next_sequence[producer] = sequence + count
+    live = facts(log.producers)
+    log.close(clean=r.random() < 0.5)
+    snapshots = sorted(log.directory.glob("*.snapshot"))
+    for path in snapshots:
+        what = r.choice(["keep", "damage", "remove"])
+        if what == "damage":
+            path.write_bytes(path.read_bytes()[:-1])
+        elif what == "remove":
+            path.unlink()
+    log = open_log(log.directory)
+    assert facts(log.producers) == live
+    offset = r.randint(1, log.log_end_offset)
+    log.truncate_to(offset)
+    whole = facts(log.producers)
+    for path in log.directory.glob("*.snapshot"):
+        path.unlink()
+    log._producers = None
+    assert facts(log.producers) == whole
+    assert all(
+        kept is None or kept.last_offset < log.log_end_offset for _, kept, _ in whole.values()
+    )
+
+
+def test_a_failed_append_leaves_the_state_alone(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 1)
+    append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0)
+    before = facts(log.producers)
+    log._health.fail("test")
+    with pytest.raises(KafkaError):
+        append(log, 1, producer_id=7, producer_epoch=0, base_sequence=1)
+    assert facts(log.producers) == before
