@@ -98,7 +98,7 @@ OPERATIONS = {
     "truncate": lambda log: log.truncate_to(20),
     "empty": lambda log: log.truncate_fully_and_start_at(500),
     "retention": lambda log: (log.delete_records_before(100), log.apply_retention(0, 200)),
-    "read": lambda log: read_all(log),
+    "read": read_all,
     "timestamp": lambda log: log.offset_for_timestamp(1100),
     "close": lambda log: log.close(),
     "reopen": lambda log: open_log(log.directory, files=log._files).producers,

@@ -19,10 +19,21 @@ NOW = 1_000_000
 RULES = ProduceRules.of(LogConfig(max_message_bytes=10_000))
 DEEP = ProduceRules.of(LogConfig(max_message_bytes=10_000), walk_records=True)
 COMPACTED = ProduceRules.of(LogConfig(max_message_bytes=10_000, compacts=True))
-FIELDS = (
-    "base_offset length leader_epoch magic crc attributes last_offset_delta base_timestamp max_timestamp "
-    "producer_id producer_epoch base_sequence count"
-).split()
+FIELDS = [
+    "base_offset",
+    "length",
+    "leader_epoch",
+    "magic",
+    "crc",
+    "attributes",
+    "last_offset_delta",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "count",
+]
 
 
 def produce(data, rules=RULES, **options):

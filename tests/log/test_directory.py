@@ -1,0 +1,300 @@
+"""The log directory: lock, identity, clean shutdown, checkpoints, creation and deletion, laziness."""
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from log.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CheckpointDamaged,
+    read_offsets,
+)
+from log.directory import CLEAN_SHUTDOWN, DirectoryLocked, LogDirectory
+from log.meta_properties import MetaProperties, MetaPropertiesError
+from log.partition_metadata import read_partition_metadata
+from log.testing import FaultyFiles
+from tests.log.helpers import SMALL, append, fill, read_all
+from wire.errors import ErrorCode, KafkaError
+
+IDENTITY = MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes(range(16)))
+TOPIC_ID = bytes(range(100, 116))
+
+
+@pytest.fixture
+def path(tmp_path):
+    IDENTITY.save(tmp_path)
+    return tmp_path
+
+
+def test_clean_shutdown_and_start(path):
+    directory = LogDirectory(path)
+    assert directory.previous_broker_epoch is None
+    log = fill(directory.create_log("orders", 3, TOPIC_ID, SMALL), 30)
+    log.delete_records_before(10)
+    batches = read_all(log)
+    directory.close(broker_epoch=42, high_watermarks={("orders", 3): 90})
+    assert (path / CLEAN_SHUTDOWN).read_bytes() == b'{"version":0,"brokerEpoch":42}'
+    assert (path / RECOVERY_POINTS).read_text() == "0\n1\norders 3 90\n"
+    assert (path / LOG_START_OFFSETS).read_text() == "0\n1\norders 3 10\n"
+    assert (path / HIGH_WATERMARKS).read_text() == "0\n1\norders 3 90\n"
+
+    again = LogDirectory(path)
+    assert again.previous_broker_epoch == 42
+    assert not (path / CLEAN_SHUTDOWN).exists(), "a crash from now on is a crash"
+    assert again.partitions() == [("orders", 3)]
+    assert again.topic_id("orders", 3) == TOPIC_ID
+    assert again.high_watermark("orders", 3) == 90
+    log = again.open_log("orders", 3, SMALL)
+    assert (log.log_start_offset, log.log_end_offset, log.flushed_offset) == (10, 90, 90)
+    assert read_all(log) == batches
+    again.close(broker_epoch=None)
+    assert not (path / CLEAN_SHUTDOWN).exists()
+
+
+def test_meta_properties_are_kafkas(path):
+    assert MetaProperties.load(path) == IDENTITY
+    (path / "meta.properties").write_text(
+        "#\n#Sat Nov 21 02:56:03 UTC 2026\nnode.id=1\ndirectory.id=7buGdvd-RxmSR5-Fqp82HA\nversion=1\n"
+        "cluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n"
+    )
+    loaded = MetaProperties.load(path)
+    assert (loaded.node_id, loaded.cluster_id) == (1, "Vk_zJvdfRf6PsrkaTDAJ-A")
+    loaded.check(path, cluster_id=loaded.cluster_id, node_id=1)
+    with pytest.raises(MetaPropertiesError, match="belongs to node 1, this process is of node 2"):
+        loaded.check(path, cluster_id=None, node_id=2)
+    with pytest.raises(MetaPropertiesError, match="belongs to cluster"):
+        loaded.check(path, cluster_id="other", node_id=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "version=0\nbroker.id=1\ncluster.id=x\n",
+        "version=1\nnode.id=x\n",
+        "version=1\nnode.id=1\ncluster.id=x\ndirectory.id=short\n",
+        "\\u00",
+    ],
+)
+def test_damaged_meta_properties_are_refused_and_named(path, text):
+    (path / "meta.properties").write_text(text)
+    with pytest.raises(MetaPropertiesError, match=r"meta\.properties"):
+        LogDirectory(path)
+
+
+def test_an_unformatted_directory_is_refused(tmp_path):
+    with pytest.raises(MetaPropertiesError, match="not formatted"):
+        LogDirectory(tmp_path)
+
+
+def test_the_lock_excludes_this_and_other_processes(path):
+    directory = LogDirectory(path)
+    with pytest.raises(DirectoryLocked):
+        LogDirectory(path)
+    code = (
+        "import sys, pathlib\nfrom log.directory import *\n"
+        "try: LogDirectory(pathlib.Path(sys.argv[1]))\nexcept DirectoryLocked: sys.exit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 7
+    directory.close(broker_epoch=None)
+    LogDirectory(path).close(broker_epoch=None)
+
+
+def test_the_lock_is_given_back_when_opening_fails(path):
+    (path / "meta.properties").unlink()
+    with pytest.raises(MetaPropertiesError):
+        LogDirectory(path)
+    IDENTITY.save(path)
+    LogDirectory(path).close(broker_epoch=None)
+
+
+def test_a_restart_touches_no_partition(path):
+    directory = LogDirectory(path)
+    for index in range(20):
+        append(directory.create_log("t", index, TOPIC_ID, SMALL))
+    directory.close(broker_epoch=1)
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    opened = files.calls["open"]
+    assert len(directory.partitions()) == 20
+    assert (files.calls["open"], len(directory.open_logs())) == (opened, 0)
+    directory.open_log("t", 7, SMALL)
+    assert len(directory.open_logs()) == 1
+    directory.close(broker_epoch=2)
+    assert read_offsets(path / RECOVERY_POINTS) == {("t", index): 1 for index in range(20)}
+
+
+def test_a_partition_that_nobody_opened_survives_two_crashes(path):
+    directory = LogDirectory(path)
+    batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 10))
+    directory.close(broker_epoch=1)
+    LogDirectory(path).close(broker_epoch=None)
+    directory = LogDirectory(path)
+    log = directory.open_log("t", 0, SMALL)
+    assert (log.flushed_offset, read_all(log)) == (30, batches)
+    directory.close(broker_epoch=None)
+
+
+def test_creation_and_deletion(path):
+    directory = LogDirectory(path)
+    log = directory.create_log("t", 0, TOPIC_ID, SMALL)
+    assert directory.create_log("t", 0, TOPIC_ID, SMALL) is log
+    assert read_partition_metadata(path / "t-0") == TOPIC_ID
+    fill(log, 3)
+    piece = log.read(0, 10_000, upto_offset=9, min_one=True)
+    before = piece.read()
+    directory.delete_log("t", 0)
+    assert ("t", 0) not in directory
+    assert [name for name in os.listdir(path) if name.endswith("-delete")]
+    fresh = directory.create_log("t", 0, bytes(16), SMALL)
+    assert fresh.log_end_offset == 0
+    directory.purge()
+    assert not [name for name in os.listdir(path) if name.endswith("-delete")]
+    assert piece.read() == before
+    with pytest.raises(KafkaError) as raised:
+        directory.open_log("t", 9, SMALL)
+    assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    directory.close(broker_epoch=None)
+
+
+def test_a_deletion_that_a_crash_interrupted_is_finished(path):
+    leftover = path / ("t-0." + "a" * 32 + "-delete")
+    leftover.mkdir()
+    (leftover / "00000000000000000000.log").write_bytes(b"x")
+    directory = LogDirectory(path)
+    assert directory.partitions() == []
+    directory.purge()
+    assert not leftover.exists()
+    directory.close(broker_epoch=None)
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a\0", "x" * 250, "ä"])
+def test_names_that_are_no_directories(path, topic):
+    directory = LogDirectory(path)
+    with pytest.raises(KafkaError) as raised:
+        directory.create_log(topic, 0, TOPIC_ID, SMALL)
+    assert raised.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    directory.close(broker_epoch=None)
+
+
+def test_the_longest_topic_name_can_be_deleted(path):
+    directory = LogDirectory(path)
+    directory.create_log("x" * 249, 0, TOPIC_ID, SMALL)
+    directory.delete_log("x" * 249, 0)
+    directory.purge()
+    directory.close(broker_epoch=None)
+
+
+def test_missing_or_damaged_partition_metadata_makes_a_stray(path):
+    """KAFKA-16814."""
+    directory = LogDirectory(path)
+    for index, text in enumerate(
+        [None, b"", b"version: 0\n", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"]
+    ):
+        directory.create_log("t", index, TOPIC_ID, SMALL)
+        metadata = path / f"t-{index}" / "partition.metadata"
+        metadata.unlink() if text is None else metadata.write_bytes(text)
+    directory.close(broker_epoch=1)
+    directory = LogDirectory(path)
+    assert [directory.topic_id("t", index) for index in range(4)] == [None] * 4
+    directory.close(broker_epoch=None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"0\n", b"0\n2\nt 0 5\n", b"1\n0\n", b"0\n1\nt x 5\n", b"0\n1\nt 0 -5\n", b"\xff\xfe"],
+)
+def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text):
+    directory = LogDirectory(path)
+    batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 20))
+    directory.close(broker_epoch=1)
+    for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
+        (path / name).write_bytes(text)
+        with pytest.raises(CheckpointDamaged, match=name):
+            read_offsets(path / name)
+    (path / CLEAN_SHUTDOWN).unlink()
+    directory = LogDirectory(path)
+    assert len(directory.damaged_checkpoints) == 3
+    assert read_all(directory.open_log("t", 0, SMALL)) == batches
+    assert directory.high_watermark("t", 0) == 0
+    directory.close(broker_epoch=None)
+
+
+def test_a_truncation_lowers_the_checkpoint_before_bytes_go(path):
+    """Else a crash after it would look like lost data, and the replica would be refused for ever."""
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log.flush()
+    directory.save_checkpoints()
+    collected = directory.collect_checkpoints()
+    log.truncate_to(30)
+    assert read_offsets(path / RECOVERY_POINTS) == {("t", 0): 30}
+    writer = threading.Thread(target=directory.write_checkpoints, args=[collected])
+    writer.start()
+    writer.join()
+    assert read_offsets(path / RECOVERY_POINTS) == {("t", 0): 30}, "older than the truncation"
+    directory.close(broker_epoch=None)
+    directory = LogDirectory(path)
+    assert directory.open_log("t", 0, SMALL).log_end_offset == 30
+    directory.close(broker_epoch=None)
+
+
+def test_the_first_error_takes_the_directory_offline_and_no_marker_is_written(path):
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    log = directory.create_log("t", 0, TOPIC_ID, SMALL)
+    other = directory.create_log("t", 1, TOPIC_ID, SMALL)
+    append(log)
+    files.fail_at("pwrite", 1, errno.EIO)
+    with pytest.raises(KafkaError):
+        append(log)
+    assert "t-0" in directory.offline
+    for action in (
+        lambda: append(other),
+        lambda: directory.create_log("u", 0, TOPIC_ID, SMALL),
+        lambda: directory.open_log("t", 1, SMALL),
+        lambda: directory.delete_log("t", 1),
+        directory.save_checkpoints,
+        directory.purge,
+    ):
+        with pytest.raises(KafkaError) as raised:
+            action()
+        assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    directory.close(broker_epoch=5)
+    assert not (path / CLEAN_SHUTDOWN).exists()
+
+
+@pytest.mark.parametrize("call", ["open", "pwrite", "fdatasync", "rename", "fsync_directory"])
+def test_a_checkpoint_is_replaced_whole_or_not_at_all(path, call):
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3).flush()
+    directory.save_checkpoints()
+    before = (path / RECOVERY_POINTS).read_bytes()
+    fill(directory.open_log("t", 0, SMALL), 3).flush()
+    files.fail_at(call)
+    with pytest.raises(KafkaError):
+        directory.save_checkpoints()
+    directory.close(broker_epoch=None)
+    files.crash(keep_bytes=3)
+    assert (path / RECOVERY_POINTS).read_bytes() == before
+
+
+def test_other_things_in_the_directory_are_left_alone(path):
+    (path / "bootstrap.checkpoint").write_bytes(b"x")
+    (path / "lost+found").mkdir()
+    (path / "__cluster_metadata-0").mkdir()
+    (path / "t-0.0123-stray").mkdir()
+    directory = LogDirectory(path)
+    assert directory.partitions() == []
+    assert ("__cluster_metadata", 0) in directory
+    directory.purge()
+    directory.close(broker_epoch=1)
+    assert (path / "lost+found").exists()
