@@ -11,7 +11,6 @@ kernel's buffers fill and the peer stops. Left out: accepting and idle connectio
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import Any
 
@@ -26,8 +25,6 @@ from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.registry import Pending, Registry
 from wire.transport.sending import SendQueue
-
-log = logging.getLogger(__name__)
 
 # Requests begun between two checkpoints: about a millisecond of small ones.
 _REQUESTS_PER_TURN = 32
@@ -80,8 +77,8 @@ class Connection:
             self._log.warning("os", "%s closes: %s", self.info, group.exceptions[0])
         except* CloseConnection as group:
             self._log.warning("close", "%s closes: %s", self.info, group.exceptions[0])
-        except* Exception:
-            log.exception("%s failed", self.info)
+        except* Exception as group:  # noqa: BLE001 - a connection is isolated from its siblings
+            self._log.exception("bug", group, "%s failed", self.info)
         finally:
             self.info.mark_closed()
             with trio.CancelScope(shield=True):

@@ -4,6 +4,8 @@ import logging
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.wire.transport.support import (
     Toy,
@@ -266,6 +268,44 @@ async def test_bytes_behind_a_request_are_ignored_as_by_kafka():
         assert (await client.answer(3, 13))[0] == 3
         assert (await client.answer(3, 13))[0] == 3
     assert asked == [MetadataRequest(topics=None, allow_auto_topic_creation=False)] * 2
+
+
+@given(st.data())
+def test_mutated_requests_close_or_are_answered_and_harm_nobody_else(data):
+    async def main():
+        frames = [heartbeat_frame("g", 1), api_versions_frame(4, 2), produce_frame(1, 3)]
+        sent = bytearray(b"".join(data.draw(st.lists(st.sampled_from(frames), min_size=1))))
+        for _ in range(data.draw(st.integers(1, 5))):
+            place = data.draw(st.integers(0, len(sent) - 1))
+            match data.draw(st.sampled_from(["set", "cut", "insert"])):
+                case "set":
+                    sent[place] = data.draw(st.integers(0, 255))
+                case "cut":
+                    del sent[place : place + data.draw(st.integers(0, 3))]
+                case "insert":
+                    sent[place:place] = data.draw(st.binary(max_size=9))
+            if not sent:
+                return
+        async with open_server(heartbeat, produce, context=Toy()) as server:
+            async with open_raw(server) as hostile, open_raw(server) as other:
+                await hostile.send(bytes(sent))
+                await hostile.stream.send_eof()
+                while await hostile.frame() is not None:
+                    pass
+                assert (await ask_api_versions(other)).error_code == 0
+
+    trio.run(main)
+
+
+async def test_an_answer_that_cannot_be_written_closes_with_a_traceback(caplog):
+    @handles(HeartbeatRequest, versions="0-4")
+    def broken(request, ctx, call):
+        return HeartbeatResponse(throttle_time_ms="soon")
+
+    async with open_server(broken) as server, open_raw(server) as client:
+        await client.send(heartbeat_frame("g"))
+        assert await client.is_closed()
+    assert "cannot be written" in caplog.text
 
 
 async def test_a_flood_of_bad_input_writes_one_line(caplog):

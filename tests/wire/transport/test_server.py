@@ -120,6 +120,7 @@ async def test_a_peer_that_never_reads_is_idle(autojump_clock):
         assert trio.current_time() < 100
 
 
+@pytest.mark.slow
 async def test_idle_connections_give_memory_back(autojump_clock):
     async with open_server(heartbeat, context=Toy(), idle_seconds=600) as server:
         async with open_raw(server) as client:
@@ -162,6 +163,7 @@ async def test_one_address_gets_no_more_than_its_share(caplog):
     assert len(caplog.records) == 1
 
 
+@pytest.mark.slow
 async def test_many_connections_at_once():
     async with open_server(heartbeat, context=Toy()) as server:
         socks = []
