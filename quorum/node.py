@@ -284,6 +284,7 @@ class QuorumNode:
             if self._inbox:
                 self._inbox.popleft()(trio.current_time())
             elif await self._wait(raft.deadline()):
+                await self._settle(raft, peers, nursery)  # what was proposed in the same moment
                 raft.handle_timeout(trio.current_time())
 
     async def _wait(self, deadline: float) -> bool:
