@@ -48,6 +48,7 @@ __all__ = [
     "ZooKeeperStatus",
     "ZooKeeperUnreachableError",
     "get",
+    "keeper_config",
     "mirror_config",
     "run_mirror",
     "status",
@@ -61,6 +62,8 @@ QUORUM_SECONDS = 10.0
 TREE_ENTRIES_MAX = 100_000
 
 T = TypeVar("T")
+Properties = Mapping[str, str]
+NONE: Properties = {}
 
 
 class ZooKeeperUnreachableError(Exception):
@@ -103,27 +106,54 @@ class TreeEntry:
     version: int
 
 
-def mirror_config(properties: Mapping[str, str]) -> tuple[MirrorConfig, int]:
-    """Kafka's `zookeeper.*` keys and ours as (config, session timeout in ms). ValueError names key and value."""
-
-    def number(key: str, default: int, low: int) -> int:
-        text = properties.get(key, str(default))
-        if not text.strip().isdecimal() or int(text) < low:
-            raise ValueError(f"{key}={text}: a number from {low} on is expected")
-        return int(text)
-
-    config = MirrorConfig(
-        batch_operations=number("zookeeper.metadata.migration.min.batch.size", 200, 1),
-        verify_interval_seconds=number("trimaran.zk.mirror.verify.interval.ms", 60_000, 100) / 1000,
+def mirror_config(properties: Mapping[str, str]) -> MirrorConfig:
+    """Kafka's `zookeeper.*` keys and ours. ValueError names key and value."""
+    return MirrorConfig(
+        batch_operations=_number(properties, "zookeeper.metadata.migration.min.batch.size", 200, 1),
+        verify_interval_seconds=_number(
+            properties, "trimaran.zk.mirror.verify.interval.ms", 60_000, 100
+        )
+        / 1000,
     )
-    return config, number("zookeeper.session.timeout.ms", 18_000, 100)
+
+
+def keeper_config(connect: str, properties: Mapping[str, str]) -> KeeperConfig:
+    """How to reach ZooKeeper. ValueError names key and value.
+
+    `zookeeper.set.acl=true` needs `trimaran.zk.auth=SCHEME:CREDENTIALS` (`digest:user:password`): then only that user
+    may read and write what the mirror creates.
+    """
+    auth = properties.get("trimaran.zk.auth", "")
+    scheme, _, credentials = auth.partition(":")
+    if auth and not credentials:
+        raise ValueError(
+            "trimaran.zk.auth: SCHEME:CREDENTIALS is expected, as in digest:user:password"
+        )
+    set_acl = properties.get("zookeeper.set.acl", "false").strip().lower()
+    if set_acl not in ("true", "false"):
+        raise ValueError(f"zookeeper.set.acl={set_acl}: true or false is expected")
+    if set_acl == "true" and not auth:
+        raise ValueError("zookeeper.set.acl=true: trimaran.zk.auth must say as whom")
+    return KeeperConfig(
+        connect,
+        _number(properties, "zookeeper.session.timeout.ms", 18_000, 100),
+        creator_only=set_acl == "true",
+        auth=((scheme, credentials),) if auth else (),
+    )
+
+
+def _number(properties: Mapping[str, str], key: str, default: int, low: int) -> int:
+    text = properties.get(key, str(default)).strip()
+    if not text.isdecimal() or int(text) < low:
+        raise ValueError(f"{key}={text}: a number from {low} on is expected")
+    return int(text)
 
 
 def run_mirror(
     bootstrap_controllers: str,
     zookeeper_connect: str,
     state_dir: Path,
-    properties: Mapping[str, str] | None = None,
+    properties: Properties = NONE,
     on_status: Callable[[MirrorStatus], object] | None = None,
 ) -> None:
     """Mirrors until SIGTERM or SIGINT. The ZooKeeper session is left to its time-out, for a restart to take up.
@@ -132,8 +162,8 @@ def run_mirror(
     Raises ValueError, MirrorLockedError, QuorumUnreachableError or WrongClusterError.
     """
     bootstrap = parse_bootstrap(bootstrap_controllers)
-    config, session_timeout_ms = mirror_config(properties or {})
-    keeper_config = KeeperConfig(zookeeper_connect, session_timeout_ms)
+    config = mirror_config(properties)
+    zookeeper = keeper_config(zookeeper_connect, properties)
     state_dir.mkdir(parents=True, exist_ok=True)
     session_file = trio.Path(state_dir / SESSION_FILE)
 
@@ -141,7 +171,7 @@ def run_mirror(
         cluster_id = await _forever_cluster_id(bootstrap)
         async with (
             open_observer(cluster_id, bootstrap) as feed,
-            open_keeper(keeper_config, session_file, keep_session=True) as keeper,
+            open_keeper(zookeeper, session_file, keep_session=True) as keeper,
         ):
             this = Mirror(feed, keeper, cluster_id, config)
             if on_status is not None:
@@ -152,13 +182,16 @@ def run_mirror(
         _run(partial(_until_signal, mirror))
 
 
-def status(zookeeper_connect: str) -> ZooKeeperStatus:
+def status(zookeeper_connect: str, properties: Properties = NONE) -> ZooKeeperStatus:
     """Raises ZooKeeperUnreachableError."""
-    return _with_keeper(zookeeper_connect, _status)
+    return _with_keeper(zookeeper_connect, properties, _status)
 
 
 def tree(
-    zookeeper_connect: str, path: str = "/", entries_max: int = TREE_ENTRIES_MAX
+    zookeeper_connect: str,
+    path: str = "/",
+    entries_max: int = TREE_ENTRIES_MAX,
+    properties: Properties = NONE,
 ) -> list[TreeEntry]:
     """`path` and everything below it, sorted, at most `entries_max`. Raises ZooKeeperUnreachableError."""
 
@@ -167,21 +200,24 @@ def tree(
         found = await keeper.read_tree([root or "/"], [])
         return [_entry(p, z) for p, z in sorted(found.items())][:entries_max]
 
-    return _with_keeper(zookeeper_connect, read)
+    return _with_keeper(zookeeper_connect, properties, read)
 
 
-def get(zookeeper_connect: str, path: str) -> TreeEntry | None:
+def get(zookeeper_connect: str, path: str, properties: Properties = NONE) -> TreeEntry | None:
     """One znode, None if it is not there. Raises ZooKeeperUnreachableError."""
 
     async def read(keeper: Keeper) -> TreeEntry | None:
         found = await keeper.read(path)
         return None if found is None else _entry(path, found)
 
-    return _with_keeper(zookeeper_connect, read)
+    return _with_keeper(zookeeper_connect, properties, read)
 
 
 def verify(
-    bootstrap_controllers: str, zookeeper_connect: str, time_limit_seconds: float = 10.0
+    bootstrap_controllers: str,
+    zookeeper_connect: str,
+    time_limit_seconds: float = 10.0,
+    properties: Properties = NONE,
 ) -> VerifyReport:
     """Compares every mirrored znode with the metadata image.
 
@@ -198,7 +234,7 @@ def verify(
                 raise QuorumUnreachableError("the quorum has no leader, or its log cannot be read")
             return await verify_tree(feed, keeper, cluster_id, time_limit_seconds)
 
-    return _with_keeper(zookeeper_connect, read)
+    return _with_keeper(zookeeper_connect, properties, read)
 
 
 async def _status(keeper: Keeper) -> ZooKeeperStatus:
@@ -229,9 +265,11 @@ def _entry(path: str, znode: FoundZnode) -> TreeEntry:
     return TreeEntry(path, text, znode.owner != 0, znode.version)
 
 
-def _with_keeper(connect: str, use: Callable[[Keeper], Awaitable[T]]) -> T:
+def _with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], Awaitable[T]]) -> T:
+    config = keeper_config(connect, properties)
+
     async def main() -> T:
-        async with open_keeper(KeeperConfig(connect)) as keeper:
+        async with open_keeper(config) as keeper:
             if not await keeper.wait_connected(CONNECT_SECONDS):
                 raise ZooKeeperUnreachableError(
                     f"no ZooKeeper at {connect} within {CONNECT_SECONDS:.0f} s"

@@ -24,7 +24,7 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
-from kazoo.security import ACL, OPEN_ACL_UNSAFE
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from quorum.runtime.threads import run_blocking
 from zkcompat.claim import Step
@@ -57,11 +57,15 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeeperConfig:
-    """`connect` is Kafka's `zookeeper.connect`, chroot included. `acl` goes with every create; None is world:anyone."""
+    """`connect` is Kafka's `zookeeper.connect`, chroot included.
+
+    Every create carries its ACL: all rights for everybody, or for the user of `auth` alone if `creator_only`.
+    `auth` has pairs of scheme and credentials.
+    """
 
     connect: str
     session_timeout_ms: int = 18_000
-    acl: Sequence[ACL] | None = None
+    creator_only: bool = False
     auth: Sequence[tuple[str, str]] = ()
 
 
@@ -258,7 +262,7 @@ class Keeper:
         return CheckVersion(path, step.version)
 
     def _acl(self) -> Sequence[ACL]:
-        return list(self.config.acl) if self.config.acl else OPEN_ACL_UNSAFE
+        return list(CREATOR_ALL_ACL if self.config.creator_only else OPEN_ACL_UNSAFE)
 
     def _tell(self, client: Any, state: str) -> None:
         """Runs in kazoo's thread."""

@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 
 BACKOFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # ZooKeeper away for long: ask every 2 s
 STANDBY_POLL_SECONDS = 2.0  # a watch tells at once; the poll is for a watch that got lost
+# A standby takes over from a mirror that has been silent for this share of a session timeout: before the session ends, and
+# after a live mirror, which answers a change within milliseconds, has had seconds.
+TAKE_OVER_SHARE = 1 / 3
 # As Kafka's change listeners: who has not read a note within 15 minutes reads everything at its start anyway.
 NOTE_LIFETIME_MS = 15 * 60 * 1000
 
@@ -131,13 +134,28 @@ class Mirror:
                 self.keeper.connect(None)
 
     async def _stand_by(self) -> None:
-        """Returns when no other mirror's claim stands."""
+        """Returns when no other mirror's claim stands, or when the other does nothing though there is something to do.
+
+        A dead or frozen mirror is overtaken so before its session ends, and brokers do not vanish in between; a slow one
+        keeps writing, and each of its transactions moves the version of `/migration`.
+        """
+        patience = self.keeper.config.session_timeout_ms / 1000 * TAKE_OVER_SHARE
+        poll = min(STANDBY_POLL_SECONDS, patience / 4)
+        seen, since = -1, trio.current_time()
         while True:
             controller = await self.keeper.read(Controller.PATH)
             if controller is None or controller.owner in (0, self.keeper.session_id):
                 return
             self.tell("standby")
-            if await self.keeper.wait_owner_gone(Controller.PATH, STANDBY_POLL_SECONDS):
+            found = await self.keeper.read(Migration.PATH)
+            state = decode_or_none(Migration.decode, found.data if found else None) or Migration()
+            version = found.version if found else -1
+            if version != seen or state.offset >= self.feed.image.provenance.offset:
+                seen, since = version, trio.current_time()
+            elif trio.current_time() - since > patience:
+                log.warning("The other mirror does not write any more: taking over")
+                return
+            if await self.keeper.wait_owner_gone(Controller.PATH, poll):
                 return
 
     @asynccontextmanager

@@ -1,5 +1,6 @@
 """What the command line calls, against a real ZooKeeper."""
 
+import re
 import socket
 
 import pytest
@@ -13,13 +14,14 @@ from zkcompat.commands import (
     ZooKeeperUnreachableError,
     _locked,
     get,
+    keeper_config,
     mirror_config,
     status,
     tree,
 )
+from zkcompat.keeper import KeeperConfig
+from zkcompat.mirror import MirrorConfig
 from zkcompat.observer import QuorumUnreachableError, find_cluster_id, parse_bootstrap
-
-slow = [pytest.mark.zookeeper, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -102,17 +104,32 @@ def test_bootstrap_lists():
 
 
 def test_kafkas_keys_configure_the_mirror():
-    config, session_ms = mirror_config(
-        {
-            "zookeeper.metadata.migration.min.batch.size": "50",
-            "zookeeper.session.timeout.ms": "6000",
-            "trimaran.zk.mirror.verify.interval.ms": "500",
-        }
+    properties = {
+        "zookeeper.metadata.migration.min.batch.size": "50",
+        "zookeeper.session.timeout.ms": "6000",
+        "zookeeper.set.acl": "true",
+        "trimaran.zk.auth": "digest:user:pass:word",
+        "trimaran.zk.mirror.verify.interval.ms": "500",
+    }
+    assert mirror_config(properties) == MirrorConfig(50, 0.5)
+    assert keeper_config("z:1/k", properties) == KeeperConfig(
+        "z:1/k", 6000, creator_only=True, auth=(("digest", "user:pass:word"),)
     )
-    assert (config.batch_operations, config.verify_interval_seconds, session_ms) == (50, 0.5, 6000)
-    assert mirror_config({})[1] == 18_000
-    with pytest.raises(ValueError, match=r"zookeeper\.session\.timeout\.ms=soon"):
-        mirror_config({"zookeeper.session.timeout.ms": "soon"})
+    assert keeper_config("z:1", {}) == KeeperConfig("z:1", 18_000)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("zookeeper.session.timeout.ms", "soon"),
+        ("zookeeper.set.acl", "yes"),
+        ("zookeeper.set.acl", "true"),
+        ("trimaran.zk.auth", "digest"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_key(key, value):
+    with pytest.raises(ValueError, match=re.escape(key)):
+        keeper_config("z:1", {key: value})
 
 
 def test_one_mirror_per_state_directory(tmp_path):

@@ -125,6 +125,23 @@ async def test_a_stale_writer_changes_nothing(connect):
             assert (await person.read(ControllerEpoch.PATH)).data == b"3"
 
 
+async def test_a_silent_mirror_is_overtaken_before_its_session_ends(connect):
+    stuck, live = Source(build.broker(1)), Source(build.broker(1))
+    async with running(connect, live) as standby:
+        await in_step(standby, live)
+        async with running(connect, stuck) as silent, connected(connect) as person:
+            await in_step(silent, stuck)
+            live.say(build.broker(2))
+            # The silent one is told nothing, as if it were cut off from the quorum; its session stays alive all the time.
+            await reached(standby, lambda s: s.claims == 2)
+            await in_step(standby, live)
+            assert await differences(person, live) == ()
+            assert (await person.read("/brokers/ids/1")).owner == standby.keeper.session_id
+            assert silent.keeper.is_connected
+            stuck.say(build.broker(2), build.broker(3))
+            await reached(silent, lambda s: "ReignEnded" in s.last_problem)
+
+
 async def test_a_writer_of_a_past_claim_is_refused_as_a_whole(connect):
     source = Source(build.broker(1))
     async with running(connect, source) as mirror, connected(connect) as person:
@@ -208,7 +225,7 @@ async def test_every_znode_has_the_acl_from_its_creation(connect):
     auth = [("digest", "mirror:secret")]
     source = Source(build.broker(1), *topics(1))
     async with (
-        running(connect, source, acl=acl, auth=auth) as mirror,
+        running(connect, source, creator_only=True, auth=auth) as mirror,
         connected(connect) as stranger,
         connected(connect, auth=auth) as owner,
     ):
