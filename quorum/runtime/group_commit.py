@@ -63,6 +63,10 @@ class GroupCommit:
         self._fsync = fsync
         # By identity; bounded by the logs of the directory.
         self._dirty: dict[int, _Dirty] = {}
+        # Of the round that runs: who is to be told, and (forgotten ones included) whose files a thread may touch.
+        self._in_round: dict[int, _Dirty] = {}
+        self._syncing: frozenset[int] = frozenset()
+        self._round_ended = trio.Event()
         self._wanted = trio.Event()
         self.rounds = 0
 
@@ -82,8 +86,20 @@ class GroupCommit:
         self._wanted.set()
 
     def forget(self, log: FlushableLog) -> None:
-        """Drops a log that is about to be closed or deleted from the next round."""
+        """Nobody is told about this log any more, by the next round or by the one that runs; that one still syncs it."""
         self._dirty.pop(id(log), None)
+        self._in_round.pop(id(log), None)
+
+    async def release(self, log: FlushableLog) -> None:
+        """Forgets a log and returns when no thread touches its files: then they may be renamed or deleted.
+
+        Renaming earlier would make the round fail, and a round that fails takes the whole directory offline.
+        """
+        self.forget(log)
+        if id(log) in self._syncing:
+            await self._round_ended.wait()
+        else:
+            await trio.lowlevel.checkpoint()
 
     async def run(self) -> None:
         """Flushes for ever.
@@ -94,8 +110,14 @@ class GroupCommit:
         while True:
             await self._wanted.wait()
             self._wanted = trio.Event()
-            dirty, self._dirty = list(self._dirty.values()), {}
-            await self._round(dirty)
+            self._in_round, self._dirty = self._dirty, {}
+            self._syncing = frozenset(self._in_round)
+            self._round_ended = trio.Event()
+            try:
+                await self._round(list(self._in_round.values()))
+            finally:
+                self._in_round, self._syncing = {}, frozenset()
+                self._round_ended.set()
 
     async def _round(self, dirty: Sequence[_Dirty]) -> None:
         try:
@@ -107,8 +129,9 @@ class GroupCommit:
         self.rounds += 1
         for one, flush in zip(dirty, flushes, strict=True):
             one.log.finish_flush(flush)
-            for on_flushed in one.on_flushed:
-                on_flushed(one.log.flushed_offset)
+            if id(one.log) in self._in_round:
+                for on_flushed in one.on_flushed:
+                    on_flushed(one.log.flushed_offset)
 
 
 def _run_all(flushes: Sequence[Flush]) -> None:
