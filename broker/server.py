@@ -18,14 +18,13 @@ from broker.context import BrokerLimits, Context
 from broker.controller_channel import Address, ControllerChannel
 from broker.directories import LogDirectories
 from broker.endpoints import endpoint_of
-from broker.features import SUPPORTED
 from broker.fetching.sessions import FetchSessions
 from broker.forwarding import Forwarder
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
 from broker.handlers.registry import broker_registry
 from broker.internal_topics import CONSUMER_OFFSETS
-from broker.lifecycle import BrokerIdentity, Lifecycle, LifecycleTimes
+from broker.lifecycle import BrokerIdentity, BrokerState, Lifecycle, LifecycleTimes
 from broker.listeners import advertised, bind_listeners, limits_of
 from broker.maintenance import Maintenance, MaintenanceTimes
 from broker.metadata import BrokerMetadata
@@ -42,10 +41,12 @@ from broker.topic_settings import TopicSettingsSource
 from log.directory import LogDirectory
 from quorum.config.definition import ConfigError
 from quorum.config.server import ServerConfig
+from quorum.controller.features import SUPPORTED_FEATURES
 from quorum.runtime.clock import now_ms
 from quorum.runtime.errors import StorageFailure
 from quorum.runtime.group_commit import GroupCommit
 from quorum.runtime.threads import run_blocking
+from quorum.server import RunningController
 from wire.errors import KafkaError
 from wire.transport.server import Listener, Server, serve_listener
 
@@ -86,25 +87,24 @@ class _Parts:
 async def run_broker(
     config: ServerConfig,
     *,
-    quorum: QuorumAccess | None = None,
-    directory: LogDirectory | None = None,
+    controller: RunningController | None = None,
     sockets: Mapping[str, socket.socket] | None = None,
     task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Runs a broker until it is cancelled; then it hands its partitions over before it ends.
 
-    `quorum` and `directory` are those of a controller in the same process, if there is one, and outlive the broker;
-    `sockets` were bound before, by listener name.
+    `controller` runs in the same process, if there is one: its node, loader and directory are shared, and outlive the
+    broker. `sockets` were bound before, by listener name.
 
     Raises:
         ConfigError, MetaPropertiesError, DirectoryLocked, OSError: it cannot start, and why.
         RegistrationRefused: the controller will not have it.
         StorageFailure: its log directory went offline; what was acknowledged is on it.
     """
-    parts = _compose(config, quorum, directory, sockets)
+    parts = _compose(config, controller, sockets)
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_run_shielded, parts, stop, directory is None, task_status)
+        nursery.start_soon(_run_shielded, parts, stop, task_status)
         try:
             await stop.wait()
         finally:
@@ -116,15 +116,18 @@ async def run_broker(
 
 def _compose(
     config: ServerConfig,
-    quorum: QuorumAccess | None,
-    shared: LogDirectory | None,
+    controller: RunningController | None,
     sockets: Mapping[str, socket.socket] | None,
 ) -> _Parts:
     listeners = bind_listeners(config, sockets)
-    directory = shared or _open_directory(config)
+    directory = _open_directory(config) if controller is None else controller.directory
     data_commit = GroupCommit(directory.health, fsync=config["trimaran.log.fsync"] == "commit")
     metadata_commit = GroupCommit(directory.health)
-    access = quorum or open_observer(config, directory, metadata_commit)
+    access = (
+        open_observer(config, directory, metadata_commit)
+        if controller is None
+        else QuorumAccess(controller.node, controller.loader, owned=False)
+    )
     node_id, cluster_id = config.node_id, directory.meta_properties.cluster_id
 
     metadata = BrokerMetadata(access.loader.image)
@@ -142,7 +145,7 @@ def _compose(
             node_id=node_id,
             cluster_id=cluster_id,
             listeners=advertised(config, listeners),
-            features=SUPPORTED,
+            features=SUPPORTED_FEATURES,
             rack=config["broker.rack"],
             directory_ids=[directory.meta_properties.directory_id],
             previous_broker_epoch=(
@@ -277,7 +280,6 @@ def _maintenance_times(config: ServerConfig) -> MaintenanceTimes:
 async def _run_shielded(
     parts: _Parts,
     stop: trio.Event,
-    owns_directory: bool,
     task_status: trio.TaskStatus[RunningBroker],
 ) -> None:
     """Everything that must still work while the broker takes its leave; ends by itself soon after `stop`."""
@@ -293,7 +295,7 @@ async def _run_shielded(
         finally:
             for listener in parts.listeners:
                 listener.socket.close()
-            await _close(parts, clean=clean, owns_directory=owns_directory)
+            await _close(parts, clean=clean)
 
 
 async def _start(
@@ -321,6 +323,7 @@ async def _start(
         nursery.start_soon(parts.maintenance.run)
         server: Server = await nursery.start(_serve, parts)
         lifecycle.unfence()
+        await lifecycle.state.wait_for(lambda state: state is not BrokerState.RECOVERY)
         task_status.started(RunningBroker(ctx.node_id, server.addresses, ctx))
         return server
     return None
@@ -375,10 +378,10 @@ async def _take_leave(parts: _Parts, server: Server | None) -> None:
         await server.drain(DRAIN_SECONDS)
 
 
-async def _close(parts: _Parts, *, clean: bool, owns_directory: bool) -> None:
+async def _close(parts: _Parts, *, clean: bool) -> None:
     watermarks = parts.context.partitions.watermarks()
     parts.context.partitions.close()
-    if owns_directory:
+    if parts.quorum.owned:
         epoch = parts.lifecycle.epoch if clean else None
 
         def close() -> None:

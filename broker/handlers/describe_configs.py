@@ -5,9 +5,9 @@ Versions: 1 sources and synonyms, 3 types and documentation. Not done: loggers, 
 
 from __future__ import annotations
 
-from quorum.config.description import ConfigDescription
 from broker.context import Context
 from broker.topic_names import invalid_topic_name
+from quorum.config.description import ConfigDescription
 from quorum.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_configs import (

@@ -29,9 +29,7 @@ MAX_WAIT_SECONDS = 300.0
 
 
 @handles(FetchRequest, versions="4-18")
-def fetch(
-    request: FetchRequest, ctx: Context, call: Call
-) -> FetchResponse | Parked[FetchResponse]:
+def fetch(request: FetchRequest, ctx: Context, call: Call) -> FetchResponse | Parked[FetchResponse]:
     terms = _terms(request, ctx)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         return _full(request, ctx, call, terms)
@@ -67,7 +65,9 @@ def _refusal(replica_id: int, broker_epoch: int, ctx: Context) -> ErrorCode:
     if broker_epoch < broker.epoch:
         return ErrorCode.STALE_BROKER_EPOCH
     if broker_epoch > broker.epoch:
-        return ErrorCode.UNKNOWN_LEADER_EPOCH  # we have not heard of its registration yet: retriable
+        return (
+            ErrorCode.UNKNOWN_LEADER_EPOCH
+        )  # we have not heard of its registration yet: retriable
     return ErrorCode.NONE
 
 

@@ -201,14 +201,14 @@ def _finished(
         watermark = one.leader.high_watermark
         if watermark.offset < one.end_offset:
             code = (
-                ErrorCode.NOT_LEADER_OR_FOLLOWER if watermark.closed else ErrorCode.REQUEST_TIMED_OUT
+                ErrorCode.NOT_LEADER_OR_FOLLOWER
+                if watermark.closed
+                else ErrorCode.REQUEST_TIMED_OUT
             )
             partition = one.leader.partition
             one.answer.error_code = code
             one.answer.base_offset = -1
-            one.answer.current_leader = _current_leader(
-                ctx, partition.topic, partition.index, code
-            )
+            one.answer.current_leader = _current_leader(ctx, partition.topic, partition.index, code)
     if call.header.api_version >= 10:
         response.node_endpoints = produce_endpoints(
             response.responses, ctx, call.connection.listener

@@ -31,6 +31,7 @@ from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
 from broker.handlers.sync_group import sync_group
+from broker.handlers.unregister_broker import unregister_broker
 from wire.transport.registry import Registry
 
 HANDLERS = (
@@ -61,6 +62,7 @@ HANDLERS = (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    unregister_broker,
 )
 
 

@@ -228,9 +228,12 @@ class LeaderEpoch:
     # -- ISR
 
     def reconsider_followers(self) -> None:
-        """Brokers were registered, fenced or unfenced: some follower may now be allowed in, or not be waited for."""
+        """The ISR or registrations changed: some follower may now be allowed in, or not be waited for.
+
+        Only one that is caught up: another tells with its next fetch how far it is.
+        """
         for replica_id, progress in self.replicas.items():
-            if replica_id not in self._maximal:
+            if replica_id not in self._maximal and self._about_to_join(replica_id, progress):
                 self._maybe_expand(replica_id, progress)
         if not self.ended:
             self._advance()

@@ -1,0 +1,134 @@
+"""Real controllers and brokers in this process, over sockets and disks."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import trio
+
+from broker.server import RunningBroker, run_broker
+from quorum.config.server import ServerConfig, parse
+from quorum.server import run_controller
+from quorum.storage import format_directories
+
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+START_SECONDS = 20
+
+
+def _bound() -> socket.socket:
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", 0))
+    sock.listen(128)
+    return sock
+
+
+class Cluster:
+    """Nodes by id; `start_broker` and `stop` may be called in any order."""
+
+    def __init__(self, path: Path, nursery: trio.Nursery, settings: dict[str, str]) -> None:
+        self.path = path
+        self.nursery = nursery
+        self.settings = settings
+        self.voters: dict[int, int] = {}
+        self.scopes: dict[int, trio.CancelScope] = {}
+        self.ended: dict[int, trio.Event] = {}
+        self.brokers: dict[int, RunningBroker] = {}
+        self.controllers: dict[int, Any] = {}
+
+    def config(self, node_id: int, **settings: str) -> ServerConfig:
+        base = {
+            "node.id": str(node_id),
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "controller.quorum.voters": ",".join(
+                f"{voter}@127.0.0.1:{port}" for voter, port in self.voters.items()
+            ),
+            "log.dirs": str(self.path / str(node_id)),
+            **self.settings,
+            **settings,
+        }
+        return parse({k: SimpleNamespace(value=v, origin="test") for k, v in base.items()})
+
+    async def start_controllers(self, *node_ids: int) -> None:
+        sockets = {node_id: _bound() for node_id in node_ids}
+        self.voters = {node_id: sock.getsockname()[1] for node_id, sock in sockets.items()}
+        async with trio.open_nursery() as nursery:
+            for node_id, sock in sockets.items():
+                config = self.config(
+                    node_id,
+                    **{
+                        "process.roles": "controller",
+                        "listeners": f"CONTROLLER://127.0.0.1:{self.voters[node_id]}",
+                    },
+                )
+                nursery.start_soon(self._start_controller, config, sock)
+
+    async def _start_controller(self, config: ServerConfig, sock: socket.socket) -> None:
+        self.controllers[config.node_id] = await self._start(
+            run_controller, config, {"CONTROLLER": sock}
+        )
+
+    async def start_broker(self, node_id: int, **settings: str) -> RunningBroker:
+        config = self.config(
+            node_id,
+            **{
+                "process.roles": "broker",
+                "listeners": "PLAINTEXT://127.0.0.1:0",
+                **{key.replace("_", "."): value for key, value in settings.items()},
+            },
+        )
+        running: RunningBroker = await self._start(run_broker, config, None)
+        self.brokers[node_id] = running
+        return running
+
+    async def _start(self, role: Any, config: ServerConfig, sockets: Any) -> Any:
+        format_directories(config, CLUSTER_ID, ignore_formatted=True)
+        node_id = config.node_id
+        scope = self.scopes[node_id] = trio.CancelScope()
+        ended = self.ended[node_id] = trio.Event()
+
+        async def run(*, task_status: Any) -> None:
+            try:
+                with scope:
+                    await role(config, sockets=sockets, task_status=task_status)
+            finally:
+                ended.set()
+
+        return await self.nursery.start(run)
+
+    async def stop(self, node_id: int) -> None:
+        """As SIGTERM does; returns when the node has ended."""
+        self.scopes[node_id].cancel()
+        await self.ended[node_id].wait()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(
+            f"127.0.0.1:{broker.addresses['PLAINTEXT'][1]}" for broker in self.brokers.values()
+        )
+
+
+@asynccontextmanager
+async def cluster(
+    path: Path, *, controllers: int = 1, brokers: int = 1, **settings: str
+) -> AsyncIterator[Cluster]:
+    """`settings` are configuration keys of all nodes, dots as underscores."""
+    keys = {key.replace("_", "."): value for key, value in settings.items()}
+    async with trio.open_nursery() as nursery:
+        started = Cluster(path, nursery, keys)
+        with trio.fail_after(START_SECONDS):
+            await started.start_controllers(*range(1, controllers + 1))
+            async with trio.open_nursery() as starting:
+                for node_id in range(11, 11 + brokers):
+                    starting.start_soon(started.start_broker, node_id)
+        yield started
+        for broker_id in sorted(started.brokers):
+            if not started.ended[broker_id].is_set():
+                await started.stop(broker_id)
+        nursery.cancel_scope.cancel()

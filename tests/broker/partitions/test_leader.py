@@ -1,0 +1,229 @@
+"""A leader epoch over a real log: what moves the watermark, what changes the ISR, what ends with the epoch."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.partitions.isr import FetchClock
+from quorum.runtime.errors import NotLeaderError
+from tests.broker.batches import append
+from tests.broker.harness import open_harness, partition, registration, topic
+from wire.errors import ErrorCode, KafkaError
+
+CLOCK = FetchClock()
+BROKERS = (registration(11), registration(12), registration(13))
+
+
+@pytest.fixture
+def harness(tmp_path):
+    return open_harness(tmp_path)
+
+
+def lead(harness, replicas=(11, 12), **fields):
+    harness.set_image(topic("t", partition(replicas, **fields)), brokers=BROKERS)
+    return harness.leader()
+
+
+def fetched(harness, leader, replica_id, offset, broker_epoch=None):
+    CLOCK.tick(harness.now)
+    epoch = 100 + replica_id if broker_epoch is None else broker_epoch
+    leader.record_fetch(replica_id, offset, 0, epoch, CLOCK)
+
+
+def proposed(harness):
+    """The members of the ISR last asked for."""
+    _, change = harness.isr_changes.submitted[-1]
+    return tuple(member for member, _ in change.new_isr)
+
+
+def test_alone_the_watermark_follows_the_disk(harness):
+    leader = lead(harness, (11,))
+    append(harness, b"a", b"b")
+    assert leader.high_watermark.offset == 0
+    harness.flush()
+    assert leader.high_watermark.offset == 2
+
+
+def test_write_behind_commits_with_the_append(tmp_path):
+    harness = open_harness(tmp_path, trimaran_log_fsync="none")
+    leader = lead(harness, (11,))
+    append(harness, b"a")
+    assert leader.high_watermark.offset == 1
+
+
+def test_the_slowest_of_the_isr_decides_and_the_leader_may_be_it(harness):
+    leader = lead(harness, (11, 12, 13))
+    append(harness, b"a")
+    fetched(harness, leader, 12, 1)
+    fetched(harness, leader, 13, 1)
+    assert leader.high_watermark.offset == 0, "followers may be ahead of the leader's disk"
+    harness.flush()
+    assert leader.high_watermark.offset == 1
+    append(harness, b"b")
+    harness.flush()
+    fetched(harness, leader, 13, 2)
+    assert leader.high_watermark.offset == 1
+    fetched(harness, leader, 12, 2)
+    assert leader.high_watermark.offset == 2
+
+
+def test_a_replica_that_is_not_assigned_is_not_taken(harness):
+    leader = lead(harness)
+    with pytest.raises(KafkaError) as raised:
+        fetched(harness, leader, 13, 0)
+    assert raised.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_a_follower_joins_once_it_has_reached_the_start_of_the_epoch(harness):
+    """KAFKA-7128: the watermark alone is not enough."""
+    lead(harness, (11,))
+    append(harness, b"a", b"b")
+    harness.flush()
+    leader = lead(harness, isr=(11,), leader_epoch=1, partition_epoch=1)
+    assert leader.start_offset == 2
+    fetched(harness, leader, 12, 1)
+    assert not harness.isr_changes.submitted
+    fetched(harness, leader, 12, 2)
+    assert proposed(harness) == (11, 12)
+
+
+def test_while_an_expansion_is_under_way_the_watermark_waits_for_the_newcomer(harness):
+    leader = lead(harness, isr=(11,))
+    fetched(harness, leader, 12, 0)
+    assert leader.isr.proposed == (11, 12)
+    append(harness, b"a")
+    harness.flush()
+    assert leader.high_watermark.offset == 0
+    fetched(harness, leader, 12, 1)
+    assert leader.high_watermark.offset == 1
+    assert len(harness.isr_changes.submitted) == 1, "one change at a time"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"fenced": True}, {"in_controlled_shutdown": True}, {"epoch": 999}]
+)
+def test_who_may_not_join_joins_when_the_registration_says_so(harness, changes):
+    """KIP-841, KIP-903: and it need not fetch again for it."""
+    harness.set_image(
+        topic("t", partition((11, 12), isr=(11,))),
+        brokers=(registration(11), registration(12, **changes)),
+    )
+    leader = harness.leader()
+    fetched(harness, leader, 12, 0)
+    assert not harness.isr_changes.submitted
+    harness.set_image(*harness.metadata.image.topics.by_name.values(), brokers=BROKERS)
+    assert proposed(harness) == (11, 12)
+
+
+def test_a_lagging_member_is_dropped_but_counts_until_the_controller_agrees(harness):
+    leader = lead(harness)
+    fetched(harness, leader, 12, 0)
+    append(harness, b"a")
+    harness.flush()
+    harness.now += 29
+    leader.drop_lagging()
+    assert not harness.isr_changes.submitted
+    harness.now += 2
+    leader.drop_lagging()
+    assert proposed(harness) == (11,)
+    assert leader.high_watermark.offset == 0
+    owner, change = harness.isr_changes.submitted[0]
+    owner.isr_committed(change, (11,), 0, 1)
+    assert leader.high_watermark.offset == 1
+    assert leader.isr.proposed is None
+
+
+def test_a_refusal_that_changed_nothing_restores_the_isr(harness):
+    leader = lead(harness, isr=(11,))
+    fetched(harness, leader, 12, 0)
+    owner, change = harness.isr_changes.submitted[0]
+    assert owner.isr_refused(change, ErrorCode.INELIGIBLE_REPLICA) is False
+    assert leader.isr.proposed is None
+    fetched(harness, leader, 12, 0)
+    assert len(harness.isr_changes.submitted) == 2
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION])
+def test_a_refusal_because_we_are_behind_stays_careful_until_metadata_comes(harness, code):
+    leader = lead(harness, isr=(11,))
+    fetched(harness, leader, 12, 0)
+    owner, change = harness.isr_changes.submitted[0]
+    assert owner.isr_refused(change, code) is False
+    assert leader.isr.proposed == (11, 12)
+    lead(harness, isr=(11, 12), partition_epoch=1)
+    assert (leader.isr.isr, leader.isr.proposed) == ((11, 12), None)
+
+
+def test_anything_else_is_tried_again_unchanged(harness):
+    leader = lead(harness, isr=(11,))
+    fetched(harness, leader, 12, 0)
+    owner, change = harness.isr_changes.submitted[0]
+    assert owner.isr_refused(change, ErrorCode.UNKNOWN_SERVER_ERROR) is True
+    assert leader.isr.proposed == (11, 12)
+
+
+def test_answers_to_what_is_no_longer_wanted_are_ignored(harness):
+    leader = lead(harness, isr=(11,))
+    fetched(harness, leader, 12, 0)
+    owner, change = harness.isr_changes.submitted[0]
+    lead(harness, isr=(11, 12), partition_epoch=5)
+    owner.isr_committed(change, (11,), 0, 1)
+    assert leader.isr.isr == (11, 12)
+    assert owner.isr_refused(change, ErrorCode.UNKNOWN_SERVER_ERROR) is False
+
+
+async def test_the_end_of_the_epoch_ends_its_waits(harness):
+    leader = lead(harness)
+    info = append(harness, b"a")
+    lead(harness, leader_epoch=1, partition_epoch=1)
+    with pytest.raises(NotLeaderError):
+        await leader.high_watermark.wait_reached(info.last_offset + 1)
+    with pytest.raises(KafkaError) as raised:
+        leader.append(memoryview(b""), [])
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert harness.leader().epoch == 1
+
+
+def test_flushes_of_an_ended_epoch_move_the_next_one(harness):
+    lead(harness, (11,))
+    append(harness, b"a")
+    leader = lead(harness, (11,), leader_epoch=1, partition_epoch=1)
+    assert leader.high_watermark.offset == 0
+    harness.flush()
+    assert leader.high_watermark.offset == 1
+
+
+def test_the_watermark_survives_the_epoch(harness):
+    leader = lead(harness)
+    append(harness, b"a", b"b")
+    harness.flush()
+    fetched(harness, leader, 12, 1)
+    assert leader.high_watermark.offset == 1
+    leader = lead(harness, leader_epoch=1, partition_epoch=1)
+    assert leader.high_watermark.offset == 1
+
+
+def test_the_low_watermark_waits_for_live_replicas_only(harness):
+    leader = lead(harness)
+    append(harness, b"a", b"b")
+    harness.flush()
+    fetched(harness, leader, 12, 2)
+    assert leader.delete_records_before(-1) == 2
+    assert leader.low_watermark.offset == 0
+    harness.set_image(
+        *harness.metadata.image.topics.by_name.values(),
+        brokers=(registration(11), registration(12, fenced=True)),
+    )
+    assert leader.low_watermark.offset == 2
+
+
+@pytest.mark.parametrize("offset", [3, -2])
+def test_records_above_the_watermark_are_not_deleted(harness, offset):
+    """P13, KAFKA-5634."""
+    leader = lead(harness, (11,))
+    append(harness, b"a", b"b", b"c")
+    harness.flush()
+    append(harness, b"not committed")
+    with pytest.raises(KafkaError) as raised:
+        leader.delete_records_before(offset + 1 if offset > 0 else offset)
+    assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE

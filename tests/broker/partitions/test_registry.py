@@ -1,0 +1,139 @@
+"""Partitions follow the image: epochs, listeners, topic ids, laziness."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.batches import append
+from tests.broker.harness import open_harness, partition, registration, topic
+from wire.errors import ErrorCode, KafkaError
+
+
+@pytest.fixture
+def harness(tmp_path):
+    return open_harness(tmp_path)
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def began(self, partition_index, leader):
+        self.heard.append(f"+{partition_index}@{leader.epoch}")
+
+    def ended(self, partition_index, leader_epoch):
+        self.heard.append(f"-{partition_index}@{leader_epoch}")
+
+
+def code_of(harness, *args) -> ErrorCode:
+    with pytest.raises(KafkaError) as raised:
+        harness.partitions.leader_of(*args)
+    return raised.value.code
+
+
+def test_a_partition_that_nobody_uses_is_no_directory(harness):
+    """Idea 12: cost follows use."""
+    harness.set_image(topic("t", *[partition() for _ in range(100)]))
+    assert harness.directory.partitions() == []
+    append(harness, b"a", index=42)
+    assert harness.directory.partitions() == [("t", 42)]
+
+
+def test_who_is_asked_for_what_is_not_here(harness):
+    harness.set_image(
+        topic("t", partition((12,)), partition((11, 12), leader=12, leader_epoch=3)),
+        brokers=(registration(11), registration(12)),
+    )
+    assert code_of(harness, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(harness, "t", 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(harness, "t", 2) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of(harness, "u", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of(harness, "t", 1, 2) is ErrorCode.FENCED_LEADER_EPOCH
+    assert code_of(harness, "t", 1, 4) is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_a_listener_hears_every_epoch_in_order(harness):
+    listener = Listener()
+    harness.partitions.listen("t", listener)
+    harness.set_image(topic("t", partition((11, 12))), topic("u", partition()))
+    harness.set_image(topic("t", partition((11, 12), leader_epoch=1, partition_epoch=1)))
+    harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=2, partition_epoch=2)))
+    harness.set_image(topic("t", partition((11, 12), leader=11, leader_epoch=3, partition_epoch=3)))
+    harness.set_image()
+    assert listener.heard == ["+0@0", "-0@0", "+0@1", "-0@1", "+0@3", "-0@3"]
+
+
+def test_an_isr_change_is_no_new_epoch(harness):
+    listener = Listener()
+    harness.partitions.listen("t", listener)
+    harness.set_image(topic("t", partition((11, 12))))
+    harness.set_image(topic("t", partition((11, 12), isr=(11,), partition_epoch=1)))
+    assert listener.heard == ["+0@0"]
+    assert harness.leader().isr.isr == (11,)
+
+
+def test_following_begins_and_ends(harness):
+    harness.set_image(topic("t", partition((11, 12), leader=12)))
+    harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=1)))
+    harness.set_image(topic("t", partition((11, 12), leader=-1, leader_epoch=2)))
+    harness.set_image()
+    assert harness.follows.followed == ["+t-0@0", "-t-0", "+t-0@1", "-t-0", "-t-0"]
+
+
+def test_a_deleted_topic_leaves_no_directory(harness):
+    harness.set_image(topic("t", partition()))
+    append(harness, b"a")
+    harness.set_image()
+    assert harness.directory.partitions() == []
+    assert code_of(harness, "t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_made_again_under_its_name_begins_empty(harness):
+    """P14: no byte of one topic id is another's."""
+    harness.set_image(topic("t", partition()))
+    append(harness, b"old")
+    harness.set_image(topic("t", partition())._replace(id=b"another".ljust(16)))
+    assert harness.leader().log.log_end_offset == 0
+    assert harness.directory.topic_id("t", 0) == b"another".ljust(16)
+
+
+def test_a_directory_of_another_topic_id_is_put_aside(harness, tmp_path):
+    harness.directory.create_log("t", 0, b"stranger".ljust(16), harness.settings.of("t").log)
+    harness.set_image(topic("t", partition()))
+    append(harness, b"a")
+    assert harness.directory.topic_id("t", 0) == topic("t").id
+    assert any(path.name.endswith("-delete") for path in (tmp_path).iterdir())
+
+
+def test_strays_are_put_aside(harness):
+    config = harness.settings.of("t").log
+    harness.directory.create_log("mine", 0, topic("mine").id, config)
+    harness.directory.create_log("gone", 0, topic("gone").id, config)
+    harness.directory.create_log("other", 0, b"stranger".ljust(16), config)
+    strays = harness.directories.drop_strays({("mine", 0): topic("mine").id, ("other", 0): b"x" * 16})
+    assert strays == [("gone", 0), ("other", 0)]
+    assert harness.directory.partitions() == [("mine", 0)]
+
+
+def test_changed_configs_reach_open_logs(harness):
+    harness.set_image(topic("t", partition()))
+    log = harness.leader().log
+    harness.set_image(topic("t", partition()), configs={(2, "t"): {"retention.ms": "5"}})
+    harness.partitions.settings_changed("t")
+    assert log.config.retention_ms == 5
+    assert harness.settings.of("t").min_insync_replicas == 1
+
+
+def test_watermarks_are_saved_and_bounded_by_the_log(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition((11, 12))), topic("u", partition()))
+    append(harness, b"a", b"b", name="u")
+    harness.flush()
+    saved = harness.partitions.watermarks()
+    assert saved == {("t", 0): 0, ("u", 0): 2}
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=5, high_watermarks={("t", 0): 9, ("u", 0): 2})
+    again = open_harness(tmp_path)
+    again.set_image(topic("t", partition((11, 12))), topic("u", partition((11, 12))))
+    assert again.leader("t").high_watermark.offset == 0, "the log has nothing"
+    assert again.leader("u").high_watermark.offset == 2
