@@ -58,7 +58,7 @@ class TimestampType(IntEnum):
 
 
 class RecordHeader(NamedTuple):
-    """A header of a record; keys may repeat. `value` may be null."""
+    """A header of a record; keys may repeat, and what is no UTF-8 in them is replaced, as Kafka does. `value` may be null."""
 
     key: str
     value: bytes | None
@@ -312,7 +312,7 @@ def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> li
             )
             timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
             records.append(Record(base_offset + offset_delta, timestamp, key, value, headers))
-    except (IndexError, UnicodeDecodeError) as error:
+    except IndexError as error:
         raise RemoteProtocolError(
             f"malformed record {len(records)} in {batch!r}: {error}"
         ) from None
@@ -366,7 +366,7 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[RecordHea
         if key is None:
             raise RemoteProtocolError("a header without a key")
         value, position = _read_sized(data, position, end)
-        headers.append(RecordHeader(key.decode(), value))
+        headers.append(RecordHeader(key.decode(errors="replace"), value))
     return tuple(headers), position
 
 

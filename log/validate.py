@@ -10,6 +10,10 @@ Records themselves are walked, as Kafka walks all of them, when there are at mos
 compressed, when the topic is compacted (keys must not be null), and when `rules.walk_records` asks for it. Otherwise a
 client that computes a right CRC over malformed records has them stored: readers of that partition get an error from their own
 decoder, nothing of the broker reads them. Walking costs 1 µs a record in Python, on one event loop for all.
+Compared with a Kafka 4.3 broker on a hundred malformed batches, the codes are the same except where Kafka answers
+UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data: ours is the code that says it), where it takes what we refuse
+(bytes after the batch, a producer id without epoch, offset deltas that are no sequence, append time set by a client, negative
+timestamps), and for a size beyond the request (INVALID_RECORD there, CORRUPT_MESSAGE here).
 Record timestamps are checked with the walk only; a header whose largest timestamp is not the records' is stored as it is (Kafka
 corrects it).
 """
@@ -125,6 +129,9 @@ def _only_batch(records: memoryview) -> BatchView:
             ErrorCode.CORRUPT_MESSAGE, f"batch of {batch.size} bytes in {len(records)}"
         )
     if batch.size < len(records):
+        batch.buffer = records[: batch.size]
+        if not has_valid_crc(batch):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC in {batch!r}")
         raise _invalid("more than one record batch for a partition")
     return batch
 

@@ -257,3 +257,11 @@ def test_unknown_compression(kind):
     with pytest.raises(KafkaError) as raised:
         decode_records(view)
     assert raised.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_header_keys_that_are_no_text_are_read_as_kafka_reads_them():
+    view = view_of(build_batch([NewRecord(None, None, 5, (("k", b"v"),))]))
+    broken = bytearray(view.buffer)
+    broken[broken.index(b"k")] = 0xFF
+    [record] = decode_records(BatchView(broken))
+    assert record.headers == (RecordHeader("\ufffd", b"v"),)
