@@ -31,6 +31,7 @@ class ToyCluster:
         self.leader = 1
         self.leader_epoch = 1
         self.asked = []
+        self.software = set()
 
     def move(self, leader: int) -> None:
         self.leader = leader
@@ -47,6 +48,7 @@ class ToyNode:
 def metadata(request, node, call):
     cluster = node.cluster
     cluster.asked.append((node.node_id, "Metadata"))
+    cluster.software.add(call.connection.client_software)
     topics = []
     for asked in request.topics or ():
         partition = MetadataResponsePartition(
