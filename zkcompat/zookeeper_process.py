@@ -67,6 +67,10 @@ class ZooKeeperProcess:
         if signum == signal.SIGKILL:
             self._process.wait()
 
+    def wait(self) -> int:
+        """Waits until the server has ended by itself or by somebody else's signal; its exit code."""
+        return self._process.wait()
+
     def stop(self) -> None:
         """Ends the server; kills it when it does not go by itself."""
         if not self.running():

@@ -22,7 +22,7 @@ from tests.zkcompat.rig import (
     topics,
 )
 from zkcompat.claim import Leader, Step
-from zkcompat.keeper import DoubtError, RefusedError
+from zkcompat.keeper import DoubtError, Keeper, RefusedError
 from zkcompat.mirror import WrongClusterError
 from zkcompat.session_file import SESSION_FILE, SavedSession, load_session, save_session
 from zkcompat.znodes import Controller, ControllerEpoch, Migration
@@ -155,6 +155,36 @@ async def test_a_writer_of_a_past_claim_is_refused_as_a_whole(connect):
             )
         assert refused.value.index == 0
         assert await person.read("/brokers/topics/stale") is None
+
+
+async def test_what_is_published_never_goes_back(connect, monkeypatch):
+    """M1: (controller epoch, offset) over all accepted transactions of two mirrors that overtake each other."""
+    published = []
+    transact = Keeper.transact
+
+    async def recording(keeper, steps):
+        await transact(keeper, steps)
+        for step in steps:
+            if step.path == ControllerEpoch.PATH and step.kind == "set":
+                published.append((ControllerEpoch.decode(step.data).epoch, -1))
+            elif step.path == Migration.PATH:
+                published.append((published[-1][0], Migration.decode(step.data).offset))
+
+    monkeypatch.setattr(Keeper, "transact", recording)
+    source = Source(build.broker(1), *topics(5))
+    async with running(connect, source, batch_operations=5) as first:
+        await in_step(first, source)
+        async with running(connect, source, batch_operations=5) as second:
+            await in_step(second, source)
+            for number in range(1, 6):
+                source.say(build.remove_topic(number.to_bytes(16, "big")))
+                source.feed.lead_by(Leader(number, number + 1))
+                await in_step(second, source)
+            await reached(first, lambda s: s.state == "standby")
+        source.say(build.fence(1))
+        await in_step(first, source)
+    assert published == sorted(published)
+    assert published[-1] == (8, source.offset)
 
 
 async def test_damage_by_hand_is_repaired_at_the_next_verify(connect):

@@ -1,0 +1,79 @@
+"""The feed between the loader and the mirror: newest image, merged changes, a short history."""
+
+import random
+
+import trio
+
+from quorum.listener import CommittedBatch, LoadedSnapshot
+from quorum.metadata.image import EMPTY
+from quorum.metadata.loader import MetadataLoader
+from quorum.metadata.records import image_to_records
+from tests.zkcompat import build
+from tests.zkcompat.build import CLUSTER_ID
+from tests.zkcompat.scenario import next_records
+from tests.zkcompat.test_plan import assert_same
+from zkcompat.claim import Leader
+from zkcompat.feed import HISTORY_MAX, ImageFeed
+from zkcompat.operations import apply_to
+from zkcompat.plan import plan_changes
+from zkcompat.render import render
+
+
+def _batch(image, records):
+    base = image.provenance.offset + 1
+    return CommittedBatch(base, base + max(1, len(records)) - 1, 3, 0, 100, records)
+
+
+def test_a_snapshot_between_batches_is_planned_like_any_change():
+    prng = random.Random(11)
+    feed, shown, tree = ImageFeed(), EMPTY, render(EMPTY, CLUSTER_ID)
+    loader = MetadataLoader([feed])
+    for number in range(60):
+        if (
+            number % 7 == 3
+        ):  # the log was truncated behind us: the quorum's state, some changes later, comes as a snapshot
+            _, ahead = build.replay(feed.image, *next_records(feed.image, prng, 8))
+            end = ahead.provenance.offset + 1
+            loader.load_snapshot(LoadedSnapshot(end, 3, 0, list(image_to_records(ahead))))
+        else:
+            loader.apply_committed(_batch(feed.image, next_records(feed.image, prng, 3)))
+        if prng.random() < 0.4:
+            image, changes = feed.take()
+            tree = apply_to(tree, plan_changes(shown, image, changes))
+            assert_same(tree, image)
+            shown = image
+
+
+def test_the_history_is_bounded_and_found_by_offset():
+    feed = ImageFeed()
+    loader = MetadataLoader([feed])
+    for _ in range(HISTORY_MAX + 10):
+        loader.apply_committed(_batch(feed.image, []))
+    last = feed.image.provenance.offset
+    assert feed.image_at(last) is feed.image
+    assert feed.image_at(last - HISTORY_MAX + 1).provenance.offset == last - HISTORY_MAX + 1
+    assert feed.image_at(last - HISTORY_MAX) is None
+
+
+async def test_waiters_hear_of_images_leaders_and_readiness(autojump_clock):
+    feed = ImageFeed()
+    loader = MetadataLoader([feed])
+    heard = []
+
+    async def listen(name, wanted):
+        await feed.wait_for(wanted)
+        heard.append(name)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen, "image", lambda f: f.image is not EMPTY)
+        nursery.start_soon(listen, "leader", lambda f: f.leader == Leader(2, 5))
+        nursery.start_soon(listen, "ready", lambda f: f.ready)
+        await trio.testing.wait_all_tasks_blocked()
+        loader.apply_committed(_batch(feed.image, []))
+        await trio.testing.wait_all_tasks_blocked()
+        feed.lead_by(Leader(2, 5))
+        feed.lead_by(None)
+        await trio.testing.wait_all_tasks_blocked()
+        feed.caught_up()
+    assert heard == ["image", "leader", "ready"]
+    assert feed.leader == Leader(2, 5)
