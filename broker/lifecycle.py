@@ -113,6 +113,10 @@ class Lifecycle:
         self._ready_to_unfence = True
         self._wanted.set()
 
+    def report(self) -> None:
+        """Sends a heartbeat now: somebody waits for the controller to learn how far this broker's metadata is."""
+        self._wanted.set()
+
     async def shut_down(self, seconds: float) -> bool:
         """Gives all leaderships away; returns whether the controller let the broker go within `seconds`."""
         if self.state.value in (BrokerState.STARTING, BrokerState.SHUTTING_DOWN):

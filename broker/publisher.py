@@ -7,6 +7,7 @@ behind may name leaders of long ago, and directories that it does not know yet w
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from broker.directories import LogDirectories
 from broker.metadata import BrokerMetadata
@@ -28,11 +29,14 @@ class BrokerPublisher:
         partitions: Partitions,
         settings: TopicSettingsSource,
         directories: LogDirectories,
+        report: Callable[[], None],
     ) -> None:
+        """`report` tells the controller how far this broker is."""
         self._metadata = metadata
         self._partitions = partitions
         self._settings = settings
         self._directories = directories
+        self._report = report
         self._active = False
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
@@ -44,6 +48,8 @@ class BrokerPublisher:
             self._partitions.apply_topic(name, image.topics.by_name.get(name))
         if delta.cluster.changed_brokers:
             self._partitions.brokers_changed(frozenset(delta.cluster.changed_brokers))
+        if (delta.topics.changed or delta.cluster.changed_brokers) and _somebody_leaves(image):
+            self._report()
 
     def _apply_configs(self, delta: MetadataDelta) -> None:
         for kind, name in delta.configs.changed:
@@ -71,3 +77,11 @@ class BrokerPublisher:
         self._active = True
         for name, topic in image.topics.by_name.items():
             self._partitions.apply_topic(name, topic)
+
+
+def _somebody_leaves(image: MetadataImage) -> bool:
+    """A broker in controlled shutdown goes when all others have seen its leaderships move."""
+    return any(
+        broker.in_controlled_shutdown and not broker.fenced
+        for broker in image.cluster.brokers.values()
+    )

@@ -176,7 +176,7 @@ def _compose(
     partitions = Partitions(services, fetchers, directory.high_watermark)
     groups = GroupCoordinator(GroupLimits.of(config), metadata, directories.storage_failed)
     partitions.listen(CONSUMER_OFFSETS, groups)
-    publisher = BrokerPublisher(metadata, partitions, settings, directories)
+    publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
     access.loader.add_publisher(publisher)
     access.loader.add_publisher(groups)
     context = Context(
