@@ -355,7 +355,7 @@ _ANSWERS: dict[type[Message], tuple[type[core.Answer], Callable[[Any], dict[str,
 _TOP_LEVEL = (ErrorCode.INCONSISTENT_CLUSTER_ID,)
 
 
-def write_vote_answer(answer: core.VoteAnswer) -> vote.VoteResponse:
+def write_vote_answer(answer: core.VoteAnswer, version: int) -> vote.VoteResponse:
     if answer.error in _TOP_LEVEL:
         return vote.VoteResponse(error_code=answer.error, topics=[])
     partition = vote.VoteResponsePartitionData(
@@ -367,11 +367,13 @@ def write_vote_answer(answer: core.VoteAnswer) -> vote.VoteResponse:
     )
     return vote.VoteResponse(
         topics=[vote.VoteResponseTopicData(topic_name=TOPIC, partitions=[partition])],
-        node_endpoints=_nodes(vote.NodeEndpoint, answer),
+        node_endpoints=_nodes(vote.NodeEndpoint, answer, version),
     )
 
 
-def write_begin_answer(answer: core.BeginQuorumEpochAnswer) -> begin.BeginQuorumEpochResponse:
+def write_begin_answer(
+    answer: core.BeginQuorumEpochAnswer, version: int
+) -> begin.BeginQuorumEpochResponse:
     if answer.error in _TOP_LEVEL:
         return begin.BeginQuorumEpochResponse(error_code=answer.error, topics=[])
     partition = begin.BeginQuorumEpochResponsePartitionData(
@@ -382,11 +384,11 @@ def write_begin_answer(answer: core.BeginQuorumEpochAnswer) -> begin.BeginQuorum
     )
     return begin.BeginQuorumEpochResponse(
         topics=[begin.BeginQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])],
-        node_endpoints=_nodes(begin.NodeEndpoint, answer),
+        node_endpoints=_nodes(begin.NodeEndpoint, answer, version),
     )
 
 
-def write_end_answer(answer: core.EndQuorumEpochAnswer) -> end.EndQuorumEpochResponse:
+def write_end_answer(answer: core.EndQuorumEpochAnswer, version: int) -> end.EndQuorumEpochResponse:
     if answer.error in _TOP_LEVEL:
         return end.EndQuorumEpochResponse(error_code=answer.error, topics=[])
     partition = end.EndQuorumEpochResponsePartitionData(
@@ -397,11 +399,11 @@ def write_end_answer(answer: core.EndQuorumEpochAnswer) -> end.EndQuorumEpochRes
     )
     return end.EndQuorumEpochResponse(
         topics=[end.EndQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])],
-        node_endpoints=_nodes(end.NodeEndpoint, answer),
+        node_endpoints=_nodes(end.NodeEndpoint, answer, version),
     )
 
 
-def write_fetch_answer(answer: core.FetchAnswer) -> fetch.FetchResponse:
+def write_fetch_answer(answer: core.FetchAnswer, version: int) -> fetch.FetchResponse:
     if answer.error in _TOP_LEVEL:
         return fetch.FetchResponse(error_code=answer.error, responses=[])
     partition = fetch.PartitionData(
@@ -422,10 +424,14 @@ def write_fetch_answer(answer: core.FetchAnswer) -> fetch.FetchResponse:
         offset, epoch = answer.snapshot_id
         partition.snapshot_id = fetch.SnapshotId(end_offset=offset, epoch=epoch)
     topic = fetch.FetchableTopicResponse(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
-    return fetch.FetchResponse(responses=[topic], node_endpoints=_nodes(fetch.NodeEndpoint, answer))
+    return fetch.FetchResponse(
+        responses=[topic], node_endpoints=_nodes(fetch.NodeEndpoint, answer, version)
+    )
 
 
-def write_snapshot_answer(answer: core.FetchSnapshotAnswer) -> fetch_snapshot.FetchSnapshotResponse:
+def write_snapshot_answer(
+    answer: core.FetchSnapshotAnswer, version: int
+) -> fetch_snapshot.FetchSnapshotResponse:
     if answer.error in _TOP_LEVEL:
         return fetch_snapshot.FetchSnapshotResponse(error_code=answer.error, topics=[])
     offset, epoch = answer.snapshot_id or (-1, -1)
@@ -441,13 +447,23 @@ def write_snapshot_answer(answer: core.FetchSnapshotAnswer) -> fetch_snapshot.Fe
         unaligned_records=answer.data,
     )
     topic = fetch_snapshot.FetchSnapshotResponseTopicSnapshot(name=TOPIC, partitions=[partition])
-    endpoints = _nodes(fetch_snapshot.NodeEndpoint, answer)
+    endpoints = _nodes(fetch_snapshot.NodeEndpoint, answer, version)
     return fetch_snapshot.FetchSnapshotResponse(topics=[topic], node_endpoints=endpoints)
 
 
-def _nodes(cls: type[P], answer: core.Answer) -> list[P]:
+# The first versions of answers that say where the leader is reached.
+_WITH_ENDPOINTS = {
+    vote.NodeEndpoint: 1,
+    begin.NodeEndpoint: 1,
+    end.NodeEndpoint: 1,
+    fetch.NodeEndpoint: 17,
+    fetch_snapshot.NodeEndpoint: 1,
+}
+
+
+def _nodes(cls: type[P], answer: core.Answer, version: int) -> list[P]:
     leader = answer.leader
-    if leader is None or leader.id < 0:
+    if leader is None or leader.id < 0 or version < _WITH_ENDPOINTS[cast(Any, cls)]:
         return []
     make = cast(Any, cls)
     return [make(node_id=leader.id, host=leader.host, port=leader.port)]

@@ -15,10 +15,10 @@ from wire.transport.registry import handles
 
 @handles(BeginQuorumEpochRequest, versions="0-1")
 def begin_quorum_epoch(
-    request: BeginQuorumEpochRequest, ctx: QuorumContext, _call: Call
+    request: BeginQuorumEpochRequest, ctx: QuorumContext, call: Call
 ) -> BeginQuorumEpochResponse | Parked[BeginQuorumEpochResponse]:
     try:
         message = read_begin(request)
     except WrongShape as error:
         return BeginQuorumEpochResponse(error_code=error.code, topics=[])
-    return park(ctx, message, BeginQuorumEpochAnswer, write_begin_answer)
+    return park(ctx, call, message, BeginQuorumEpochAnswer, write_begin_answer)

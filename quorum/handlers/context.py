@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, cast
 from quorum.node import QuorumNode
 from quorum.raft import messages as core
 from wire.schema import Message
-from wire.transport.calls import Parked
+from wire.transport.calls import Call, Parked
 
 A = TypeVar("A", bound=core.Answer)
 R = TypeVar("R", bound=Message)
@@ -22,14 +22,19 @@ class QuorumContext(Protocol):
 
 
 def park(
-    ctx: QuorumContext, request: core.Request, answer_class: type[A], write: Callable[[A], R]
+    ctx: QuorumContext,
+    call: Call,
+    request: core.Request,
+    answer_class: type[A],
+    write: Callable[[A, int], R],
 ) -> Parked[R]:
     """Gives the request to the core now; the answer is written when the core has it."""
     finish = ctx.node.ask(request)
+    version = call.header.api_version
 
     async def answer() -> R:
         found = await finish()
         assert isinstance(found, answer_class)
-        return write(cast(A, found))
+        return write(cast(A, found), version)
 
     return Parked(answer, ready=lambda: finish.ready)

@@ -15,10 +15,10 @@ from wire.transport.registry import handles
 
 @handles(EndQuorumEpochRequest, versions="0-1")
 def end_quorum_epoch(
-    request: EndQuorumEpochRequest, ctx: QuorumContext, _call: Call
+    request: EndQuorumEpochRequest, ctx: QuorumContext, call: Call
 ) -> EndQuorumEpochResponse | Parked[EndQuorumEpochResponse]:
     try:
         message = read_end(request)
     except WrongShape as error:
         return EndQuorumEpochResponse(error_code=error.code, topics=[])
-    return park(ctx, message, EndQuorumEpochAnswer, write_end_answer)
+    return park(ctx, call, message, EndQuorumEpochAnswer, write_end_answer)

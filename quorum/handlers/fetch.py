@@ -1,6 +1,6 @@
 """Fetch on a controller: followers and observers replicate the metadata log (KIP-595, KIP-630, KIP-1166).
 
-Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
+Below version 12 a Fetch cannot speak of divergence, so it is not served. Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(FetchRequest, versions="4-18")
+@handles(FetchRequest, versions="12-18")
 def fetch(
-    request: FetchRequest, ctx: QuorumContext, _call: Call
+    request: FetchRequest, ctx: QuorumContext, call: Call
 ) -> FetchResponse | Parked[FetchResponse]:
     try:
         message = read_fetch(request)
     except WrongShape as error:
         return FetchResponse(error_code=error.code, responses=[])
-    return park(ctx, message, FetchAnswer, write_fetch_answer)
+    return park(ctx, call, message, FetchAnswer, write_fetch_answer)

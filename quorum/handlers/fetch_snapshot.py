@@ -15,10 +15,10 @@ from wire.transport.registry import handles
 
 @handles(FetchSnapshotRequest, versions="0-1")
 def fetch_snapshot(
-    request: FetchSnapshotRequest, ctx: QuorumContext, _call: Call
+    request: FetchSnapshotRequest, ctx: QuorumContext, call: Call
 ) -> FetchSnapshotResponse | Parked[FetchSnapshotResponse]:
     try:
         message = read_fetch_snapshot(request)
     except WrongShape as error:
         return FetchSnapshotResponse(error_code=error.code, topics=[])
-    return park(ctx, message, FetchSnapshotAnswer, write_snapshot_answer)
+    return park(ctx, call, message, FetchSnapshotAnswer, write_snapshot_answer)

@@ -15,10 +15,10 @@ from wire.transport.registry import handles
 
 @handles(VoteRequest, versions="0-2")
 def vote(
-    request: VoteRequest, ctx: QuorumContext, _call: Call
+    request: VoteRequest, ctx: QuorumContext, call: Call
 ) -> VoteResponse | Parked[VoteResponse]:
     try:
         message = read_vote(request)
     except WrongShape as error:
         return VoteResponse(error_code=error.code, topics=[])
-    return park(ctx, message, VoteAnswer, write_vote_answer)
+    return park(ctx, call, message, VoteAnswer, write_vote_answer)

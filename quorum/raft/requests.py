@@ -74,8 +74,9 @@ class Requests:
     def back_off(self, peer: Peer, now: float) -> None:
         line = self._lines.setdefault(peer.id, _Line())
         line.failures += 1
-        delay = self._timeouts.retry_backoff * 2 ** min(line.failures - 1, 16)
-        line.resume = now + min(delay, self._timeouts.retry_backoff_max)
+        first = self._timeouts.retry_backoff
+        delay = first * 2 ** min(line.failures - 1, 16)
+        line.resume = now + min(delay, max(first, self._timeouts.retry_backoff_max))
 
     def expire(self, now: float) -> None:
         """Gives up the requests whose time is over; their peers back off."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,12 +79,16 @@ class TestCluster:
 
     __test__ = False
 
-    def __init__(self, root: Path, nursery: trio.Nursery, size: int, timeouts: Timeouts | None) -> None:
+    def __init__(
+        self, root: Path, nursery: trio.Nursery, size: int, timeouts: Timeouts | None
+    ) -> None:
         self.root = root
         self.nursery = nursery
         self.timeouts = timeouts or Timeouts()
         self.policy = SnapshotPolicy()
-        self._listeners = {i: Listener.bind("CONTROLLER", "127.0.0.1", 0) for i in range(1, size + 1)}
+        self._listeners = {
+            i: Listener.bind("CONTROLLER", "127.0.0.1", 0) for i in range(1, size + 1)
+        }
         self.voters = {i: Peer(i, *one.address) for i, one in self._listeners.items()}
         self.members: dict[int, Member] = {}
 
@@ -101,7 +104,9 @@ class TestCluster:
         log = open_metadata_log(directory, LogConfig(max_message_bytes=8 << 20))
         peer = self.voters.get(node_id)
         endpoints = (Endpoint("CONTROLLER", peer.host, peer.port),) if peer else ()
-        identity = Identity(node_id, bytes([node_id]) * 16, CLUSTER_ID, self.voters, endpoints=endpoints)
+        identity = Identity(
+            node_id, bytes([node_id]) * 16, CLUSTER_ID, self.voters, endpoints=endpoints
+        )
         names = Names()
         node = QuorumNode(
             NodeSettings(identity, self.timeouts, self.policy),
@@ -117,11 +122,18 @@ class TestCluster:
                     nursery.start_soon(group_commit.run)
                     await nursery.start(node.run)
                     if peer is not None:
-                        await nursery.start(serve_listener, [self._listener(node_id)], Registry(HANDLERS), member)
+                        await nursery.start(
+                            serve_listener, [self._listener(node_id)], Registry(HANDLERS), member
+                        )
                     ready.set()
         finally:
-            directory.close(broker_epoch=-1) if False else _release(directory)
+            directory._release_lock()  # as the end of the process would; nothing is flushed or noted
             member.gone.set()
+
+    def close(self) -> None:
+        """Closes the listeners of nodes that were never started."""
+        for listener in self._listeners.values():
+            listener.socket.close()
 
     def _listener(self, node_id: int) -> Listener:
         listener = self._listeners.pop(node_id, None)
@@ -140,7 +152,9 @@ class TestCluster:
     async def start_mirror(self, bootstrap: tuple[Peer, ...]) -> Member:
         names = Names()
         node = QuorumNode(
-            NodeSettings(Identity(-1, cluster_id=CLUSTER_ID, bootstrap=bootstrap), self.timeouts), MemoryLog(), names
+            NodeSettings(Identity(-1, cluster_id=CLUSTER_ID, bootstrap=bootstrap), self.timeouts),
+            MemoryLog(),
+            names,
         )
         await self.nursery.start(node.run)
         return Member(node, names)
@@ -150,9 +164,12 @@ class TestCluster:
         while True:
             for member in self.members.values():
                 node = member.node
-                if not member.gone.is_set() and node.is_leader and member.names.leads[-1:] == [node.leader.value.epoch]:
-                    if node.leader.value.epoch > above:
-                        return member
+                if (
+                    not member.gone.is_set()
+                    and node.is_leader
+                    and member.names.leads[-1:] == [node.leader.value.epoch]
+                ) and node.leader.value.epoch > above:
+                    return member
             await trio.sleep(0.002)
 
     async def propose(self, *names: str) -> None:
@@ -164,24 +181,20 @@ class TestCluster:
         await node.high_watermark.wait_reached(last + 1)
 
 
-def _release(directory: LogDirectory) -> None:
-    directory._release_lock()
-
-
 @asynccontextmanager
 async def open_cluster(
     root: Path, size: int = 3, timeouts: Timeouts | None = None
 ) -> AsyncIterator[TestCluster]:
     async with trio.open_nursery() as nursery:
         cluster = TestCluster(root, nursery, size, timeouts)
-        yield cluster
-        nursery.cancel_scope.cancel()
+        try:
+            yield cluster
+        finally:
+            cluster.close()
+            nursery.cancel_scope.cancel()
 
 
 async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     with trio.fail_after(seconds):
         while not condition():
             await trio.sleep(0.002)
-
-
-__all__ = ["AsyncExitStack", "Member", "Names", "TestCluster", "open_cluster", "socket", "until"]

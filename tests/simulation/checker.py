@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from quorum.raft.messages import Answer, FetchRequest, Request, VoteAnswer, VoteRequest
+from quorum.raft.messages import (
+    Answer,
+    FetchRequest,
+    FetchSnapshotRequest,
+    Request,
+    VoteAnswer,
+    VoteRequest,
+)
 from quorum.raft.roles import Leader, Role
 from tests.simulation.storage import GENESIS, Entry
 
@@ -78,11 +85,25 @@ class Checker:
             return
         self.count("R5")
         if node.log.end_offset < self.committed_end:
-            self.fail("R5 leader", node.id, "of", role.epoch, "lacks committed offsets below", self.committed_end)
+            self.fail(
+                "R5 leader",
+                node.id,
+                "of",
+                role.epoch,
+                "lacks committed offsets below",
+                self.committed_end,
+            )
         if self.committed_end >= node.log.start_offset:
             found = node.log.chain_at(self.committed_end)
             if found != self.committed[self.committed_end]:
-                self.fail("R5 leader", node.id, "of", role.epoch, "has other data below", self.committed_end)
+                self.fail(
+                    "R5 leader",
+                    node.id,
+                    "of",
+                    role.epoch,
+                    "has other data below",
+                    self.committed_end,
+                )
 
     def persisted(self, node: SimNode) -> None:
         """R1 also over the vote files."""
@@ -92,13 +113,23 @@ class Checker:
             known = self.leaders.get(election.epoch, known)
             self.count("R1 on disk")
             if known != election.leader_id:
-                self.fail("R1 vote files name two leaders of", election.epoch, known, election.leader_id)
+                self.fail(
+                    "R1 vote files name two leaders of", election.epoch, known, election.leader_id
+                )
 
     def sends(self, node: SimNode, message: Request | Answer) -> None:
         """R2: an epoch is on disk before any message of it leaves."""
         self.count("R2 sent")
         if message.epoch > node.disk.election.epoch and node.has_disk:
-            self.fail("R2", node.id, "speaks of epoch", message.epoch, "with", node.disk.election, "on disk")
+            self.fail(
+                "R2",
+                node.id,
+                "speaks of epoch",
+                message.epoch,
+                "with",
+                node.disk.election,
+                "on disk",
+            )
 
     # --- R3: votes
 
@@ -123,6 +154,8 @@ class Checker:
 
     def appended(self, node: SimNode, entry: Entry) -> None:
         """R4: the same end offset and epoch mean the same log below, on all nodes at all times."""
+        if entry.base != node.log.end_offset:
+            self.fail("R4", node.id, "appends", entry, "at", node.log.end_offset)
         known = self.chains.setdefault((entry.next, entry.epoch), entry.chain)
         self.count("R4")
         if known != entry.chain:
@@ -132,15 +165,24 @@ class Checker:
         """R8: committed bytes are the same for everybody for ever."""
         self.count("R8")
         if end > self.committed_end:
-            self.fail("R6", node.id, "applies", end, "where only", self.committed_end, "is committed")
+            self.fail(
+                "R6", node.id, "applies", end, "where only", self.committed_end, "is committed"
+            )
         if self.committed.get(end, chain) != chain:
             self.fail("R8", node.id, "applies other data below", end)
 
     def truncates(self, node: SimNode, offset: int) -> None:
-        """R7, with what the node knew before its last crash."""
+        """R7: nothing that this process knows to be committed, and nothing committed that survived a crash."""
         self.count("R7")
         if offset < self.known.get(node.id, 0):
             self.fail("R7", node.id, "truncates to", offset, "below", self.known[node.id])
+        for entry in node.log.entries:
+            if entry.next > offset and self.committed.get(entry.next) == entry.chain:
+                self.fail("R7", node.id, "truncates the committed", entry, "to", offset)
+
+    def crashed(self, node: SimNode) -> None:
+        """What it knew is lost with it: an unflushed tail, though committed elsewhere, may have vanished or changed."""
+        self.known.pop(node.id, None)
 
     def knows_watermark(self, node: SimNode, offset: int) -> None:
         if offset > self.known.get(node.id, 0):
@@ -154,6 +196,15 @@ class Checker:
         chain = node.log.chain_at(offset)
         if chain is None:
             self.fail("R6 high watermark", offset, "of", node.id, "is no end of a batch")
+        if self.chains.get((offset, node.raft.epoch)) != chain:
+            self.fail(
+                "R6 high watermark",
+                offset,
+                "of",
+                node.id,
+                "is not of its own epoch",
+                node.raft.epoch,
+            )
         self.count("R6")
         holders = [v for v in self.voters if self.nodes[v].log.durable_chain_at(offset) == chain]
         if len(holders) < self.majority:
@@ -183,8 +234,10 @@ class Checker:
 
     # --- R11: check-quorum
 
-    def fetched(self, node: SimNode, request: FetchRequest, now: float) -> None:
-        """A fetch of a voter was accepted by a leader."""
+    def fetched(self, node: SimNode, request: Request, now: float) -> None:
+        """A request was accepted; if it is a fetch of a voter, it counts for its leader."""
+        if not isinstance(request, FetchRequest | FetchSnapshotRequest):
+            return
         heard = self.fetches.get((node.id, node.raft.epoch))
         if heard is not None and request.replica.id in heard:
             heard[request.replica.id] = now
@@ -195,11 +248,14 @@ class Checker:
         heard = self.fetches[(node.id, role.epoch)]
         times = sorted((t for v, t in heard.items() if v != node.id), reverse=True)
         since = now - times[self.majority - 2]
-        limit = 2 * node.timeouts.check_quorum
+        # with five voters, two must fetch since the last time that two had: twice as long in the worst case
+        limit = node.timeouts.check_quorum * min(2, self.majority - 1)
         if since > node.timeouts.fetch:
             self.count("R11")
         if since > limit + 0.1:
-            self.fail("R11 leader", node.id, "of", role.epoch, "heard no majority for", f"{since:.1f} s")
+            self.fail(
+                "R11 leader", node.id, "of", role.epoch, "heard no majority for", f"{since:.1f} s"
+            )
 
     # --- clients
 

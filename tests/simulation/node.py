@@ -27,7 +27,9 @@ class CrashNow(Exception):
 class SimNode:
     has_disk = True
 
-    def __init__(self, world: World, node_id: int, voters: dict[int, Peer], timeouts: Timeouts) -> None:
+    def __init__(
+        self, world: World, node_id: int, voters: dict[int, Peer], timeouts: Timeouts
+    ) -> None:
         self.world = world
         self.id = node_id
         self.timeouts = timeouts
@@ -61,7 +63,10 @@ class SimNode:
         self._wakes_at = inf
         log = self.log
         latest = log.latest_snapshot
-        if latest is not None and latest.rank > (log.last_epoch if log.entries else -1, log.end_offset):
+        if latest is not None and latest.rank > (
+            log.last_epoch if log.entries else -1,
+            log.end_offset,
+        ):
             data = log.snapshot_data[latest]
             log.start_at_snapshot(latest, int(data.split(b"|")[0]), data)
         log.recover()
@@ -69,7 +74,12 @@ class SimNode:
         if latest is not None:
             self._load_snapshot(latest)
         self.raft = Raft(
-            self.identity, log, self.disk.election, timeouts=self.timeouts, prng=self.prng, now=self.world.now
+            self.identity,
+            log,
+            self.disk.election,
+            timeouts=self.timeouts,
+            prng=self.prng,
+            now=self.world.now,
         )
         self._guard(lambda: None)
 
@@ -77,6 +87,7 @@ class SimNode:
         if self.alive:
             self.alive = False
             self.life += 1
+            self.world.checker.crashed(self)
             if power_cut:
                 self.log.power_cut(self.prng)
 
@@ -86,7 +97,10 @@ class SimNode:
         self._next_token += 1
         self._tokens[self._next_token] = (source, source_life, token, message)
         envelope = core.Envelope(self._next_token, message)
+        arrived = self._next_token
         self._guard(lambda: self.raft.receive(envelope, self.world.now))
+        if self.alive and arrived in self._tokens:
+            self.world.checker.fetched(self, message, self.world.now)  # parked, hence accepted
 
     def answer(self, token: int, message: core.AnyAnswer) -> None:
         self._guard(lambda: self.raft.receive(core.Envelope(token, message), self.world.now))
@@ -180,13 +194,19 @@ class SimNode:
         assert append.base_offset == self.log.end_offset
         for batch in append.batches:
             size = getattr(batch, "record_count", 1)
-            payload = int.from_bytes(batch.batch, "big") if hasattr(batch, "batch") else LEADER_CHANGE
+            payload = (
+                int.from_bytes(batch.batch, "big") if hasattr(batch, "batch") else LEADER_CHANGE
+            )
             base, before = self.log.end_offset, self.log.end_chain
-            self._append(Entry(base, base + size, append.epoch, payload, chain(before, append.epoch, payload)))
+            self._append(
+                Entry(
+                    base, base + size, append.epoch, payload, chain(before, append.epoch, payload)
+                )
+            )
 
     def _append(self, entry: Entry) -> None:
-        self.log.append(entry)
         self.world.checker.appended(self, entry)
+        self.log.append(entry)
 
     def _want_flush(self) -> None:
         self._flush_wanted = True
@@ -221,7 +241,7 @@ class SimNode:
         self.world.checker.sends(self, answer)
         if isinstance(request, core.VoteRequest) and isinstance(answer, core.VoteAnswer):
             self.world.checker.answers_vote(self, request, answer)
-        if isinstance(request, core.FetchRequest) and not answer.error:
+        if not answer.error:
             self.world.checker.fetched(self, request, self.world.now)
         self.world.network.answer(self, source, source_life, original, self._fill(answer))
 
@@ -230,7 +250,9 @@ class SimNode:
             return core.with_records(answer, self._read(answer.read.offset))
         if isinstance(answer, core.FetchSnapshotAnswer) and answer.read is not None:
             snapshot_id, position, size = answer.read
-            return core.with_data(answer, self.log.snapshot_data[snapshot_id][position : position + size])
+            return core.with_data(
+                answer, self.log.snapshot_data[snapshot_id][position : position + size]
+            )
         return answer
 
     def _read(self, offset: int) -> Any:

@@ -20,10 +20,11 @@ from tests.simulation.faults import Faults
 from tests.simulation.network import Network
 from tests.simulation.node import SimNode
 
-CHAOS_SECONDS = 8.0
+CHAOS_SECONDS = 12.0
 # ten election timeouts, and a fetch timeout for a follower that must first notice
 RECOVERY_SECONDS = 12.0
-EVENTS_MAX = 200_000
+# twice what the longest of thousands of runs took
+EVENTS_MAX = 8_000
 
 
 @dataclass
@@ -42,7 +43,9 @@ class Result:
 
 
 class World:
-    def __init__(self, seed: int, node_class: type[SimNode] = SimNode, faults: Faults | None = None) -> None:
+    def __init__(
+        self, seed: int, node_class: type[SimNode] = SimNode, faults: Faults | None = None
+    ) -> None:
         self.seed = seed
         self.prng = random.Random(seed)
         self.now = 0.0
@@ -59,7 +62,9 @@ class World:
         voters = {i: Peer(i, "sim", i) for i in range(1, size + 1)}
         self.checker = Checker(frozenset(voters))
         self.network = Network(self)
-        self.nodes = {i: node_class(self, i, voters, timeouts) for i in range(1, size + observers + 1)}
+        self.nodes = {
+            i: node_class(self, i, voters, timeouts) for i in range(1, size + observers + 1)
+        }
         self.checker.nodes = self.nodes
 
     # --- time
@@ -112,7 +117,9 @@ class World:
 
     def _schedule_faults(self) -> None:
         network, faults = self.network, self.faults
-        self._every(faults.crash_every, lambda: self.crash(self.prng.choice(list(self.nodes.values()))))
+        self._every(
+            faults.crash_every, lambda: self.crash(self.prng.choice(list(self.nodes.values())))
+        )
         if len(self.nodes) > 1:
             self._every(faults.clog_every, lambda: self._count("clog", network.clog))
             self._every(faults.partition_every, self._partition)
@@ -124,7 +131,10 @@ class World:
 
     def _false_gone(self) -> None:
         """Somebody believes a living peer dead: allowed to cost an election, never safety."""
-        node, other = self.prng.choice(list(self.nodes.values())), self.prng.choice(list(self.nodes))
+        node, other = (
+            self.prng.choice(list(self.nodes.values())),
+            self.prng.choice(list(self.nodes)),
+        )
         if node.alive and other != node.id:
             self.happened["false gone"] += 1
             node.peer_gone(other)
@@ -138,7 +148,10 @@ class World:
     def _propose(self) -> None:
         for node in list(self.nodes.values()):
             if node.alive and isinstance(node.raft.role, Leader):
-                batches = [(self._next_payload(), self.prng.randint(1, 3)) for _ in range(self.prng.randint(1, 2))]
+                batches = [
+                    (self._next_payload(), self.prng.randint(1, 3))
+                    for _ in range(self.prng.randint(1, 2))
+                ]
                 node.propose(batches)
 
     def _next_payload(self) -> int:
@@ -161,8 +174,13 @@ class World:
         self._check_liveness()
         self._check_agreement()
         return Result(
-            self.seed, self.acked, self.checker.committed_end, max(self.checker.epochs.values(), default=0),
-            self.events, self.happened, self.checker.evaluations,
+            self.seed,
+            self.acked,
+            self.checker.committed_end,
+            max(self.checker.epochs.values(), default=0),
+            self.events,
+            self.happened,
+            self.checker.evaluations,
         )
 
     def _stop_faults(self) -> None:
@@ -183,7 +201,9 @@ class World:
             nonlocal target
             if self.acked > acked + 1 and not target:
                 target = self.checker.committed_end
-            return bool(target) and all(node.alive and node.applied >= target for node in self.nodes.values())
+            return bool(target) and all(
+                node.alive and node.applied >= target for node in self.nodes.values()
+            )
 
         if not self.run_until(self.now + RECOVERY_SECONDS, done):
             states = "; ".join(str(node.raft) for node in self.nodes.values())

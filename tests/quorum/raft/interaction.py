@@ -1,0 +1,263 @@
+"""Cores that talk under the control of a transcript: nothing arrives, expires or is flushed unless it is told.
+
+Commands (lists in parentheses):
+    start voters=N [observers=K]          voters 1…N and observers, all started
+    timeout node=I                        the clock moves to what node I waits for
+    deliver [only=(A->B)] [drop=(A->B)] [limit=N]   messages in flight arrive, also those that follow
+    flush [nodes=(I)]                     what nodes have appended becomes durable
+    stabilize [drop=(A->B)]               deliver and flush until nothing moves
+    run seconds=S [drop=(A->B)]           the clock moves, everything due happens, messages take no time
+    propose node=I records=(N,…)          batches of so many records
+    gone node=I peer=L                    node I learns that the process of L is gone
+    crash, power-cut, restart nodes=(I)
+    shutdown node=I                       resign node=I
+    state [nodes=(I)]                     log node=I
+"""
+
+from __future__ import annotations
+
+from quorum.raft import messages as core
+from quorum.raft.core import NotLeader, Raft
+from quorum.raft.ready import FollowerAppend, LeaderAppend, LeaderChange
+from quorum.raft.types import Identity, Peer, Timeouts
+from tests.datadriven import Step
+from tests.simulation.storage import Disk, Entry, chain
+
+
+class Middle:
+    """Randomness that is none: timeouts are as long as the average."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return (a + b) / 2
+
+    def random(self) -> float:
+        return 0.0
+
+    def randint(self, a: int, _b: int) -> int:
+        return a
+
+
+class Node:
+    def __init__(self, world: Interaction, identity: Identity) -> None:
+        self.world = world
+        self.identity = identity
+        self.disk = Disk()
+        self.raft: Raft | None = None
+        self.origins: dict[int, tuple[int, int]] = {}
+
+    def start(self) -> None:
+        self.disk.log.recover()
+        self.origins = {}
+        self.raft = Raft(
+            self.identity,
+            self.disk.log,
+            self.disk.election,
+            timeouts=Timeouts(),
+            prng=Middle(),
+            now=self.world.now,
+        )
+        self.settle()
+
+    def settle(self) -> None:
+        raft, log, out = self.raft, self.disk.log, self.world.out
+        assert raft is not None
+        me = self.identity.node_id
+        while (ready := raft.ready()) is not None:
+            if ready.election:
+                self.disk.election = ready.election
+                out.append(f"{me} saves {ready.election}")
+            if ready.truncate_to is not None:
+                out.append(f"{me} truncates to {log.truncate_to(ready.truncate_to)}")
+            if isinstance(ready.append, LeaderAppend):
+                for batch in ready.append.batches:
+                    is_change = isinstance(batch, LeaderChange)
+                    size = 1 if isinstance(batch, LeaderChange) else batch.record_count
+                    payload = -1 if is_change else me * 1000 + log.end_offset
+                    fingerprint = chain(log.end_chain, ready.append.epoch, payload)
+                    end = log.end_offset
+                    log.append(Entry(end, end + size, ready.append.epoch, payload, fingerprint))
+            elif isinstance(ready.append, FollowerAppend):
+                for entry in ready.append.records:
+                    log.append(entry)  # type: ignore[arg-type]
+            for reply in ready.replies:
+                target, token = self.origins.pop(reply.token)
+                self.world.post(me, target, token, self._fill(reply.answer))
+            for send in ready.sends:
+                self.world.post(me, send.to.id, send.token, send.request)
+            if ready.committed is not None:
+                out.append(f"{me} commits {ready.committed}")
+            if ready.append or ready.truncate_to is not None:
+                raft.log_changed(self.world.now)
+
+    def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
+        if isinstance(answer, core.FetchAnswer) and answer.read is not None:
+            at = answer.read.offset
+            entries = [e for e in self.disk.log.entries if e.base >= at]
+            return core.with_records(answer, entries)  # type: ignore[arg-type]
+        return answer
+
+    def receive(self, source: int, token: int, message: core.Message) -> None:
+        assert self.raft is not None
+        if isinstance(message, core.Answer):
+            envelope = core.Envelope(token, message)
+        else:
+            mine = self.world.next_token()
+            self.origins[mine] = (source, token)
+            envelope = core.Envelope(mine, message)
+        self.raft.receive(envelope, self.world.now)
+        self.settle()
+
+    def flush(self) -> bool:
+        log = self.disk.log
+        if self.raft is None or log.flushed_offset >= log.end_offset:
+            return False
+        log.finish_flush(log.begin_flush())
+        self.raft.flushed(log.flushed_offset, self.world.now)
+        self.settle()
+        return True
+
+
+class Interaction:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.nodes: dict[int, Node] = {}
+        self.flying: list[tuple[int, int, int, core.Message]] = []
+        self.out: list[str] = []
+        self._token = 1000
+
+    def next_token(self) -> int:
+        self._token += 1
+        return self._token
+
+    def post(self, source: int, target: int, token: int, message: core.Message) -> None:
+        self.flying.append((source, target, token, message))
+        self.out.append(f"{source}->{target} {message}")
+
+    def handle(self, step: Step) -> str:
+        self.out = []
+        getattr(self, step.command.replace("-", "_"))(step)
+        return "\n".join(self.out)
+
+    # --- arguments
+
+    def _one(self, step: Step) -> tuple[Node, Raft]:
+        node = self.nodes[int(step.args["node"])]
+        assert node.raft is not None
+        return node, node.raft
+
+    def _some(self, step: Step) -> list[Node]:
+        return [self.nodes[int(word)] for word in _words(step, "nodes") or self.nodes]
+
+    # --- commands
+
+    def start(self, step: Step) -> None:
+        size, observers = int(step.args["voters"]), int(step.args.get("observers", 0))
+        voters = {i: Peer(i, "test", i) for i in range(1, size + 1)}
+        for i in range(1, size + observers + 1):
+            self.nodes[i] = Node(self, Identity(i, bytes([i]) * 16, "test", voters))
+            self.nodes[i].start()
+
+    def timeout(self, step: Step) -> None:
+        node, raft = self._one(step)
+        self.now = max(self.now, raft.deadline())
+        raft.handle_timeout(self.now)
+        node.settle()
+
+    def run(self, step: Step) -> None:
+        end = self.now + float(step.args["seconds"])
+        while True:
+            self.stabilize(step)
+            alive = [node for node in self.nodes.values() if node.raft is not None]
+            node = min(alive, key=lambda one: one.raft.deadline())  # type: ignore[union-attr]
+            assert node.raft is not None
+            if node.raft.deadline() > end:
+                break
+            self.now = node.raft.deadline()
+            node.raft.handle_timeout(self.now)
+            node.settle()
+        self.now = end
+
+    def deliver(self, step: Step) -> None:
+        limit = int(step.args.get("limit", 1000))
+        while limit and self._deliver_one(_words(step, "only"), _words(step, "drop")):
+            limit -= 1
+
+    def _deliver_one(self, links: list[str], dropped: list[str]) -> bool:
+        for at, (source, target, token, message) in enumerate(self.flying):
+            link = f"{source}->{target}"
+            if links and link not in links and link not in dropped:
+                continue
+            del self.flying[at]
+            node = self.nodes[target]
+            if link in dropped:
+                self.out.append(f"dropped {link} {message}")
+            elif node.raft is None:
+                self.out.append(f"lost {link} {message}")
+            else:
+                node.receive(source, token, message)
+            return True
+        return False
+
+    def flush(self, step: Step) -> None:
+        for node in self._some(step):
+            node.flush()
+
+    def stabilize(self, step: Step) -> None:
+        moved = True
+        while moved:
+            moved = self._deliver_one([], _words(step, "drop"))
+            if not moved:
+                for one in self.nodes.values():
+                    moved = one.flush() or moved
+
+    def propose(self, step: Step) -> None:
+        node, raft = self._one(step)
+        for count in _words(step, "records"):
+            try:
+                base = raft.propose(b"", int(count), raft.epoch)
+            except NotLeader:
+                self.out.append("not the leader")
+                return
+            self.out.append(f"{step.args['node']} appends [{base}, {base + int(count)})")
+        node.settle()
+
+    def gone(self, step: Step) -> None:
+        node, raft = self._one(step)
+        raft.peer_gone(int(step.args["peer"]), self.now)
+        node.settle()
+
+    def crash(self, step: Step) -> None:
+        for node in self._some(step):
+            node.raft = None
+
+    def power_cut(self, step: Step) -> None:
+        for node in self._some(step):
+            node.raft = None
+            node.disk.log.power_cut(Middle())  # type: ignore[arg-type]
+
+    def restart(self, step: Step) -> None:
+        for node in self._some(step):
+            node.start()
+
+    def shutdown(self, step: Step) -> None:
+        node, raft = self._one(step)
+        raft.shutdown(self.now)
+        node.settle()
+
+    def resign(self, step: Step) -> None:
+        node, raft = self._one(step)
+        raft.resign(self.now)
+        node.settle()
+
+    def state(self, step: Step) -> None:
+        for node in self._some(step):
+            self.out.append(str(node.raft) if node.raft else f"{node.identity.node_id}: down")
+
+    def log(self, step: Step) -> None:
+        node = self.nodes[int(step.args["node"])]
+        self.out += [f"[{e.base}, {e.next})@{e.epoch}" for e in node.disk.log.entries]
+
+
+def _words(step: Step, name: str) -> list[str]:
+    value = step.args.get(name, "").strip("()")
+    return value.split(",") if value else []

@@ -1,0 +1,370 @@
+"""Single rules of the core: bad requests (mA14), the table of roles, what a leader promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from quorum.raft import messages as core
+from quorum.raft.core import NotLeader, Raft
+from quorum.raft.log_view import FetchKind, truncation_offset, validate_fetch
+from quorum.raft.reign import OBSERVERS_MAX, Reign, majority_offset
+from quorum.raft.roles import (
+    HIGHER_EPOCH,
+    SAME_EPOCH,
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Unattached,
+    is_allowed,
+)
+from quorum.raft.types import (
+    EPOCH_JUMP_MAX,
+    EPOCH_MAX,
+    Election,
+    Identity,
+    InvariantViolated,
+    OffsetAndEpoch,
+    Peer,
+    ReplicaKey,
+    Timeouts,
+)
+from tests.quorum.raft.interaction import Middle
+from tests.simulation.storage import Entry, SimLog, chain
+from wire.errors import ErrorCode
+
+VOTERS = {i: Peer(i, "test", i) for i in (1, 2, 3)}
+ME = Identity(1, bytes([1]) * 16, "ours", VOTERS)
+
+
+def log_of(*batches: tuple[int, int]) -> SimLog:
+    """A log of batches (records, epoch)."""
+    log = SimLog()
+    for size, epoch in batches:
+        base = log.end_offset
+        log.append(Entry(base, base + size, epoch, base, chain(log.end_chain, epoch, base)))
+    log.recover()
+    return log
+
+
+class Talk:
+    """A core that is asked and answers at once."""
+
+    def __init__(
+        self, log: SimLog | None = None, election: Election | None = None, me: Identity = ME
+    ) -> None:
+        self.log = log or log_of()
+        election = election or Election()
+        self.raft = Raft(me, self.log, election, prng=Middle(), now=0.0)
+        self.sends: list[core.Request] = []
+        self.replies: list[core.AnyAnswer] = []
+        self.now = 0.0
+        self.tokens: list[int] = []
+        self._drain()
+
+    def _drain(self) -> None:
+        while (ready := self.raft.ready()) is not None:
+            self.replies += [reply.answer for reply in ready.replies]
+            self.sends += [send.request for send in ready.sends]
+            self.tokens += [send.token for send in ready.sends]
+            if ready.append is not None:
+                for batch in getattr(ready.append, "batches", ()):
+                    base, size = self.log.end_offset, getattr(batch, "record_count", 1)
+                    fingerprint = chain(self.log.end_chain, self.raft.epoch, base)
+                    self.log.append(Entry(base, base + size, self.raft.epoch, base, fingerprint))
+                self.log.recover()
+                self.raft.log_changed(self.now)
+
+    def ask(self, request: core.Request) -> core.AnyAnswer | None:
+        self.replies.clear()
+        self.raft.receive(core.Envelope(1, request), self.now)
+        self._drain()
+        return self.replies[-1] if self.replies else None
+
+    def answer(self, message: core.AnyAnswer, token: int | None = None) -> None:
+        self.raft.receive(
+            core.Envelope(self.tokens[-1] if token is None else token, message), self.now
+        )
+        self._drain()
+
+    def lead(self) -> Talk:
+        """Wins an election against 2 and 3."""
+        self.now = self.raft.deadline()
+        self.raft.handle_timeout(self.now)
+        self._drain()
+        for _ in range(2):
+            epoch = self.raft.epoch
+            self.answer(core.VoteAnswer(epoch=epoch, granted=True))
+        self.raft.flushed(self.log.end_offset, self.now)
+        self._drain()
+        assert isinstance(self.raft.role, Leader)
+        return self
+
+
+def vote(**changes: object) -> core.VoteRequest:
+    plain = core.VoteRequest(
+        cluster_id="ours",
+        epoch=5,
+        candidate=ReplicaKey(2),
+        voter=ReplicaKey(1),
+        last_epoch=0,
+        end_offset=0,
+        pre_vote=False,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def fetch(**changes: object) -> core.FetchRequest:
+    plain = core.FetchRequest(
+        cluster_id="ours",
+        epoch=1,
+        replica=ReplicaKey(2),
+        fetch_offset=0,
+        last_fetched_epoch=0,
+        high_watermark=-1,
+        max_wait=0.5,
+        max_bytes=1 << 20,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"cluster_id": "theirs"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"voter": ReplicaKey(3)}, ErrorCode.INVALID_VOTER_KEY),
+        ({"voter": ReplicaKey(1, bytes([9]) * 16)}, ErrorCode.INVALID_VOTER_KEY),
+        ({"candidate": ReplicaKey(7)}, ErrorCode.INVALID_REQUEST),
+        ({"candidate": ReplicaKey(1)}, ErrorCode.INVALID_REQUEST),
+        ({"candidate": ReplicaKey(-1)}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": EPOCH_MAX}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": EPOCH_JUMP_MAX + 3}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"end_offset": -1}, ErrorCode.INVALID_REQUEST),
+        ({"last_epoch": 5}, ErrorCode.INVALID_REQUEST),
+        ({"last_epoch": 6, "pre_vote": True}, ErrorCode.INVALID_REQUEST),
+        ({}, ErrorCode.NONE),
+        ({"cluster_id": None, "voter": None}, ErrorCode.NONE),
+    ],
+)
+def test_votes_are_judged(changes, code):
+    talk = Talk()
+    answer = talk.ask(vote(**changes))
+    assert isinstance(answer, core.VoteAnswer)
+    assert answer.error == code
+    assert answer.granted == (code is ErrorCode.NONE)
+    if code not in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
+        assert talk.raft.epoch == 0, "a refused request changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"cluster_id": "theirs"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"epoch": 0}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"epoch": 2}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"epoch": -1, "last_fetched_epoch": -1}, ErrorCode.INVALID_REQUEST),
+        ({"fetch_offset": -1}, ErrorCode.INVALID_REQUEST),
+        ({"last_fetched_epoch": 2}, ErrorCode.INVALID_REQUEST),
+        ({"max_wait": -1.0}, ErrorCode.INVALID_REQUEST),
+        ({"replica": ReplicaKey(1)}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_fetches_are_judged(changes, code):
+    answer = Talk().lead().ask(fetch(**changes))
+    assert isinstance(answer, core.FetchAnswer)
+    assert answer.error == code
+    assert answer.read is None
+
+
+def test_only_the_leader_answers_fetches():
+    answer = Talk(election=Election(1)).ask(fetch())
+    assert answer is not None
+    assert answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_fetch_waits_for_news_and_is_refused_when_leadership_ends():
+    talk = Talk().lead()
+    assert talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, high_watermark=1)) is None
+    talk.ask(vote(epoch=7, last_epoch=1, end_offset=9))
+    refused = [answer for answer in talk.replies if isinstance(answer, core.FetchAnswer)]
+    assert [answer.error for answer in refused] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_fetch_that_knows_less_than_the_watermark_is_answered_at_once():
+    talk = Talk().lead()
+    talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1))
+    answer = talk.ask(
+        fetch(replica=ReplicaKey(3), fetch_offset=1, last_fetched_epoch=1, high_watermark=0)
+    )
+    assert isinstance(answer, core.FetchAnswer)
+    assert answer.high_watermark == 1
+
+
+def test_snapshot_requests_are_judged():
+    log = log_of((5, 1))
+    log.add_snapshot(OffsetAndEpoch(5, 1), b"x" * 40)
+    talk = Talk(log, Election(1)).lead()
+
+    def ask(**changes: object) -> core.FetchSnapshotAnswer:
+        plain = core.FetchSnapshotRequest(
+            cluster_id="ours",
+            epoch=2,
+            replica=ReplicaKey(2),
+            snapshot_id=OffsetAndEpoch(5, 1),
+            position=0,
+            max_bytes=10,
+        )
+        answer = talk.ask(replace(plain, **changes))  # type: ignore[arg-type]
+        assert isinstance(answer, core.FetchSnapshotAnswer)
+        return answer
+
+    assert ask().read == (OffsetAndEpoch(5, 1), 0, 10)
+    assert ask().size == 40
+    assert ask(snapshot_id=OffsetAndEpoch(4, 1)).error == ErrorCode.SNAPSHOT_NOT_FOUND
+    assert ask(snapshot_id=OffsetAndEpoch(0, 0)).error == ErrorCode.SNAPSHOT_NOT_FOUND
+    assert ask(position=40).error == ErrorCode.POSITION_OUT_OF_RANGE
+    assert ask(position=-1).error == ErrorCode.POSITION_OUT_OF_RANGE
+    assert ask(epoch=1).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert ask(epoch=3).error == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_two_leaders_of_an_epoch_stop_the_process():
+    talk = Talk()
+    begin = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, voter=None)
+    talk.ask(begin)
+    with pytest.raises(InvariantViolated, match="R1"):
+        talk.ask(replace(begin, leader_id=3))
+
+
+def test_a_strange_leader_is_refused():
+    talk = Talk()
+    begin = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=8, voter=None)
+    answer = talk.ask(begin)
+    assert answer is not None
+    assert answer.error == ErrorCode.INVALID_REQUEST
+    assert talk.raft.leader_id is None
+
+
+def test_proposing_needs_the_epoch():
+    talk = Talk().lead()
+    assert talk.raft.propose(b"x", 3, 1) == 1
+    assert talk.raft.propose(b"x", 1, 1) == 4
+    with pytest.raises(NotLeader):
+        talk.raft.propose(b"x", 1, 2)
+
+
+def test_a_late_answer_is_dropped():
+    talk = Talk()
+    late = talk.tokens[-1]
+    talk.lead()
+    before = str(talk.raft)
+    talk.answer(core.FetchAnswer(epoch=1, leader_id=2, high_watermark=9, records=b"x"), late)
+    assert str(talk.raft) == before
+
+
+def test_the_driver_must_take_what_is_ready_before_the_next_input():
+    talk = Talk()
+    talk.raft.receive(core.Envelope(1, vote()), 0.0)
+    with pytest.raises(InvariantViolated):
+        talk.raft.receive(core.Envelope(2, vote()), 0.0)
+
+
+def test_a_former_leader_restarts_resigned_and_a_candidate_without_its_candidacy():
+    assert isinstance(Talk(election=Election(4, 1)).raft.role, Resigned)
+    voted = Talk(election=Election(4, -1, ReplicaKey(1))).raft.role
+    assert voted == Unattached(4, voted.deadline, -1, ReplicaKey(1))
+    assert isinstance(Talk(election=Election(4, 2)).raft.role, Follower)
+    assert Talk(log_of((1, 9)), Election(4, 2)).raft.epoch == 9
+
+
+def test_a_voter_alone_leads_at_once():
+    alone = Identity(1, voters={1: VOTERS[1]})
+    talk = Talk(election=Election(3, 1), me=alone)
+    assert isinstance(talk.raft.role, Leader)
+    assert talk.raft.epoch == 4
+
+
+ROLES = {
+    Unattached: Unattached,
+    Prospective: lambda epoch: Prospective(epoch, 1.0, None, -1, None, frozenset({1})),
+    Candidate: lambda epoch: Candidate(epoch, 1.0, ReplicaKey(1), frozenset({1})),
+    Follower: lambda epoch: Follower(epoch, 1.0, VOTERS[2]),
+    Leader: lambda epoch: Leader(epoch, 0, Reign.begin(ME, Timeouts(), 0, frozenset(), 0.0)),
+    Resigned: lambda epoch: Resigned(epoch, 1.0),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(ROLES, ROLES)))
+def test_roles_change_as_the_table_says(before, after):
+    one = ROLES[before](3)
+    assert not is_allowed(one, ROLES[after](2)), "epochs never go back"
+    assert is_allowed(one, ROLES[after](4)) == (after in HIGHER_EPOCH[before])
+    same = ROLES[after](3)
+    keeps_vote = getattr(one, "voted", None) is None or after is Leader
+    if keeps_vote:
+        assert is_allowed(one, same) == (after in SAME_EPOCH[before])
+    else:
+        assert not is_allowed(one, same) or same.voted == one.voted
+
+
+def test_a_vote_is_never_given_back():
+    voted = Unattached(3, 1.0, -1, ReplicaKey(2))
+    assert not is_allowed(voted, Unattached(3, 1.0, -1, ReplicaKey(3)))
+    assert not is_allowed(voted, Follower(3, 1.0, VOTERS[3]))
+    assert is_allowed(voted, Follower(3, 1.0, VOTERS[3], ReplicaKey(2)))
+
+
+@pytest.mark.parametrize("size", range(1, 6))
+def test_the_majority_offset_is_what_a_majority_has(size):
+    for ends in product(range(-1, 3), repeat=size):
+        offset = majority_offset(sorted(ends, reverse=True))
+        obvious = max(o for o in ends if sum(e >= o for e in ends) >= size // 2 + 1)
+        assert offset == obvious
+
+
+def test_observers_are_bounded():
+    reign = Reign.begin(ME, Timeouts(), 0, frozenset(), 0.0)
+    for i in range(OBSERVERS_MAX + 50):
+        reign.fetched_by(ReplicaKey(100 + i), 0, 0, now=1.0)
+    assert len(reign.observers) == OBSERVERS_MAX
+    reign.fetched_by(ReplicaKey(5), 0, 0, now=1000.0)
+    assert len(reign.observers) == 1
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "kind", "at"),
+    [
+        (0, 0, FetchKind.VALID, (0, 0)),
+        (10, 2, FetchKind.VALID, (10, 2)),
+        (7, 1, FetchKind.DIVERGING, (5, 1)),
+        (12, 2, FetchKind.DIVERGING, (10, 2)),
+        (12, 3, FetchKind.DIVERGING, (10, 2)),
+        (5, 1, FetchKind.VALID, (5, 1)),
+    ],
+)
+def test_where_a_fetch_stands(offset, epoch, kind, at):
+    log = log_of((5, 1), (5, 2))
+    assert validate_fetch(log, offset, epoch) == (kind, at)
+
+
+def test_a_fetch_from_before_the_log_is_sent_to_the_snapshot():
+    log = log_of((5, 1), (5, 2))
+    log.add_snapshot(OffsetAndEpoch(5, 1), b"")
+    log.clean()
+    for offset, epoch in ((0, 0), (3, 1), (5, 0), (10, 0)):
+        assert validate_fetch(log, offset, epoch) == (FetchKind.SNAPSHOT, (5, 1))
+    assert validate_fetch(log, 5, 1).kind is FetchKind.VALID
+
+
+def test_truncation_goes_to_where_the_logs_part():
+    log = log_of((5, 1), (5, 3))
+    assert truncation_offset(log, OffsetAndEpoch(3, 1)) == 3
+    assert truncation_offset(log, OffsetAndEpoch(8, 1)) == 5
+    assert truncation_offset(log, OffsetAndEpoch(7, 2)) == 5
+    assert truncation_offset(log, OffsetAndEpoch(7, 3)) == 7
+    assert truncation_offset(log, OffsetAndEpoch(0, 0)) == 0

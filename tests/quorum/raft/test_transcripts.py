@@ -1,0 +1,21 @@
+"""The core against transcripts: see `testdata/`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.datadriven import run_transcript
+from tests.quorum.raft.interaction import Interaction
+
+TRANSCRIPTS = sorted((Path(__file__).parent / "testdata").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_transcript(path: Path) -> None:
+    run_transcript(path, Interaction().handle)
+
+
+def test_there_are_transcripts() -> None:
+    assert len(TRANSCRIPTS) >= 6

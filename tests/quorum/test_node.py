@@ -1,0 +1,181 @@
+"""Three real nodes over real sockets, with real directories: elect, commit, fail over, restart, snapshot, mirror."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from quorum.metadata_partition import DIRECTORY_NAME
+from quorum.node import BATCH_BYTES_MAX
+from quorum.quorum_state_file import FILE_NAME, QuorumStateError, load_election
+from quorum.runtime.errors import NotLeaderError
+from quorum.snapshots import SnapshotContent
+from tests.quorum.cluster import TestCluster, open_cluster, until
+from wire.errors import KafkaError
+from wire.records.topics import TopicRecord
+
+pytestmark = pytest.mark.slow
+
+
+def topic(name: str) -> TopicRecord:
+    return TopicRecord(name=name, topic_id=bytes(16))
+
+
+async def start_all(cluster: TestCluster) -> None:
+    for node_id in cluster.voters:
+        await cluster.start(node_id)
+
+
+async def until_all(cluster: TestCluster, names: list[str]) -> None:
+    await until(lambda: all(m.names.names == names for m in cluster.members.values()))
+
+
+async def test_what_is_committed_is_applied_by_all(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path) as cluster:
+            await start_all(cluster)
+            await cluster.propose("a", "b")
+            await cluster.propose("c")
+            await until_all(cluster, ["a", "b", "c"])
+            status = (await cluster.leader()).node.describe()
+            assert status.role == "Leader"
+            assert len(status.voters) == 3
+            assert status.high_watermark == status.log_end_offset == 4
+
+
+async def test_proposals_of_one_turn_share_a_round(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path, 1) as cluster:
+            await start_all(cluster)
+            node = (await cluster.leader()).node
+            epoch = node.leader.value.epoch
+            offsets = [node.propose([topic(f"t{i}")] * 2, epoch) for i in range(5)]
+            assert offsets == [2, 4, 6, 8, 10]
+            assert node.log_end_offset == 1, "nothing is appended before the turn ends"
+            await node.high_watermark.wait_reached(11)
+            with pytest.raises(NotLeaderError):
+                node.propose([topic("x")], epoch + 1)
+            with pytest.raises(KafkaError, match="bytes in one change"):
+                node.propose([topic("x" * 30_000)] * (BATCH_BYTES_MAX // 30_000 + 1), epoch)
+
+
+async def test_a_killed_leader_is_succeeded_at_once(tmp_path: Path) -> None:
+    """Idea 11: well below the fetch timeout of 2 s and the election timeout of 1 s."""
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path) as cluster:
+            await start_all(cluster)
+            await cluster.propose("a")
+            first = await cluster.leader()
+            epoch = first.node.leader.value.epoch
+            began = trio.current_time()
+            await first.kill()
+            second = await cluster.leader(above=epoch)
+            await cluster.propose("b")
+            assert trio.current_time() - began < 0.8
+            assert second is not first
+            assert first.names.ended == first.names.leads, "its reign has unwound"
+
+
+async def test_a_stopped_leader_hands_over(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path) as cluster:
+            await start_all(cluster)
+            await cluster.propose("a")
+            first = await cluster.leader()
+            epoch = first.node.leader.value.epoch
+            began = trio.current_time()
+            await first.node.stop()
+            assert trio.current_time() - began < 0.8
+            await first.kill()
+            second = await cluster.leader(above=epoch)
+            assert second.node.leader.value.epoch == epoch + 1
+
+
+async def test_everything_is_there_after_a_restart_of_all(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path) as cluster:
+            await start_all(cluster)
+            await cluster.propose("a")
+            epoch = (await cluster.leader()).node.leader.value.epoch
+            for member in list(cluster.members.values()):
+                await member.kill()
+            elections = [load_election(tmp_path / f"node-{i}" / DIRECTORY_NAME) for i in (1, 2, 3)]
+            assert [election.epoch for election in elections] == [epoch] * 3
+            await start_all(cluster)
+            await cluster.leader(above=epoch)
+            await cluster.propose("b")
+            await until_all(cluster, ["a", "b"])
+
+
+async def test_a_new_node_begins_with_a_snapshot(tmp_path: Path) -> None:
+    with trio.fail_after(30):
+        async with open_cluster(tmp_path) as cluster:
+            await cluster.start(1)
+            await cluster.start(2)
+            for i in range(40):
+                await cluster.propose(f"t{i}")
+            leader = await cluster.leader()
+            node = leader.node
+            content = SnapshotContent(
+                end_offset=node.applied_offset,
+                epoch=leader.names.epochs[-1],
+                appended_at_ms=1,
+                records=[topic(name) for name in leader.names.names],
+                metadata_version=30,
+            )
+            await node.snapshotter.write(content)
+            await cluster.propose("last")
+            third = await cluster.start(3)
+            await until_all(cluster, [f"t{i}" for i in range(40)] + ["last"])
+            assert third.names.snapshots == 1
+            assert third.node.log.start_offset == content.end_offset
+            await third.kill()
+            third = await cluster.start(3)
+            await until(lambda: third.names.names[-1:] == ["last"])
+            assert third.names.snapshots == 1
+
+
+async def test_a_mirror_keeps_nothing(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path) as cluster:
+            await start_all(cluster)
+            await cluster.propose("a")
+            # it knows one address only, and that is of a follower
+            leader = await cluster.leader()
+            follower = next(i for i in cluster.voters if i != leader.node.settings.identity.node_id)
+            mirror = await cluster.start_mirror((cluster.voters[follower]._replace(id=-2),))
+            await mirror.node.wait_caught_up()
+            await until(lambda: mirror.names.names == ["a"])
+            await cluster.propose("b")
+            await until(lambda: mirror.names.names == ["a", "b"])
+            assert list(mirror.node.log.batches(0, 100)) == []
+            assert mirror.node.leader.value == leader.node.leader.value
+            assert leader.node.describe().observers == (), "id -1 stays invisible"
+
+
+async def test_an_observer_on_disk_is_seen_and_restarts(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path) as cluster:
+            await start_all(cluster)
+            observer = await cluster.start(11)
+            await cluster.propose("a")
+            await until(lambda: observer.names.names == ["a"])
+            leader = await cluster.leader()
+            assert [one.id for one in leader.node.describe().observers] == [11]
+            await observer.kill()
+            observer = await cluster.start(11)
+            await until(lambda: observer.names.names == ["a"])
+
+
+async def test_a_damaged_vote_file_is_not_guessed_at(tmp_path: Path) -> None:
+    async with open_cluster(tmp_path, 1) as cluster:
+        member = await cluster.start(1)
+        await cluster.leader()
+        await member.kill()
+    path = tmp_path / "node-1" / DIRECTORY_NAME / FILE_NAME
+    path.write_text(path.read_text()[:-9])
+    with pytest.RaisesGroup(QuorumStateError, flatten_subgroups=True):
+        async with open_cluster(tmp_path, 1) as cluster:
+            await cluster.start(1)

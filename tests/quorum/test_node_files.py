@@ -1,0 +1,241 @@
+"""The files beside the metadata log: vote file, snapshots; and the logs as the core sees them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from log.batch import NewRecord, build_batch
+from log.config import LogConfig
+from log.directory import LogDirectory
+from log.meta_properties import MetaProperties
+from quorum.memory_log import MemoryLog
+from quorum.metadata_log import MetadataLog, open_metadata_log, validate_fetched
+from quorum.quorum_state_file import FILE_NAME, QuorumStateError, load_election, save_election
+from quorum.raft.ready import LeaderAppend, LeaderChange, Proposal
+from quorum.raft.types import Election, OffsetAndEpoch, ReplicaKey
+from quorum.snapshot_files import SnapshotFiles, snapshot_name
+from quorum.snapshot_format import SnapshotDamaged, decode_snapshot, encode_snapshot
+from tests.simulation.storage import Entry, SimLog
+from wire.errors import KafkaError, RemoteProtocolError
+from wire.records.metadata import encode_metadata_record
+from wire.records.topics import TopicRecord
+
+# --- quorum-state
+
+
+@pytest.mark.parametrize(
+    "election",
+    [Election(), Election(3, 2), Election(4, -1, ReplicaKey(1)), Election(4, 2, ReplicaKey(1))],
+)
+def test_a_vote_file_comes_back(tmp_path: Path, election: Election) -> None:
+    save_election(tmp_path, election, [3, 1, 2])
+    assert load_election(tmp_path) == election
+
+
+def test_the_vote_file_is_as_kafka_writes_it(tmp_path: Path) -> None:
+    save_election(tmp_path, Election(2, 1), [1, 2])
+    assert (tmp_path / FILE_NAME).read_text() == (
+        '{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
+        '"currentVoters":[{"voterId":1},{"voterId":2}],"data_version":0}'
+    )
+
+
+def test_version_1_has_the_directory(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text(
+        '{"leaderId":-1,"leaderEpoch":2,"votedId":1,"votedDirectoryId":"J8aAPcfLQt2bqs1JT_rMgQ","data_version":1}'
+    )
+    found = load_election(tmp_path)
+    assert found.voted is not None
+    assert found.voted.id == 1
+    assert found.voted.directory_id != bytes(16)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", '{"data_version":7}', '{"leaderEpoch":-1,"leaderId":1,"votedId":1,"data_version":0}',
+     '{"leaderEpoch":"1","leaderId":1,"votedId":1,"data_version":0}', "\x00" * 40],
+)  # fmt: skip
+def test_a_damaged_vote_file_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE_NAME).write_text(text)
+    with pytest.raises(QuorumStateError, match="damaged"):
+        load_election(tmp_path)
+
+
+# --- snapshots
+
+ID = OffsetAndEpoch(7, 2)
+
+
+def snapshot(count: int) -> bytes:
+    values = [
+        encode_metadata_record(TopicRecord(name=f"t{i}", topic_id=bytes(16)), 0)
+        for i in range(count)
+    ]
+    return b"".join(encode_snapshot(ID, values, appended_at_ms=5, now_ms=9))
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000, 2500])
+def test_a_snapshot_comes_back(count: int) -> None:
+    loaded = decode_snapshot(ID, snapshot(count))
+    assert (loaded.end_offset, loaded.epoch, loaded.appended_at_ms) == (7, 2, 5)
+    assert [record.name for record in loaded.records] == [f"t{i}" for i in range(count)]  # type: ignore[attr-defined]
+
+
+def test_a_snapshot_cut_anywhere_is_none() -> None:
+    """mD6."""
+    whole = snapshot(3)
+    for size in range(len(whole)):
+        with pytest.raises(SnapshotDamaged):
+            decode_snapshot(ID, whole[:size])
+
+
+def test_a_snapshot_with_a_flipped_bit_is_none() -> None:
+    whole = bytearray(snapshot(3))
+    whole[len(whole) // 2] ^= 1
+    with pytest.raises(SnapshotDamaged):
+        decode_snapshot(ID, bytes(whole))
+
+
+def test_snapshot_names_are_kafkas() -> None:
+    assert snapshot_name(ID) == "00000000000000000007-0000000002.checkpoint"
+
+
+def test_partial_and_outdated_snapshots_go_at_start(tmp_path: Path) -> None:
+    files = SnapshotFiles(tmp_path)
+    for one in (OffsetAndEpoch(3, 1), ID):
+        files.write(one, [b"x"])
+    (tmp_path / (snapshot_name(OffsetAndEpoch(9, 2)) + ".part")).write_text("")
+    (tmp_path / "00000000000000000009-0000000002-8812.checkpoint.part").write_text("")
+    (tmp_path / "00000000000000000002-0000000001.checkpoint.deleted").write_text("")
+    (tmp_path / "other.txt").write_text("")
+    files = SnapshotFiles(tmp_path)
+    files.open(log_start_offset=5)
+    assert files.ids == [ID]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [snapshot_name(ID), "other.txt"]
+
+
+# --- logs
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> LogDirectory:
+    MetaProperties("cluster", 1, bytes([1]) * 16).save(tmp_path)
+    return LogDirectory(tmp_path)
+
+
+@pytest.fixture
+def log(directory: LogDirectory) -> MetadataLog:
+    return open_metadata_log(directory, LogConfig())
+
+
+def batch(size: int) -> bytes:
+    return build_batch([NewRecord(None, b"x", 0)] * size)
+
+
+def append(log: MetadataLog, epoch: int, *sizes: int) -> None:
+    log.append_as_leader(
+        LeaderAppend(log.end_offset, epoch, tuple(Proposal(batch(s), s) for s in sizes)), 0
+    )
+
+
+def view(log: MetadataLog | SimLog) -> tuple[object, ...]:
+    epochs = [log.end_offset_for_epoch(epoch) for epoch in range(8)]
+    return (
+        log.start_offset,
+        log.end_offset,
+        log.last_epoch,
+        log.earliest_snapshot,
+        log.latest_snapshot,
+        *epochs,
+    )
+
+
+def test_the_simulated_log_means_the_same_as_the_real_one(log: MetadataLog) -> None:
+    """The simulation is worth what its log is worth: random histories, every answer compared."""
+    prng = random.Random(1)
+    twin = SimLog()
+    epoch = 1
+    for step in range(300):
+        kind = prng.random()
+        if kind < 0.6:
+            epoch += prng.random() < 0.2
+            epoch = min(epoch, 7)
+            size = prng.randint(1, 3)
+            append(log, epoch, size)
+            twin.append(Entry(twin.end_offset, twin.end_offset + size, epoch, step, step))
+        elif kind < 0.9:
+            offset = prng.randint(twin.start_offset, twin.end_offset)
+            log.truncate_to(offset)
+            twin.truncate_to(offset)
+            epoch = max(epoch, twin.last_epoch)
+        elif twin.end_offset > twin.start_offset:
+            snapshot_id = OffsetAndEpoch(twin.end_offset, twin.last_epoch)
+            log.snapshots.write(snapshot_id, [b"x"])
+            log.snapshots.added(snapshot_id)
+            log.snapshots.unlink(log.clean_before(snapshot_id, 0))
+            twin.add_snapshot(snapshot_id, b"x")
+            twin.clean()
+        assert view(log) == view(twin), f"step {step}"
+
+
+def test_an_observer_in_memory_follows_a_log_on_disk(log: MetadataLog) -> None:
+    append(log, 1, 2, 1)
+    append(log, 3, 2)
+    mirror = MemoryLog()
+    mirror.append_fetched(log.read_bytes(0, 1 << 20, log.end_offset))
+    assert (mirror.end_offset, mirror.last_epoch) == (5, 3)
+    assert [mirror.end_offset_for_epoch(e) for e in (1, 2, 3)] == [(3, 1), (3, 1), (5, 3)]
+    mirror.forget_applied(2)
+    assert [b.base_offset for b in mirror.batches(0, 5)] == [2, 3]
+    mirror.truncate_to(3)
+    assert (mirror.end_offset, mirror.last_epoch) == (3, 1)
+
+
+def test_the_epoch_opens_with_a_control_record(log: MetadataLog) -> None:
+    log.append_as_leader(
+        LeaderAppend(0, 4, (LeaderChange(1, (1, 2, 3), (1, 2)), Proposal(batch(2), 2))), 77
+    )
+    first, second = log.batches(0, 3)
+    assert first.is_control
+    assert (first.base_offset, first.leader_epoch, first.max_timestamp) == (0, 4, 77)
+    assert (second.base_offset, second.next_offset, second.is_control) == (1, 3, False)
+
+
+def test_a_snapshot_that_was_fetched_before_a_crash_is_taken_over(
+    directory: LogDirectory, log: MetadataLog
+) -> None:
+    append(log, 1, 3)
+    log.snapshots.write(OffsetAndEpoch(9, 2), [b"x"])
+    again = MetadataLog(log.log, SnapshotFiles(log.log.directory))
+    assert (again.start_offset, again.end_offset, again.last_epoch) == (9, 9, 2)
+
+
+def test_a_log_that_begins_behind_its_snapshots_is_refused(log: MetadataLog) -> None:
+    append(log, 1, 3, 3)
+    log.log.delete_records_before(3)
+    with pytest.raises(SnapshotDamaged, match="without a snapshot"):
+        MetadataLog(log.log, SnapshotFiles(log.log.directory))
+
+
+# --- what is fetched
+
+
+def test_fetched_batches_are_checked(log: MetadataLog) -> None:
+    append(log, 1, 2, 1)
+    append(log, 2, 2)
+    data = log.read_bytes(0, 1 << 20, log.end_offset)
+    assert bytes(validate_fetched(data, 0, 2)) == data
+    cut = bytes(validate_fetched(data[:-5], 0, 2))
+    assert data.startswith(cut)
+    assert 0 < len(cut) < len(data)
+    with pytest.raises(RemoteProtocolError, match="does not continue"):
+        validate_fetched(data, 1, 2)
+    with pytest.raises(RemoteProtocolError, match="epoch 1"):
+        validate_fetched(data, 0, 1)
+    damaged = bytearray(data)
+    damaged[70] ^= 1
+    with pytest.raises(KafkaError, match="CRC"):
+        validate_fetched(bytes(damaged), 0, 2)

@@ -1,0 +1,273 @@
+"""Planted bugs: each must be found by some seed, or the simulation is not worth its time.
+
+A mutant is a context manager that breaks the core or the driver; `expected` names the invariants that may catch it first.
+Most are bugs that somebody had: see `reliability.md` 5 by the numbers in the comments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import Any, NamedTuple
+from unittest import mock
+
+from quorum.raft import core, elections, following, leading, reign, requests, roles, state
+from quorum.raft.messages import VoteRequest
+from quorum.raft.ready import Ready
+from quorum.raft.roles import Candidate, Follower, Leader, Role, Unattached
+from quorum.raft.types import Election, OffsetAndEpoch
+from tests.simulation.node import SimNode
+from tests.simulation.storage import SimLog
+
+Patch = Callable[[], AbstractContextManager[Any]]
+
+
+class Mutant(NamedTuple):
+    name: str
+    patch: Patch
+    expected: tuple[str, ...]
+
+
+def _vote_file_not_written() -> AbstractContextManager[Any]:
+    """etcd #14370: what is said before it is durable is forgotten. The R2 check is switched off to see what follows."""
+
+    def persist(self: SimNode, ready: Ready) -> None:
+        if ready.election is not None and ready.election.voted is None:
+            self.disk.election = ready.election
+
+    return _both(
+        mock.patch.object(SimNode, "_persist", persist),
+        mock.patch("tests.simulation.checker.Checker.sends", return_value=None),
+    )
+
+
+def _both(*patches: Any) -> AbstractContextManager[Any]:
+    stack = ExitStack()
+    for patch in patches:
+        stack.enter_context(patch)
+    return stack
+
+
+def _fetch_before_flush() -> AbstractContextManager[Any]:
+    """5B 32, KAFKA-10533."""
+    return mock.patch.object(following, "_is_flushed", return_value=True)
+
+
+def _leader_counts_unflushed() -> AbstractContextManager[Any]:
+    def after_append(raft: state.State) -> None:
+        if isinstance(raft.role, Leader):
+            raft.flushed_offset = raft.log.end_offset
+            leading.on_flushed(raft, raft.role)
+            leading._wake(raft, raft.role)
+
+    return mock.patch.object(leading, "after_append", after_append)
+
+
+def _commits_older_epochs() -> AbstractContextManager[Any]:
+    """Raft, figure 8: the high watermark passes records of earlier epochs by counting replicas."""
+
+    def advance(self: reign.Reign) -> bool:
+        ends = sorted((p.end_offset for p in self.voters.values()), reverse=True)
+        offset = reign.majority_offset(ends)
+        if offset <= (self.high_watermark or 0):
+            return False
+        self.high_watermark = offset
+        return True
+
+    return mock.patch.object(reign.Reign, "_advance", advance)
+
+
+def _truncates_too_far() -> AbstractContextManager[Any]:
+    """5B 33, KAFKA-12460, without the assertion that stops it."""
+
+    def truncate(self: state.State, offset: int) -> None:
+        self._truncate_to = max(self.log.start_offset, offset - 4)
+        self.flushed_offset = min(self.flushed_offset, self._truncate_to)
+
+    return mock.patch.object(state.State, "truncate", truncate)
+
+
+def _one_replica_commits() -> AbstractContextManager[Any]:
+    return mock.patch.object(reign, "majority_offset", lambda descending: descending[0])
+
+
+def _votes_twice() -> AbstractContextManager[Any]:
+    def grants(role: Role, _candidate: Any, up_to_date: bool, pre_vote: bool) -> bool:
+        return up_to_date and (pre_vote or isinstance(role, Unattached | roles.Prospective))
+
+    return mock.patch.object(elections, "grants", grants)
+
+
+def _votes_for_shorter_logs() -> AbstractContextManager[Any]:
+    judge = elections._judge_vote
+
+    def lenient(raft: state.State, request: VoteRequest, now: float) -> Any:
+        longest = replace(request, end_offset=max(request.end_offset, raft.log.end_offset))
+        if raft.log.last_epoch < request.epoch:
+            longest = replace(longest, last_epoch=max(request.last_epoch, raft.log.last_epoch))
+        return judge(raft, longest, now)
+
+    return mock.patch.object(elections, "_judge_vote", lenient)
+
+
+def _minority_elects() -> AbstractContextManager[Any]:
+    def majority(self: Any) -> int:
+        return (
+            (len(self.voters) + 1) // 2
+            if len(self.voters) % 2 == 0
+            else max(1, len(self.voters) // 2)
+        )
+
+    return mock.patch("quorum.raft.types.Identity.majority", property(majority))
+
+
+def _never_resigns() -> AbstractContextManager[Any]:
+    """5B 31, KAFKA-15489."""
+
+    def poll(raft: state.State, leader: Leader, now: float) -> None:
+        leader.reign.check_deadline = float("inf")
+        real(raft, leader, now)
+
+    real = leading.poll_leader
+    return mock.patch.object(leading, "poll_leader", poll)
+
+
+def _leads_again_after_restart() -> AbstractContextManager[Any]:
+    """A candidate restarts as one in its old epoch and is elected anew, over an unflushed tail that it lost."""
+    first = core._first_role
+
+    def first_role(
+        identity: Any, log: Any, election: Election, timeouts: Any, prng: Any, now: float
+    ) -> Role:
+        own = election.voted is not None and election.voted.id == identity.node_id
+        if own and election.epoch > log.last_epoch and election.leader_id < 0:
+            me = frozenset({identity.node_id})
+            return Candidate(election.epoch, now + 1, identity.key, me)
+        return first(identity, log, election, timeouts, prng, now)
+
+    def persist(self: SimNode, ready: Ready) -> None:
+        # a leader that does not note that it leads, as the candidate's vote seems to say it all
+        if ready.election is not None and not isinstance(self.raft.role, Leader):
+            self.disk.election = ready.election
+
+    return _both(
+        mock.patch.object(core, "_first_role", first_role),
+        mock.patch.object(SimNode, "_persist", persist),
+    )
+
+
+def _truncates_without_epochs() -> AbstractContextManager[Any]:
+    """5A 1, KAFKA-1211: a follower keeps what the leader's epochs contradict."""
+
+    def validate(log: Any, offset: int, last_fetched_epoch: int) -> Any:
+        found = real(log, offset, last_fetched_epoch)
+        if found.kind.value == "diverging" and offset <= log.end_offset:
+            return found._replace(kind=type(found.kind).VALID)
+        return found
+
+    real = leading.validate_fetch
+    return mock.patch.object(leading, "validate_fetch", validate)
+
+
+def _late_answers_count() -> AbstractContextManager[Any]:
+    """5A 27, Redpanda #17731, R13: an answer to a request of an earlier role is believed."""
+
+    def reset(self: requests.Requests) -> None:
+        for line in self._lines.values():
+            line.token, line.expires, line.resume = None, float("inf"), 0.0
+
+    def answered(self: requests.Requests, token: int) -> Any:
+        peer = self._by_token.get(token)
+        if peer is not None and peer.id in self._lines and self._lines[peer.id].token == token:
+            self._lines[peer.id].token = None
+        return peer
+
+    return _both(
+        mock.patch.object(requests.Requests, "reset", reset),
+        mock.patch.object(requests.Requests, "answered", answered),
+        mock.patch.object(requests.Requests, "any_in_flight", return_value=False),
+    )
+
+
+def _follower_trusts_watermark() -> AbstractContextManager[Any]:
+    """5A 8, KAFKA-14704: the leader's watermark is applied to whatever stands in our log before it is compared."""
+
+    def fed(raft: state.State, role: Follower, now: float) -> Follower:
+        raft.commit(raft.log.end_offset)
+        return real(raft, role, now)
+
+    real = following._fed
+    return mock.patch.object(following, "_fed", fed)
+
+
+def _flush_claims_truncated() -> AbstractContextManager[Any]:
+    """A flush that began before a truncation claims what was appended after it."""
+
+    def finish(self: SimLog, claim: list[int]) -> None:
+        claimed = max(claim[0], claim[1])
+        self.flushing.remove(claim)
+        durable = min(claim[0], self.end_offset)
+        real_flushed = max(self.flushed_offset, durable)
+        self.flushed_offset = min(claimed, self.end_offset)
+        self.really_flushed = real_flushed  # type: ignore[attr-defined]
+
+    def begin(self: SimLog) -> list[int]:
+        claim = [self.end_offset, self.end_offset]
+        self.flushing.append(claim)
+        return claim
+
+    def durable(self: SimLog, offset: int) -> int | None:
+        really = getattr(self, "really_flushed", 0)
+        return self.chain_at(offset) if offset <= really or offset == self.start_offset else None
+
+    def truncate(self: SimLog, offset: int) -> int:
+        end = real_truncate(self, offset)
+        self.really_flushed = min(getattr(self, "really_flushed", 0), end)  # type: ignore[attr-defined]
+        return end
+
+    real_truncate = SimLog.truncate_to
+    return _both(
+        mock.patch.object(SimLog, "finish_flush", finish),
+        mock.patch.object(SimLog, "begin_flush", begin),
+        mock.patch.object(SimLog, "durable_chain_at", durable),
+        mock.patch.object(SimLog, "truncate_to", truncate),
+    )
+
+
+def _snapshot_above_watermark() -> AbstractContextManager[Any]:
+    """KAFKA-17713 in spirit: a snapshot is cut where the log ends, not where it is committed."""
+
+    def maybe_snapshot(self: SimNode) -> None:
+        if self.log.end_offset - self.log.start_offset >= 6:
+            end = self.log.end_offset
+            self.world.checker.snapshots(self, end, self.log.end_chain)
+            self.log.add_snapshot(OffsetAndEpoch(end, self.log.last_epoch), b"0|")
+
+    return mock.patch.object(SimNode, "_maybe_snapshot", maybe_snapshot)
+
+
+def _busy_loop() -> AbstractContextManager[Any]:
+    """No backoff after failures."""
+    return mock.patch("quorum.raft.requests.Requests.back_off", return_value=None)
+
+
+MUTANTS = (
+    Mutant("vote file not written", _vote_file_not_written, ("R1", "R2", "R3")),
+    Mutant("fetch before flush", _fetch_before_flush, ("R6",)),
+    Mutant("leader counts unflushed", _leader_counts_unflushed, ("R6",)),
+    Mutant("commits older epochs by counting", _commits_older_epochs, ("R5", "R6", "R7", "R8")),
+    Mutant("truncates below the watermark", _truncates_too_far, ("R7",)),
+    Mutant("one replica commits", _one_replica_commits, ("R5", "R6")),
+    Mutant("votes twice", _votes_twice, ("R1", "R3", "transition", "update")),
+    Mutant("votes for shorter logs", _votes_for_shorter_logs, ("R5", "R7")),
+    Mutant("minority elects", _minority_elects, ("R1", "R3", "R4", "R5", "R6", "R7")),
+    Mutant("never resigns", _never_resigns, ("R11",)),
+    Mutant("leads again after restart", _leads_again_after_restart, ("R2", "R4", "R5", "R6")),
+    Mutant("keeps diverged records", _truncates_without_epochs, ("R4", "R6", "R8")),
+    Mutant("follower trusts the watermark", _follower_trusts_watermark, ("R6", "R7", "R8")),
+    Mutant("flush claims what was truncated", _flush_claims_truncated, ("R4", "R5", "R6")),
+    Mutant("snapshot above the watermark", _snapshot_above_watermark, ("R9",)),
+    Mutant("late answers count", _late_answers_count, ("R4", "R7", "R8")),
+    Mutant("busy loop", _busy_loop, ("L1",)),
+)
