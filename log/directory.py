@@ -144,6 +144,8 @@ class LogDirectory:
     def open_log(self, topic: str, partition: int, config: LogConfig) -> PartitionLog:
         """The log of an existing partition, opened (and recovered) when first asked for.
 
+        After a crash this reads all that lies above the recovery point: checkpoint often, and it is little.
+
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, there is no directory; KAFKA_STORAGE_ERROR, see `PartitionLog.open`.
         """

@@ -466,10 +466,14 @@ class PartitionLog:
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
         """Removes the oldest segments that time, size or the log's start let go, never above `high_watermark`.
 
+        Forgets expired producers too.
+
         Returns:
             How many. `log_start_offset` has moved up to what is left.
         """
         with self._health.guard(f"retention of {self.directory}"):
+            if self._producers is not None:
+                self._producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
             segments = self._segments
             count = deletable(self, segments.all, now_ms, high_watermark)
             if count == len(segments):
