@@ -40,6 +40,8 @@ OnError = Callable[[ErrorCode, str], R]
 
 # How long a lease that could not be ended is given once more; the log was full, or too far behind.
 FENCE_AGAIN_SECONDS = 1.0
+# A look costs one connection to each listener; a broker heartbeats to a new controller within two seconds.
+LOOK_AGAIN_SECONDS = 0.25
 # Leaders moved back in one go; the rest follows in the next round. Kafka's number.
 LEADER_CHANGES_MAX = 1000
 
@@ -163,6 +165,7 @@ class Controller:
                 self._activate(reign)
                 nursery.start_soon(self._fence_silent, reign)
                 nursery.start_soon(self._look_at_suspects, reign)
+                nursery.start_soon(self._suspect_orphans, reign)
                 nursery.start_soon(self._keep_moving, reign)
                 nursery.start_soon(self._balance, reign)
                 await trio.sleep_forever()
@@ -215,6 +218,13 @@ class Controller:
                 suspects, reign.suspects = reign.suspects, {}
                 for broker_id, broker_epoch in suspects.items():
                     nursery.start_soon(self._look_at, reign, broker_id, broker_epoch)
+
+    async def _suspect_orphans(self, reign: Reign) -> None:
+        """A broker without a connection is looked at until it heartbeats again, or is gone, or its lease is over."""
+        while True:
+            for lease in reign.leases.orphans():
+                reign.suspect(lease.broker_id, lease.broker_epoch)
+            await trio.sleep(LOOK_AGAIN_SECONDS)
 
     async def _look_at(self, reign: Reign, broker_id: int, broker_epoch: int) -> None:
         broker = _incarnation(reign.image, broker_id, broker_epoch)

@@ -35,10 +35,12 @@ class Leases:
         self._leases: dict[int, Lease] = {}
 
     def begin(self, image: MetadataImage, now: float) -> None:
-        """A new controller has heard of nobody: every unfenced broker gets a full lease."""
+        """A new controller has heard of nobody: every unfenced broker gets a full lease, an orphaned one: a broker that died
+        with the last controller would never be seen to close a connection to this one.
+        """
         for broker in image.cluster.brokers.values():
             if not broker.fenced:
-                self.extend(broker.id, broker.epoch, now)
+                self.extend(broker.id, broker.epoch, now).orphaned = True
 
     def extend(self, broker_id: int, broker_epoch: int, now: float) -> Lease:
         """Called for every heartbeat, before anything else can fail it."""
@@ -60,6 +62,10 @@ class Leases:
 
     def end(self, broker_id: int) -> None:
         self._leases.pop(broker_id, None)
+
+    def orphans(self) -> list[Lease]:
+        """Leases that no connection stands behind."""
+        return [lease for lease in self._leases.values() if lease.orphaned]
 
     def expired(self, now: float) -> list[Lease]:
         return [lease for lease in self._leases.values() if lease.deadline <= now]
