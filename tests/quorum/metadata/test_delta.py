@@ -1,0 +1,340 @@
+"""IMAGE1 + RECORDS = IMAGE2, one aggregate after the other; what publishers ask."""
+
+import pytest
+from immutables import Map
+
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import MIGRATING_DIRECTORY, PartitionImage
+from tests.quorum.metadata.build import (
+    SOMEWHERE,
+    broker,
+    change,
+    changed_broker,
+    config,
+    features,
+    image_of,
+    partition,
+    replay,
+    topic,
+    uid,
+)
+from wire.errors import RemoteProtocolError
+from wire.records.brokers import (
+    ControllerEndpoint,
+    FenceBrokerRecord,
+    RegisterControllerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from wire.records.features import FeatureLevelRecord
+from wire.records.metadata import METADATA_RECORDS
+from wire.records.misc import NoOpRecord, ZkMigrationStateRecord
+from wire.records.producer_ids import ProducerIdsRecord
+from wire.records.quotas import ClientQuotaRecord, EntityData
+from wire.records.security import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from wire.records.topics import ClearElrRecord, RemoveTopicRecord
+
+
+def test_every_record_type_of_the_log_is_known():
+    from quorum.metadata.delta import _REPLAYS
+
+    assert set(METADATA_RECORDS.values()) == set(_REPLAYS)
+
+
+def test_a_record_that_is_none_is_refused():
+    from wire.messages.fetch import FetchResponse
+
+    with pytest.raises(RemoteProtocolError):
+        replay([FetchResponse(responses=[])])
+
+
+# --- topics
+
+
+def test_a_topic_with_partitions():
+    image = image_of(topic("t", 1), partition(1, 0, [1, 2]), partition(1, 1, [2, 1]))
+    found = image.topics.by_name["t"]
+    assert image.topics.by_id[uid(1)] is found
+    assert found.partitions[1] == PartitionImage(
+        replicas=(2, 1), directories=(uid(502), uid(501)), isr=(2, 1), leader=2
+    )
+
+
+def test_a_change_counts_a_partition_epoch_and_a_named_leader_a_leader_epoch():
+    image = image_of(topic("t", 1), partition(1, 0, [1, 2, 3], leader_epoch=4, partition_epoch=7))
+    image = image_of(change(1, 0, isr=[1, 2]), base=image)
+    assert (image.topics.by_name["t"].partitions[0].leader_epoch) == 4
+    image = image_of(change(1, 0, leader=2, isr=[2]), base=image)
+    found = image.topics.by_name["t"].partitions[0]
+    assert (found.leader, found.isr, found.leader_epoch, found.partition_epoch) == (2, (2,), 5, 9)
+
+
+def test_naming_the_same_leader_begins_a_leader_epoch():
+    image = image_of(topic("t", 1), partition(1, 0, [1, 2]), change(1, 0, leader=1))
+    assert image.topics.by_name["t"].partitions[0].leader_epoch == 1
+
+
+def test_a_change_of_replicas_and_directories():
+    image = image_of(
+        topic("t", 1),
+        partition(1, 0, [1, 2]),
+        change(
+            1,
+            0,
+            replicas=[1, 3],
+            directories=[uid(501), uid(503)],
+            adding_replicas=[3],
+            removing_replicas=[2],
+        ),
+    )
+    found = image.topics.by_name["t"].partitions[0]
+    assert found.replicas == (1, 3)
+    assert found.directory_of(3) == uid(503)
+    assert (found.adding, found.removing) == ((3,), (2,))
+
+
+def test_a_log_from_before_directories_leaves_them_to_the_brokers():
+    image = image_of(topic("t", 1), partition(1, 0, [1, 2], directories=[]))
+    assert image.topics.by_name["t"].partitions[0].directories == (MIGRATING_DIRECTORY,) * 2
+
+
+def test_directories_must_be_as_many_as_replicas():
+    with pytest.raises(RemoteProtocolError):
+        replay([topic("t", 1), partition(1, 0, [1, 2], directories=[uid(501)])])
+
+
+def test_a_topic_created_and_deleted_leaves_no_trace():
+    delta = replay(
+        [
+            topic("t", 1),
+            config("retention.ms", "1"),
+            partition(1, 0, [1]),
+            RemoveTopicRecord(topic_id=uid(1)),
+        ]
+    )
+    assert (delta.topics.created, delta.topics.deleted, delta.topics.changed) == ({}, {}, {})
+    assert delta.configs.changed == {}
+    assert delta.topics.touched_names() == []
+    assert delta.apply(SOMEWHERE).topics == MetadataDelta(delta.image).apply(SOMEWHERE).topics
+
+
+def test_a_topic_deleted_and_made_again_is_both():
+    image = image_of(topic("t", 1), partition(1, 0, [1]), config("retention.ms", "1"))
+    delta = replay([RemoveTopicRecord(topic_id=uid(1)), topic("t", 2), partition(2, 0, [2])], image)
+    assert delta.topics.created == {uid(2): "t"}
+    assert list(delta.topics.deleted) == [uid(1)]
+    assert delta.topics.touched_names() == ["t"]
+    after = delta.apply(SOMEWHERE)
+    assert after.topics.by_name["t"].id == uid(2)
+    assert list(after.topics.by_id) == [uid(2)]
+    assert after.configs.of(2, "t") == Map()
+
+
+def test_deleting_a_topic_that_was_changed_before():
+    image = image_of(topic("t", 1), partition(1, 0, [1, 2]))
+    delta = replay([change(1, 0, isr=[1]), RemoveTopicRecord(topic_id=uid(1))], image)
+    assert delta.topics.changed == {}
+    assert delta.topics.deleted[uid(1)] is image.topics.by_id[uid(1)]
+
+
+def test_a_delta_tells_what_was_and_what_is():
+    image = image_of(topic("t", 1), partition(1, 0, [1, 2]), partition(1, 1, [2, 1]))
+    delta = replay([change(1, 1, leader=1)], image)
+    (found,) = delta.topics.changed.values()
+    assert (found.name, found.id, list(found.partitions)) == ("t", uid(1), [1])
+    assert found.image.partitions[1].leader == 2
+    assert found.partitions[1].leader == 1
+    assert delta.topics.created == {}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        change(9, 0, isr=[1]),
+        change(1, 5, isr=[1]),
+        partition(9, 0, [1]),
+        RemoveTopicRecord(topic_id=uid(9)),
+    ],
+)
+def test_a_log_that_does_not_belong_to_the_image_is_noticed(record):
+    image = image_of(topic("t", 1), partition(1, 0, [1]))
+    with pytest.raises(RemoteProtocolError):
+        replay([record], image)
+
+
+def test_nothing_changes_in_a_topic_that_is_gone():
+    image = image_of(topic("t", 1), partition(1, 0, [1]))
+    with pytest.raises(RemoteProtocolError):
+        replay([RemoveTopicRecord(topic_id=uid(1)), change(1, 0, isr=[1])], image)
+
+
+def test_eligible_leaders_are_kept_and_cleared():
+    image = image_of(
+        topic("t", 1),
+        partition(1, 0, [1, 2], isr=[1], eligible_leader_replicas=[2], last_known_elr=[2]),
+        topic("u", 2),
+        partition(2, 0, [1, 2], isr=[1], eligible_leader_replicas=[2]),
+    )
+    one = image_of(ClearElrRecord(topic_name="t"), base=image)
+    assert (
+        one.topics.by_name["t"].partitions[0].elr,
+        one.topics.by_name["u"].partitions[0].elr,
+    ) == ((), (2,))
+    both = image_of(ClearElrRecord(topic_name=""), base=image)
+    assert [t.partitions[0].elr for t in both.topics.by_id.values()] == [(), ()]
+
+
+# --- cluster
+
+
+def test_a_broker_registers_is_unfenced_fenced_and_removed():
+    image = image_of(broker(1, fenced=True))
+    assert not image.cluster.brokers[1].active
+    image = image_of(changed_broker(1, fenced=-1), base=image)
+    assert image.cluster.brokers[1].active
+    image = image_of(changed_broker(1, fenced=1), base=image)
+    assert image.cluster.brokers[1].fenced
+    delta = replay([UnregisterBrokerRecord(broker_id=1, broker_epoch=101)], image)
+    assert delta.cluster.changed_brokers == {1: None}
+    assert delta.apply(SOMEWHERE).cluster.brokers == Map()
+
+
+def test_the_old_fencing_records():
+    image = image_of(broker(1, fenced=True), UnfenceBrokerRecord(id=1, epoch=101))
+    assert not image.cluster.brokers[1].fenced
+    assert image_of(FenceBrokerRecord(id=1, epoch=101), base=image).cluster.brokers[1].fenced
+
+
+def test_controlled_shutdown_and_directories():
+    image = image_of(
+        broker(1),
+        changed_broker(1, in_controlled_shutdown=1, log_dirs=[uid(7)], cordoned_log_dirs=[]),
+    )
+    found = image.cluster.brokers[1]
+    assert found.in_controlled_shutdown
+    assert not found.active
+    assert (found.directories, found.cordoned_directories) == ((uid(7),), ())
+
+
+def test_a_change_that_changes_nothing_is_no_change():
+    delta = replay([changed_broker(1, fenced=-1)], image_of(broker(1, fenced=False)))
+    assert delta.cluster.changed_brokers == {}
+
+
+@pytest.mark.parametrize(
+    "record", [changed_broker(1, epoch=7, fenced=1), changed_broker(2, fenced=1)]
+)
+def test_records_of_another_incarnation_do_not_belong(record):
+    with pytest.raises(RemoteProtocolError):
+        replay([record], image_of(broker(1)))
+
+
+def test_a_controller_registers():
+    record = RegisterControllerRecord(
+        controller_id=3,
+        incarnation_id=uid(3),
+        zk_migration_ready=False,
+        end_points=[ControllerEndpoint(name="C", host="h", port=1, security_protocol=0)],
+        features=[],
+    )
+    image = image_of(record)
+    assert image.cluster.controllers[3].listeners[0].host == "h"
+
+
+# --- the rest
+
+
+def test_configs_are_set_and_taken_away():
+    image = image_of(config("a", "1"), config("b", "2"), config("a", "1", (4, "")))
+    delta = replay([config("a", None), config("c", "3")], image)
+    assert delta.configs.changed == {(2, "t"): {"a": None, "c": "3"}}
+    after = delta.apply(SOMEWHERE)
+    assert dict(after.configs.of(2, "t")) == {"b": "2", "c": "3"}
+    assert dict(after.configs.of(4, "")) == {"a": "1"}
+
+
+def test_a_resource_without_configs_has_no_entry():
+    image = image_of(config("a", "1"))
+    assert image_of(config("a", None), base=image).configs.by_resource == Map()
+
+
+def test_features_and_their_end():
+    image = image_of(features(), FeatureLevelRecord(name="group.version", feature_level=1))
+    assert (image.features.metadata_version, dict(image.features.levels)) == (
+        30,
+        {"group.version": 1},
+    )
+    image = image_of(FeatureLevelRecord(name="group.version", feature_level=0), base=image)
+    assert image.features.levels == Map()
+
+
+def test_the_level_of_the_quorum_is_not_a_feature_of_the_image():
+    assert (
+        image_of(FeatureLevelRecord(name="kraft.version", feature_level=1)).features.levels == Map()
+    )
+
+
+def test_producer_ids():
+    assert image_of().producer_ids.next_producer_id == -1
+    image = image_of(ProducerIdsRecord(broker_id=1, next_producer_id=1000))
+    assert image.producer_ids.next_producer_id == 1000
+
+
+ACL = AccessControlEntryRecord(
+    id=uid(1), resource_type=2, resource_name="t", pattern_type=3, principal="User:a", host="*", operation=3,
+    permission_type=3,
+)  # fmt: skip
+SCRAM = UserScramCredentialRecord(
+    name="a", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
+)
+TOKEN = DelegationTokenRecord(
+    owner="User:a", requester="User:a", renewers=[], issue_timestamp=1, max_timestamp=2, expiration_timestamp=2,
+    token_id="t",
+)  # fmt: skip
+
+
+def quota(value: float, *, remove: bool = False) -> ClientQuotaRecord:
+    entity = [
+        EntityData(entity_type="user", entity_name=None),
+        EntityData(entity_type="client-id", entity_name="c"),
+    ]
+    return ClientQuotaRecord(entity=entity, key="producer_byte_rate", value=value, remove=remove)
+
+
+@pytest.mark.parametrize(
+    ("added", "removed", "part"),
+    [
+        (ACL, RemoveAccessControlEntryRecord(id=uid(1)), "acls"),
+        (SCRAM, RemoveUserScramCredentialRecord(name="a", mechanism=1), "scram"),
+        (TOKEN, RemoveDelegationTokenRecord(token_id="t"), "tokens"),
+        (quota(1.0), quota(0.0, remove=True), "quotas"),
+    ],
+)
+def test_what_is_only_kept(added, removed, part):
+    image = image_of(added)
+    assert list(getattr(image.other, part).values()) == [added]
+    assert getattr(image_of(removed, base=image).other, part) == Map()
+
+
+def test_records_that_say_nothing_change_nothing():
+    image = image_of(topic("t", 1), partition(1, 0, [1]))
+    after = image_of(NoOpRecord(), ZkMigrationStateRecord(zk_migration_state=3), base=image)
+    assert after.topics is image.topics
+    assert after.same_content(image)
+
+
+def test_an_image_is_not_changed_by_its_deltas():
+    image = image_of(topic("t", 1), partition(1, 0, [1, 2]), broker(1), config("a", "1"))
+    before = (image.topics, image.cluster, image.configs)
+    replay(
+        [change(1, 0, isr=[1]), config("a", None), RemoveTopicRecord(topic_id=uid(1))], image
+    ).apply(SOMEWHERE)
+    assert (image.topics, image.cluster, image.configs) == before
+    assert dict(image.configs.of(2, "t")) == {"a": "1"}
