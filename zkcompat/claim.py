@@ -10,17 +10,20 @@ that a waiting mirror sees the reigning one die.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from zkcompat.operations import Kind, Operation
 from zkcompat.tree import FoundZnode
 from zkcompat.znodes import Controller, ControllerEpoch, Migration, decode_or_none
+
+StepKind = Literal["create", "set", "delete", "check"]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One operation of a transaction, with the version it insists on (-1: any)."""
 
-    kind: str  # "create", "set", "delete", "check"
+    kind: StepKind
     path: str
     data: bytes | None = None
     version: int = -1
@@ -58,6 +61,11 @@ class Guard:
 
 
 GUARD_STEPS = 2
+_KINDS: dict[Kind, StepKind] = {
+    Kind.CREATE: "create",
+    Kind.SET: "set",
+    Kind.DELETE: "delete",
+}
 
 
 def claim_steps(
@@ -91,9 +99,8 @@ def claim_steps(
 
 def step_of(operation: Operation) -> Step:
     """A planned operation as a step; it matches any version, the proof before it makes writers serial."""
-    kinds = {Kind.CREATE: "create", Kind.SET: "set", Kind.DELETE: "delete"}
     return Step(
-        kinds[operation.kind],
+        _KINDS[operation.kind],
         operation.path,
         operation.data,
         ephemeral=operation.ephemeral,
