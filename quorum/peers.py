@@ -121,31 +121,45 @@ async def _call(connection: NodeConnection, request: core.Request, seconds: floa
     return response
 
 
+class _Attempt:
+    """One connection from being wanted to being closed; `done` once it is open or has failed."""
+
+    __slots__ = ("connection", "done", "error")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.connection: NodeConnection | None = None
+        self.error: Exception | None = None
+
+    @property
+    def is_over(self) -> bool:
+        closed = self.connection is not None and self.connection.closed.is_set()
+        return closed or self.error is not None
+
+
 class _Line:
-    """One connection, opened anew when it is wanted and broken."""
+    """One connection at a time, opened anew when it is wanted and gone."""
 
     def __init__(self, key: _LineKey, client_id: str, connect_seconds: float) -> None:
         self._host, self._port, _ = key
         self._client_id = client_id
         self._connect_seconds = connect_seconds
-        self._connection: NodeConnection | None = None
-        self._error: Exception | None = None
+        self._attempt: _Attempt | None = None
         self._wanted = trio.Event()
-        self._settled = trio.Event()
         self._used_at = 0.0
 
     async def connection(self) -> NodeConnection:
         """The open connection, or why there is none."""
         self._used_at = trio.current_time()
-        if self._connection is not None and not self._connection.closed.is_set():
-            return self._connection
-        settled = self._settled
-        self._wanted.set()
-        await settled.wait()
-        if self._connection is not None:
-            return self._connection
-        assert self._error is not None
-        raise self._error
+        attempt = self._attempt
+        if attempt is None or attempt.is_over:
+            attempt = self._attempt = _Attempt()
+            self._wanted.set()
+        await attempt.done.wait()
+        if attempt.connection is not None:
+            return attempt.connection
+        assert attempt.error is not None
+        raise attempt.error
 
     async def run(self) -> None:
         """Connects when asked to; ends when unused."""
@@ -155,20 +169,20 @@ class _Line:
             if scope.cancelled_caught and not self._wanted.is_set():
                 return
             self._wanted = trio.Event()
-            await self._hold()
+            assert self._attempt is not None
+            await self._hold(self._attempt)
 
-    async def _hold(self) -> None:
+    async def _hold(self, attempt: _Attempt) -> None:
         try:
             async with open_node_connection(
                 self._host, self._port, client_id=self._client_id, timeout=self._connect_seconds
             ) as connection:
-                self._settle(connection, None)
+                attempt.connection = connection
+                attempt.done.set()
                 await self._until_closed_or_idle(connection)
         except CALL_ERRORS as error:
-            if self._connection is None:
-                self._settle(None, error)
-        self._connection = None
-        self._settled = trio.Event()
+            attempt.error = error
+            attempt.done.set()
 
     async def _until_closed_or_idle(self, connection: NodeConnection) -> None:
         while not connection.closed.is_set():
@@ -176,7 +190,3 @@ class _Line:
                 await connection.closed.wait()
             if trio.current_time() - self._used_at > IDLE_SECONDS:
                 return
-
-    def _settle(self, connection: NodeConnection | None, error: Exception | None) -> None:
-        self._connection, self._error = connection, error
-        self._settled.set()
