@@ -31,6 +31,7 @@ EARLIEST_PENDING_UPLOAD = -6
 # In which version of the request a special timestamp came; before, it is one that nobody can mean.
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NOTHING = (-1, -1, -1)
+LEADER_EPOCH_VERSION = 4
 
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 
@@ -69,7 +70,7 @@ def _offset(
         partition_index=wanted.partition_index,
         timestamp=timestamp,
         offset=offset,
-        leader_epoch=epoch,
+        leader_epoch=epoch if version >= LEADER_EPOCH_VERSION else -1,
     )
 
 
