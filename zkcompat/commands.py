@@ -158,7 +158,7 @@ def run_mirror(
 ) -> None:
     """Mirrors until SIGTERM or SIGINT. The ZooKeeper session is left to its time-out, for a restart to take up.
 
-    `on_status` gets the mirror's live status object once, before anything runs.
+    `on_status` gets the mirror's live status object once the quorum was found, before anything is written.
     Raises ValueError, MirrorLockedError, QuorumUnreachableError or WrongClusterError.
     """
     bootstrap = parse_bootstrap(bootstrap_controllers)
