@@ -1,0 +1,142 @@
+"""Other people's consumer groups against real processes: two members, commits, kill -9 of their coordinator, resumption."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from queue import Queue
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from wire.blocking import BlockingClient
+from wire.messages.find_coordinator import FindCoordinatorRequest
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+
+PARTITIONS = 4
+CLIENTS = ["confluent", "kafka_python", "aiokafka_client"]
+WAIT_SECONDS = 40
+
+
+def trimaran(*words, data):
+    command = [sys.executable, "-m", "trimaran", *words, "--data", str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class Cluster:
+    def __init__(self, data):
+        self.data = data
+        state = json.loads(
+            trimaran("up", "-d", "-o", "json", "--controllers", "1", "--brokers", "3", data=data)
+        )
+        self.bootstrap = state["bootstrap"]
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def create(self, topic):
+        self.admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result(WAIT_SECONDS)
+
+    def produce(self, topic, count):
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
+        for i in range(count):
+            producer.produce(topic, value=str(i), partition=i % PARTITIONS)
+        assert producer.flush(WAIT_SECONDS) == 0
+
+    def coordinator(self, group):
+        with BlockingClient(self.bootstrap) as client:
+            request = FindCoordinatorRequest(coordinator_keys=[group])
+            (found,) = client.call(None, request).coordinators
+        return found.node_id
+
+    def committed(self, group, topic):
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+        asked = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+        found = consumer.committed(asked, timeout=WAIT_SECONDS)
+        consumer.close()
+        return [partition.offset for partition in found]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    data = tmp_path_factory.mktemp("groups")
+    try:
+        yield Cluster(data)
+    finally:
+        trimaran("down", data=data)
+
+
+class Member:
+    """A client's process; `(partition, offset)` of what it reads goes to `records`."""
+
+    def __init__(self, client, bootstrap, group, topic, name, records):
+        command = [sys.executable, "-m", f"tests.broker.groups.members.{client}"]
+        self.process = subprocess.Popen(
+            [*command, bootstrap, group, topic, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._records = records
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            partition, offset = line.split()
+            self._records.put((int(partition), int(offset)))
+
+    def stop(self):
+        self.process.stdin.close()
+        assert self.process.wait(WAIT_SECONDS) == 0
+        self._thread.join()
+        self.process.stdout.close()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self._thread.join()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def consume(client, cluster, group, topic, count, members):
+    """Reads `count` records with so many members, who then commit and leave."""
+    records = Queue()
+    running = [
+        Member(client, cluster.bootstrap, group, topic, f"{client}-{i}", records)
+        for i in range(members)
+    ]
+    try:
+        found = [records.get(timeout=WAIT_SECONDS) for _ in range(count)]
+        for member in running:
+            member.stop()
+    finally:
+        for member in running:
+            if member.process.returncode is None:
+                member.kill()
+    assert records.empty(), "more records than there are"
+    return found
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_two_members_a_lost_coordinator_and_resumption(cluster, client):
+    group, topic = f"group-{client}", f"topic-{client}"
+    cluster.create(topic)
+    cluster.produce(topic, 100)
+    expected = [(p, o) for p in range(PARTITIONS) for o in range(25)]
+    assert sorted(consume(client, cluster, group, topic, 100, members=2)) == expected
+    assert cluster.committed(group, topic) == [25] * PARTITIONS
+    node = str(cluster.coordinator(group))
+    trimaran("chaos", "kill", node, data=cluster.data)
+    assert cluster.committed(group, topic) == [25] * PARTITIONS
+    assert str(cluster.coordinator(group)) != node
+    trimaran("chaos", "restart", node, data=cluster.data)
+    cluster.produce(topic, 20)
+    resumed = [(p, o) for p in range(PARTITIONS) for o in range(25, 30)]
+    assert sorted(consume(client, cluster, group, topic, 20, members=2)) == resumed
+    assert cluster.committed(group, topic) == [30] * PARTITIONS
