@@ -1,1 +1,16 @@
-"""PySpark data sources over metadata and data logs."""
+"""PySpark data sources over metadata and data logs: `session()`, `register(spark)`, `views(spark, path)`.
+
+Loaded in users' interpreters, so nothing is imported before it is asked for (PEP 562).
+"""
+
+__all__ = ["register", "session", "views"]
+
+_HOMES = {"session": "spark.session", "register": "spark.sources", "views": "spark.sources"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'spark' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

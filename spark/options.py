@@ -1,0 +1,265 @@
+"""Options of the sources, parsed once into frozen values; what is unknown or wrong is refused by name.
+
+Names and JSON forms are those of Spark's own Kafka source. Letter case does not count, as in Spark.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+NO_NAMES: tuple[str, ...] = ()
+EARLIEST, LATEST = -2, -1  # as Spark's Kafka source and ListOffsets write them
+SPLIT_BYTES = 32 << 20  # a task's share: a second or two of decoding
+METADATA_SPLIT_BYTES = (
+    4 << 20
+)  # metadata records are decoded one by one, so their tasks are smaller
+
+
+class OptionError(ValueError):
+    """A wrong option: the message names it, its value, and what would be right."""
+
+
+class Options:
+    """A reader of string options that remembers which names it knows; `finish` refuses the rest."""
+
+    def __init__(self, source: str, given: Mapping[str, str]) -> None:
+        self._source = source
+        self._given = {name.lower(): value for name, value in given.items()}
+        self._known: dict[str, str] = {}
+
+    def get(self, name: str) -> str | None:
+        self._known[name.lower()] = name
+        return self._given.get(name.lower())
+
+    def parse(self, name: str, convert: Callable[[str], T], default: T, expected: str) -> T:
+        """The converted value; `convert` raises ValueError for a wrong one."""
+        text = self.get(name)
+        if text is None:
+            return default
+        try:
+            return convert(text)
+        except (ValueError, TypeError, AttributeError, re.error):
+            raise self.wrong(name, f"{text!r} is not {expected}") from None
+
+    def choice(self, name: str, values: Iterable[str], default: str) -> str:
+        allowed = tuple(values)
+
+        def convert(text: str) -> str:
+            if text.lower() not in allowed:
+                raise ValueError(text)
+            return text.lower()
+
+        return self.parse(name, convert, default, "one of " + ", ".join(allowed))
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.choice(name, ("true", "false"), str(default).lower()) == "true"
+
+    def wrong(self, name: str, why: str) -> OptionError:
+        return OptionError(f"{self._source}: option {name}: {why}")
+
+    def paths(self) -> tuple[str, ...]:
+        """`path`, or several of them (`paths`, a JSON array: what `load([...])` gives)."""
+        one = self.get("path")
+        many = self.parse("paths", _strings, NO_NAMES, "a JSON array of paths")
+        found = (one,) if one else many
+        if not found:
+            raise OptionError(f"{self._source}: no path: .load('DIRECTORY') names node directories")
+        return found
+
+    def finish(self) -> None:
+        """Raises OptionError when an option was given that nobody asked for."""
+        for name in self._given:
+            if name not in self._known:
+                near = difflib.get_close_matches(name, self._known, n=1)
+                hint = f"; did you mean {self._known[near[0]]}?" if near else ""
+                known = ", ".join(sorted(self._known.values()))
+                raise OptionError(f"{self._source}: unknown option {name}{hint} Known are: {known}")
+
+
+def _strings(text: str) -> tuple[str, ...]:
+    found = json.loads(text)
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise ValueError(text)
+    return tuple(found)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) <= 0:
+        raise ValueError(text)
+    return number
+
+
+def _assignment(text: str) -> frozenset[tuple[str, int]]:
+    return frozenset((topic, int(p)) for topic, ps in json.loads(text).items() for p in ps)
+
+
+def _offsets(word: str, meaning: int) -> Callable[[str], OffsetsWanted]:
+    def convert(text: str) -> OffsetsWanted:
+        if text.lower() == word:
+            return OffsetsWanted(meaning)
+        given = {
+            (topic, int(p)): int(o) for topic, ps in json.loads(text).items() for p, o in ps.items()
+        }
+        if any(offset < EARLIEST for offset in given.values()):
+            raise ValueError(text)
+        return OffsetsWanted(meaning, given)
+
+    return convert
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsWanted:
+    """`earliest`, `latest` or an offset for each partition; those not named have the default."""
+
+    default: int
+    given: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+    def resolve(self, topic: str, partition: int, earliest: int, latest: int) -> int:
+        """The offset, within [earliest, latest]."""
+        wanted = self.given.get((topic, partition), self.default)
+        if wanted == EARLIEST:
+            return earliest
+        if wanted == LATEST:
+            return latest
+        return min(max(wanted, earliest), latest)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsWanted:
+    """Which partitions are read; without a choice all but Kafka's internal topics (`__…`)."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: frozenset[tuple[str, int]] | None = None
+
+    def __contains__(self, topic_partition: tuple[str, int]) -> bool:
+        topic = topic_partition[0]
+        if self.assigned is not None:
+            return topic_partition in self.assigned
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, topic) is not None
+        return topic in self.names if self.names else not topic.startswith("__")
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Options of `kafka_log`."""
+
+    paths: tuple[str, ...]
+    topics: TopicsWanted
+    starting: OffsetsWanted
+    ending: OffsetsWanted
+    level: str  # records, batches
+    end: str  # high_watermark, log_end
+    replicas: str  # leader, all
+    include_headers: bool
+    include_control: bool
+    verify_crc: bool
+    split_bytes: int
+    min_partitions: int
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> LogOptions:
+        """Raises OptionError."""
+        o = Options("kafka_log", given)
+        parsed = cls(
+            paths=o.paths(),
+            topics=_topics(o),
+            starting=o.parse(
+                "startingOffsets",
+                _offsets("earliest", EARLIEST),
+                OffsetsWanted(EARLIEST),
+                'earliest or JSON such as {"orders":{"0":23,"1":-2}}',
+            ),
+            ending=o.parse(
+                "endingOffsets",
+                _offsets("latest", LATEST),
+                OffsetsWanted(LATEST),
+                'latest or JSON such as {"orders":{"0":50,"1":-1}}',
+            ),
+            level=o.choice("level", ("records", "batches"), "records"),
+            end=o.choice("end", ("high_watermark", "log_end"), "high_watermark"),
+            replicas=o.choice("replicas", ("leader", "all"), "leader"),
+            include_headers=o.flag("includeHeaders", False),
+            include_control=o.flag("includeControl", False),
+            verify_crc=o.flag("verifyCrc", True),
+            split_bytes=o.parse("splitBytes", _positive, SPLIT_BYTES, "a number above 0"),
+            min_partitions=o.parse("minPartitions", _positive, 1, "a number above 0"),
+        )
+        o.finish()
+        return parsed
+
+
+def _topics(o: Options) -> TopicsWanted:
+    names = o.parse("subscribe", _names, NO_NAMES, "topics parted by commas")
+    pattern: str | None = o.parse("subscribePattern", _pattern, None, "a regular expression")
+    assigned = o.parse("assign", _assignment_or_none, None, 'JSON such as {"orders":[0,1]}')
+    if bool(names) + (pattern is not None) + (assigned is not None) > 1:
+        raise o.wrong(
+            "subscribe", "only one of assign, subscribe and subscribePattern may be given"
+        )
+    return TopicsWanted(names, pattern, assigned)
+
+
+def _pattern(text: str) -> str | None:
+    re.compile(text)
+    return text
+
+
+def _assignment_or_none(text: str) -> Any:
+    return _assignment(text)
+
+
+NodesWanted = str | frozenset[int]  # leader, all, or ids
+LEADER: NodesWanted = "leader"
+METADATA_TABLES = ("records", "partition_history", "quorum_epochs")
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataOptions:
+    """Options of `kafka_metadata`."""
+
+    paths: tuple[str, ...]
+    table: str
+    nodes: NodesWanted
+    record_types: frozenset[str]  # empty: all
+    include_control: bool
+    include_uncommitted: bool
+    include_snapshots: str  # needed, true, false
+    verify_crc: bool
+    split_bytes: int
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> MetadataOptions:
+        """Raises OptionError."""
+        o = Options("kafka_metadata", given)
+        parsed = cls(
+            paths=o.paths(),
+            table=o.choice("table", METADATA_TABLES, "records"),
+            nodes=o.parse("nodes", _nodes, LEADER, "leader, all or ids parted by commas"),
+            record_types=frozenset(o.parse("recordTypes", _names, NO_NAMES, "record types")),
+            include_control=o.flag("includeControl", False),
+            include_uncommitted=o.flag("includeUncommitted", False),
+            include_snapshots=o.choice("includeSnapshots", ("needed", "true", "false"), "needed"),
+            verify_crc=o.flag("verifyCrc", True),
+            split_bytes=o.parse("splitBytes", _positive, METADATA_SPLIT_BYTES, "a number above 0"),
+        )
+        o.finish()
+        return parsed
+
+
+def _nodes(text: str) -> NodesWanted:
+    if text.lower() in ("leader", "all"):
+        return text.lower()
+    return frozenset(int(number) for number in text.split(","))
