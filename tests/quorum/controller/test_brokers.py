@@ -1,0 +1,310 @@
+"""Registration, heartbeats, fencing and controlled shutdown as decisions."""
+
+import pytest
+
+from quorum.controller.brokers import (
+    State,
+    fence_broker,
+    heartbeat,
+    register_broker,
+    same_endpoints,
+    unregister_broker,
+)
+from quorum.controller.leases import Lease
+from tests.quorum.metadata.build import (
+    broker,
+    change,
+    changed_broker,
+    features,
+    image_of,
+    partition,
+    topic,
+    uid,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from wire.records.brokers import UnregisterBrokerRecord
+from wire.records.features import FeatureLevelRecord
+
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+
+
+def registration(broker_id=1, **changes):
+    values = {
+        "broker_id": broker_id,
+        "cluster_id": CLUSTER_ID,
+        "incarnation_id": uid(77),
+        "listeners": [
+            Listener(name="PLAINTEXT", host="localhost", port=9000 + broker_id, security_protocol=0)
+        ],
+        "features": [
+            Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)
+        ],
+        "rack": None,
+        "log_dirs": [uid(500 + broker_id)],
+    }
+    return BrokerRegistrationRequest(**(values | changes))
+
+
+def register(image, request, *, alive=False):
+    return register_broker(
+        request, image, cluster_id=CLUSTER_ID, broker_epoch=900, other_is_alive=alive
+    )
+
+
+def refused(image, request, **more):
+    with pytest.raises(KafkaError) as caught:
+        register(image, request, **more)
+    return caught.value.code
+
+
+# --- registration
+
+
+def test_a_new_broker_is_registered_fenced():
+    image = image_of(features())
+    result = register(image, registration())
+    assert result.response.broker_epoch == 900
+    found = image_of(*result.records, base=image).cluster.brokers[1]
+    assert (found.fenced, found.epoch, found.directories) == (True, 900, (uid(501),))
+    assert found.listeners[0].port == 9001
+
+
+def test_the_same_incarnation_keeps_epoch_and_state():
+    """C3, KAFKA-16952."""
+    image = image_of(
+        features(), broker(1, incarnation_id=uid(77)), changed_broker(1, in_controlled_shutdown=1)
+    )
+    result = register(image, registration(rack="r2"), alive=True)
+    assert result.response.broker_epoch == 101
+    found = image_of(*result.records, base=image).cluster.brokers[1]
+    assert (found.epoch, found.fenced, found.in_controlled_shutdown, found.rack) == (
+        101,
+        False,
+        True,
+        "r2",
+    )
+
+
+def test_a_new_incarnation_is_out_of_sync_everywhere():
+    """KAFKA-15495: it may have lost its disk."""
+    image = image_of(
+        features(),
+        broker(1),
+        broker(2),
+        topic("t", 1),
+        partition(1, 0, [1, 2]),
+        partition(1, 1, [2, 1]),
+    )
+    result = register(image, registration())
+    assert result.records[:2] == [change(1, 0, isr=[2], leader=2), change(1, 1, isr=[2])]
+    found = image_of(*result.records, base=image)
+    assert (found.cluster.brokers[1].epoch, found.cluster.brokers[1].fenced) == (900, True)
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (registration(cluster_id="another"), ErrorCode.INCONSISTENT_CLUSTER_ID),
+        (registration(is_migrating_zk_broker=True), ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (registration(log_dirs=[]), ErrorCode.INVALID_REGISTRATION),
+        (registration(log_dirs=[uid(1), uid(1)]), ErrorCode.INVALID_REGISTRATION),
+        (registration(log_dirs=[(99).to_bytes(16, "big")]), ErrorCode.INVALID_REGISTRATION),
+        (registration(log_dirs=[uid(502)]), ErrorCode.INVALID_REGISTRATION),
+        (registration(features=[]), ErrorCode.INVALID_REGISTRATION),
+        (
+            registration(listeners=[Listener(name="", host="h", port=1, security_protocol=0)]),
+            ErrorCode.INVALID_REGISTRATION,
+        ),
+        (
+            registration(
+                features=[
+                    Feature(
+                        name="metadata.version", min_supported_version=7, max_supported_version=29
+                    )
+                ]
+            ),
+            ErrorCode.UNSUPPORTED_VERSION,
+        ),
+    ],
+)
+def test_what_cannot_register(request_, code):
+    image = image_of(features(), broker(2))
+    assert refused(image, request_) is code
+
+
+def test_a_finalized_feature_that_the_broker_does_not_name():
+    image = image_of(features(), FeatureLevelRecord(name="group.version", feature_level=1))
+    assert refused(image, registration()) is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_another_process_while_the_first_is_alive():
+    image = image_of(features(), broker(1))
+    assert refused(image, registration(), alive=True) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_two_processes_cannot_have_the_same_endpoints():
+    known = image_of(features(), broker(1)).cluster.brokers[1]
+    assert same_endpoints(known, registration())
+    assert not same_endpoints(known, registration(2))
+    assert not same_endpoints(known, registration(listeners=[]))
+
+
+# --- heartbeats
+
+
+def beat(image, *, lease=None, registered_at=101, lowest=None, epoch=101, **wishes):
+    request = BrokerHeartbeatRequest(
+        broker_id=1,
+        broker_epoch=epoch,
+        current_metadata_offset=wishes.pop("offset", 500),
+        want_fence=wishes.pop("want_fence", False),
+        want_shut_down=wishes.pop("want_shut_down", False),
+        **wishes,
+    )
+    lease = lease or Lease(1, 101, 10.0)
+    return heartbeat(
+        request, image, lease, registered_at=registered_at, lowest_active_offset=lowest
+    )
+
+
+def test_a_broker_that_has_caught_up_is_unfenced_and_leads_again():
+    image = image_of(
+        features(), broker(1, fenced=True), topic("t", 1), partition(1, 0, [1], leader=-1)
+    )
+    result = beat(image)
+    assert result.response.state is State.UNFENCED
+    assert result.records == [changed_broker(1, fenced=-1), change(1, 0, leader=1)]
+
+
+def test_a_broker_that_has_not_seen_its_registration_stays_fenced():
+    result = beat(image_of(features(), broker(1, fenced=True)), offset=100)
+    assert (result.response.is_caught_up, result.response.is_fenced, result.records) == (
+        False,
+        True,
+        [],
+    )
+
+
+def test_a_broker_that_wants_to_stay_fenced_does():
+    assert beat(image_of(features(), broker(1, fenced=True)), want_fence=True).records == []
+
+
+def test_a_live_broker_changes_nothing():
+    result = beat(image_of(features(), broker(1)))
+    assert (result.records, result.response.state, result.response.is_fenced) == (
+        [],
+        State.UNFENCED,
+        False,
+    )
+
+
+def test_a_broker_can_ask_to_be_fenced():
+    image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
+    result = beat(image, want_fence=True)
+    assert result.records == [change(1, 0, isr=[2], leader=2), changed_broker(1, fenced=1)]
+
+
+def test_a_fenced_broker_may_go_at_once():
+    result = beat(image_of(features(), broker(1, fenced=True)), want_shut_down=True)
+    assert (result.response.should_shut_down, result.records) == (True, [])
+
+
+def test_a_broker_that_leads_nothing_may_go_at_once():
+    image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [2, 1]))
+    result = beat(image, want_shut_down=True)
+    assert result.response.should_shut_down
+    assert result.records == [change(1, 0, isr=[2]), changed_broker(1, fenced=1)]
+
+
+def test_a_leader_hands_over_before_it_goes():
+    image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
+    result = beat(image, want_shut_down=True)
+    assert result.response.shutting_down
+    assert result.records == [
+        changed_broker(1, in_controlled_shutdown=1),
+        change(1, 0, isr=[2], leader=2),
+    ]
+    image = image_of(*result.records, base=image)
+    # it waits until everybody has applied that it leads nothing any more
+    lease = Lease(1, 101, 10.0, shutdown_offset=600)
+    assert beat(image, lease=lease, lowest=599, want_shut_down=True).response.shutting_down
+    result = beat(image, lease=lease, lowest=600, want_shut_down=True)
+    assert result.response.should_shut_down
+    assert result.records == [changed_broker(1, fenced=1)]
+
+
+def test_a_leader_without_successor_keeps_its_partition():
+    image = image_of(features(), broker(1), topic("t", 1), partition(1, 0, [1]))
+    result = beat(image, want_shut_down=True)
+    found = image_of(*result.records, base=image).topics.by_name["t"].partitions[0]
+    assert (found.leader, found.isr) == (-1, (1,))
+
+
+def test_a_heartbeat_of_another_incarnation():
+    for image in (image_of(features(), broker(1)), image_of(features())):
+        with pytest.raises(KafkaError) as caught:
+            beat(image, epoch=7)
+        assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_directory_that_failed_takes_its_replicas_out():
+    image = image_of(
+        features(),
+        broker(1, log_dirs=[uid(501), uid(601)]),
+        broker(2),
+        topic("t", 1),
+        partition(1, 0, [1, 2]),
+        partition(1, 1, [1, 2], directories=[uid(601), uid(502)]),
+    )
+    result = beat(image, offline_log_dirs=[uid(601), uid(9)])
+    assert result.records == [
+        change(1, 1, isr=[2], leader=2),
+        changed_broker(1, log_dirs=[uid(501)]),
+    ]
+
+
+def test_cordoned_directories_are_written_when_they_change():
+    image = image_of(features(), broker(1))
+    assert beat(image, cordoned_log_dirs=[]).records == [changed_broker(1, cordoned_log_dirs=[])]
+    image = image_of(changed_broker(1, cordoned_log_dirs=[]), base=image)
+    assert beat(image, cordoned_log_dirs=[]).records == []
+
+
+# --- the end
+
+
+def test_fencing_takes_a_broker_out_of_everything():
+    """C4."""
+    image = image_of(
+        features(),
+        broker(1),
+        broker(2),
+        topic("t", 1),
+        partition(1, 0, [1, 2]),
+        partition(1, 1, [2, 1]),
+    )
+    found = image_of(*fence_broker(image, image.cluster.brokers[1]), base=image)
+    assert found.cluster.brokers[1].fenced
+    assert all(
+        p.isr == (2,) and p.leader == 2 for p in found.topics.by_name["t"].partitions.values()
+    )
+
+
+def test_an_unregistered_broker_is_gone_and_stays_assigned():
+    image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
+    records = unregister_broker(image, 1).records
+    assert records[-1] == UnregisterBrokerRecord(broker_id=1, broker_epoch=101)
+    found = image_of(*records, base=image)
+    assert list(found.cluster.brokers) == [2]
+    assert (
+        found.topics.by_name["t"].partitions[0].replicas,
+        found.topics.by_name["t"].partitions[0].isr,
+    ) == ((1, 2), (2,))
+
+
+def test_a_broker_that_never_registered_cannot_be_removed():
+    with pytest.raises(KafkaError) as caught:
+        unregister_broker(image_of(features()), 9)
+    assert caught.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

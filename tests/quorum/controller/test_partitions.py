@@ -1,0 +1,298 @@
+"""Elections, ISR changes and AlterPartition, one rule after the other."""
+
+import pytest
+
+from quorum.controller.partitions import (
+    alter_partition,
+    balance_leaders,
+    changes_with,
+    changes_without,
+    elect_leaders,
+)
+from quorum.metadata.image import LOST_DIRECTORY
+from tests.quorum.metadata.build import (
+    broker,
+    change,
+    changed_broker,
+    features,
+    image_of,
+    partition,
+    replay,
+    topic,
+    uid,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
+from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+BROKERS = (features(), broker(1), broker(2), broker(3))
+
+
+def cluster(*records):
+    return image_of(*BROKERS, topic("t", 1), *records)
+
+
+def after(image, records):
+    return image_of(*records, base=image).topics.by_name["t"].partitions
+
+
+# --- a broker goes, a broker comes
+
+
+def test_a_follower_that_goes_leaves_the_isr_without_a_new_leader_epoch():
+    image = cluster(partition(1, 0, [1, 2, 3]))
+    (record,) = changes_without(image, 3)
+    assert record == change(1, 0, isr=[1, 2])
+    found = after(image, [record])[0]
+    assert (found.leader, found.leader_epoch, found.partition_epoch) == (1, 0, 1)
+
+
+def test_a_leader_that_goes_is_succeeded_by_the_first_replica_in_sync():
+    image = cluster(partition(1, 0, [1, 2, 3], isr=[1, 3]))
+    (record,) = changes_without(image, 1)
+    assert record == change(1, 0, isr=[3], leader=3)
+    assert after(image, [record])[0].leader_epoch == 1
+
+
+def test_the_last_one_in_sync_stays_and_nobody_leads():
+    image = cluster(partition(1, 0, [1, 2, 3], isr=[1]))
+    (record,) = changes_without(image, 1)
+    assert record == change(1, 0, leader=-1)
+    assert after(image, [record])[0].isr == (1,)
+
+
+def test_nobody_out_of_sync_is_elected():
+    """Clean elections only, P5: 2 and 3 live, and lack what 1 has."""
+    image = image_of(changed_broker(1, fenced=1), base=cluster(partition(1, 0, [1, 2, 3], isr=[1])))
+    (record,) = changes_without(image, 1)
+    assert record.leader == -1
+    assert changes_with(image_of(record, base=image), 2) == []
+
+
+def test_who_comes_back_leads_what_it_was_in_sync_with():
+    image = cluster(changed_broker(1, fenced=1), partition(1, 0, [1, 2], isr=[1], leader=-1))
+    assert changes_with(image, 1) == [change(1, 0, leader=1)]
+
+
+def test_a_fenced_broker_is_no_successor():
+    image = cluster(changed_broker(2, fenced=1), partition(1, 0, [1, 2, 3]))
+    (record,) = changes_without(image, 1)
+    assert record.leader == 3
+
+
+def test_a_broker_about_to_go_is_no_successor():
+    image = cluster(changed_broker(2, in_controlled_shutdown=1), partition(1, 0, [1, 2, 3]))
+    assert changes_without(image, 1)[0].leader == 3
+
+
+@pytest.mark.parametrize("directory", [LOST_DIRECTORY, uid(999)])
+def test_a_replica_on_a_directory_that_is_offline_is_no_successor(directory):
+    image = cluster(partition(1, 0, [1, 2, 3], directories=[uid(501), directory, uid(503)]))
+    assert changes_without(image, 1)[0].leader == 3
+
+
+def test_only_the_partitions_of_a_directory_that_failed():
+    image = cluster(
+        partition(1, 0, [1, 2]), partition(1, 1, [1, 2], directories=[uid(77), uid(502)])
+    )
+    (record,) = changes_without(image, 1, uid(501))
+    assert record.partition_id == 0
+
+
+def test_partitions_of_others_are_left_alone():
+    assert changes_without(cluster(partition(1, 0, [1, 2])), 3) == []
+
+
+def test_leaders_move_back_to_preferred_replicas_that_can_lead():
+    image = cluster(
+        partition(1, 0, [1, 2], leader=2),
+        partition(1, 1, [1, 2], isr=[2], leader=2),
+        partition(1, 2, [2, 1]),
+        partition(1, 3, [1, 3], leader=3),
+    )
+    assert balance_leaders(image, 10) == [change(1, 0, leader=1), change(1, 3, leader=1)]
+    assert len(balance_leaders(image, 1)) == 1
+
+
+# --- AlterPartition
+
+
+def proposal(
+    isr,
+    *,
+    number=1,
+    index=0,
+    leader_epoch=0,
+    partition_epoch=0,
+    epochs=True,
+    state=0,
+    who=1,
+    epoch=101,
+):
+    states = [BrokerState(broker_id=one, broker_epoch=100 + one if epochs else -1) for one in isr]
+    data = AlterPartitionRequestPartitionData(
+        partition_index=index,
+        leader_epoch=leader_epoch,
+        new_isr_with_epochs=states,
+        leader_recovery_state=state,
+        partition_epoch=partition_epoch,
+    )
+    topics = [AlterPartitionRequestTopicData(topic_id=uid(number), partitions=[data])]
+    return AlterPartitionRequest(broker_id=who, broker_epoch=epoch, topics=topics)
+
+
+def code_of(request, image):
+    result = alter_partition(request, image)
+    assert not result.records
+    return ErrorCode(result.response.topics[0].partitions[0].error_code)
+
+
+def test_an_isr_shrinks_and_grows():
+    image = cluster(partition(1, 0, [1, 2, 3]))
+    result = alter_partition(proposal([1, 2]), image)
+    assert result.records == [change(1, 0, isr=[1, 2])]
+    answer = result.response.topics[0].partitions[0]
+    assert (answer.error_code, answer.isr, answer.leader_epoch, answer.partition_epoch) == (
+        0,
+        [1, 2],
+        0,
+        1,
+    )
+    image = image_of(*result.records, base=image)
+    result = alter_partition(proposal([1, 2, 3], partition_epoch=1), image)
+    assert after(image, result.records)[0].isr == (1, 2, 3)
+
+
+def test_version_2_names_no_epochs():
+    image = cluster(partition(1, 0, [1, 2]))
+    request = proposal([])
+    request.topics[0].partitions[0].new_isr = [1]
+    assert alter_partition(request, image).records == [change(1, 0, isr=[1])]
+
+
+def test_the_same_isr_again_writes_nothing():
+    result = alter_partition(proposal([1, 2]), cluster(partition(1, 0, [1, 2])))
+    assert result.records == []
+    assert result.response.topics[0].partitions[0].error_code == 0
+
+
+def test_two_proposals_for_one_partition_see_each_other():
+    request = proposal([1, 2])
+    request.topics[0].partitions.append(request.topics[0].partitions[0].replace())
+    first, second = (
+        alter_partition(request, cluster(partition(1, 0, [1, 2, 3]))).response.topics[0].partitions
+    )
+    assert (first.error_code, second.error_code) == (0, ErrorCode.INVALID_UPDATE_VERSION)
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (proposal([1, 2], number=9), ErrorCode.UNKNOWN_TOPIC_ID),
+        (proposal([1, 2], index=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        # P12: who is ahead knows a later controller; who is behind is fenced
+        (proposal([1, 2], leader_epoch=6, partition_epoch=8), ErrorCode.NOT_CONTROLLER),
+        (proposal([1, 2], leader_epoch=5, partition_epoch=9), ErrorCode.NOT_CONTROLLER),
+        (proposal([1, 2], leader_epoch=4, partition_epoch=8), ErrorCode.FENCED_LEADER_EPOCH),
+        (proposal([1, 2], leader_epoch=5, partition_epoch=7), ErrorCode.INVALID_UPDATE_VERSION),
+        (
+            proposal([1, 2], leader_epoch=5, partition_epoch=8, who=2, epoch=102),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (proposal([2, 3], leader_epoch=5, partition_epoch=8), ErrorCode.INVALID_REQUEST),
+        (proposal([], leader_epoch=5, partition_epoch=8), ErrorCode.INVALID_REQUEST),  # KAFKA-15353
+        (proposal([1, 1], leader_epoch=5, partition_epoch=8), ErrorCode.INVALID_REQUEST),
+        (proposal([1, 4], leader_epoch=5, partition_epoch=8), ErrorCode.INVALID_REQUEST),
+        (proposal([1], leader_epoch=5, partition_epoch=8, state=1), ErrorCode.INVALID_REQUEST),
+        (proposal([1], leader_epoch=5, partition_epoch=8, state=7), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_is_refused(request_, code):
+    image = cluster(partition(1, 0, [1, 2, 3], leader_epoch=5, partition_epoch=8))
+    assert code_of(request_, image) is code
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        changed_broker(2, fenced=1),
+        changed_broker(2, in_controlled_shutdown=1),
+        broker(2, epoch=777),  # KAFKA-14139: it came back, perhaps with an empty disk
+    ],
+)
+def test_who_is_not_eligible_does_not_join(news):
+    image = image_of(news, base=cluster(partition(1, 0, [1, 2], isr=[1])))
+    assert code_of(proposal([1, 2]), image) is ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_without_epochs_only_the_state_is_looked_at():
+    image = image_of(broker(2, epoch=777), base=cluster(partition(1, 0, [1, 2], isr=[1])))
+    assert alter_partition(proposal([1, 2], epochs=False), image).records
+
+
+def test_another_incarnation_of_the_leader_is_refused_whole():
+    with pytest.raises(KafkaError) as caught:
+        alter_partition(proposal([1], epoch=7), cluster(partition(1, 0, [1, 2])))
+    assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_recovery_ends_with_the_first_proposal_that_says_so():
+    image = cluster(partition(1, 0, [1, 2], isr=[1], leader_recovery_state=1))
+    result = alter_partition(proposal([1]), image)
+    assert after(image, result.records)[0].leader_recovery_state == 0
+    assert code_of(proposal([1, 2], state=1), image) is ErrorCode.INVALID_REQUEST
+
+
+# --- ElectLeaders
+
+
+def ask(image, *, kind=0, partitions=None):
+    asked = None if partitions is None else [TopicPartitions(topic="t", partitions=partitions)]
+    result = elect_leaders(ElectLeadersRequest(election_type=kind, topic_partitions=asked), image)
+    answers = {
+        one.partition_id: ErrorCode(one.error_code)
+        for named in result.response.replica_election_results
+        for one in named.partition_result
+    }
+    return result.records, answers
+
+
+def test_preferred_leaders_are_elected_where_they_can_lead():
+    image = cluster(
+        partition(1, 0, [1, 2], leader=2),
+        partition(1, 1, [1, 2]),
+        partition(1, 2, [3, 2], isr=[2], leader=2),
+    )
+    records, answers = ask(image, partitions=[0, 1, 2, 9])
+    assert records == [change(1, 0, leader=1)]
+    assert answers == {
+        0: ErrorCode.NONE,
+        1: ErrorCode.ELECTION_NOT_NEEDED,
+        2: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    records, answers = ask(image)
+    assert sorted(answers) == [0, 2]
+
+
+def test_an_unclean_election_is_not_held():
+    image = cluster(changed_broker(1, fenced=1), partition(1, 0, [1, 2], isr=[1], leader=-1))
+    assert ask(image, kind=1, partitions=[0]) == ([], {0: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE})
+
+
+def test_an_election_of_no_known_kind():
+    with pytest.raises(KafkaError):
+        ask(cluster(), kind=7)
+
+
+def test_records_of_a_decision_can_be_replayed():
+    image = cluster(partition(1, 0, [1, 2, 3]), partition(1, 1, [3, 1, 2]))
+    delta = replay([*changes_without(image, 1), changed_broker(1, fenced=1)], image)
+    assert all(
+        1 not in p.isr and p.leader != 1 for p in delta.topics.changed[uid(1)].partitions.values()
+    )
