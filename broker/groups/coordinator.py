@@ -222,7 +222,7 @@ class GroupCoordinator:
         """
         listed: list[ListedGroup] = []
         for shard in self._shards.values():
-            if shard.state is not ShardState.FAILED:
+            if shard.state is not ShardState.CLOSED:
                 listed += list_groups(shard.active(), states, types)
         return listed
 

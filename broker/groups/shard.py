@@ -74,7 +74,6 @@ class Parking(Generic[T]):
 class ShardState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
-    FAILED = "failed"
     CLOSED = "closed"
 
 
@@ -127,8 +126,7 @@ class GroupShard:
                 nursery.start_soon(self._serve)
                 await self._state.wait_for(lambda state: state is ShardState.CLOSED)
         except Exception:  # one partition's groups are isolated from those of the others
-            log.exception("%r has failed", self)
-            self._state.set(ShardState.FAILED)
+            log.exception("%r has failed, and stays closed until another epoch begins", self)
 
     def close(self) -> None:
         """Ends the reign at once: nothing is served any more, and who waits is told NOT_COORDINATOR."""
