@@ -1,0 +1,208 @@
+"""IncrementalAlterConfigs as a decision; producer ids, controllers, activation."""
+
+import pytest
+
+from quorum.controller.activation import activation_records
+from quorum.controller.configs import APPEND, DELETE, SET, SUBTRACT, alter_configs
+from quorum.controller.controllers import register_controller
+from quorum.controller.features import bootstrap_records
+from quorum.controller.producer_ids import PRODUCER_ID_MAX, allocate_producer_ids
+from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic, uid
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.controller_registration import ControllerRegistrationRequest, Listener
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from wire.records.producer_ids import ProducerIdsRecord
+from wire.records.transactions import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+
+TOPIC, BROKER = 2, 4
+IMAGE = image_of(
+    features(), broker(1), topic("t", 1), partition(1, 0, [1]), config("retention.ms", "5")
+)
+
+
+def resource(kind, name, *configs):
+    listed = [AlterableConfig(name=n, config_operation=op, value=v) for n, op, v in configs]
+    return AlterConfigsResource(resource_type=kind, resource_name=name, configs=listed)
+
+
+def alter(*resources, image=IMAGE, validate_only=False):
+    result = alter_configs(
+        IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only),
+        image,
+    )
+    return result.records, [ErrorCode(one.error_code) for one in result.response.responses]
+
+
+def test_set_and_delete():
+    asked = resource(TOPIC, "t", ("segment.ms", SET, "7"), ("retention.ms", DELETE, None))
+    assert alter(asked) == (
+        [config("segment.ms", "7"), config("retention.ms", None)],
+        [ErrorCode.NONE],
+    )
+    assert alter(asked, validate_only=True) == ([], [ErrorCode.NONE])
+
+
+def test_a_topic_config_that_has_the_value_is_not_written_again():
+    assert alter(resource(TOPIC, "t", ("retention.ms", SET, "5"))) == ([], [ErrorCode.NONE])
+
+
+def test_a_broker_config_is_written_again():
+    """KAFKA-14136: it makes brokers read their files again."""
+    image = image_of(config("min.insync.replicas", "2", (BROKER, "")), base=IMAGE)
+    records, _ = alter(resource(BROKER, "", ("min.insync.replicas", SET, "2")), image=image)
+    assert len(records) == 1
+
+
+def test_append_and_subtract_begin_with_the_default():
+    appended = resource(TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
+    records, _ = alter(appended)
+    assert records == [config("cleanup.policy", "delete,compact")]
+    image = image_of(*records, base=IMAGE)
+    assert alter(appended, image=image)[0] == []
+    subtracted = resource(TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
+    assert alter(subtracted, image=image)[0] == [config("cleanup.policy", "compact")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (resource(TOPIC, "t", ("no.such.key", SET, "1")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "t", ("retention.ms", SET, "later")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "t", ("retention.ms", SET, "-2")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "t", ("retention.ms", APPEND, "1")), ErrorCode.INVALID_CONFIG),
+        (
+            resource(TOPIC, "t", ("cleanup.policy", SET, "delete\ncompact")),
+            ErrorCode.INVALID_CONFIG,
+        ),
+        (resource(TOPIC, "t", ("retention.ms", SET, "1" * 40_000)), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "t", ("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST),
+        (resource(TOPIC, "t", ("retention.ms", 9, "1")), ErrorCode.INVALID_REQUEST),
+        (resource(TOPIC, "t", ("a", SET, "1"), ("a", SET, "2")), ErrorCode.INVALID_REQUEST),
+        (
+            resource(
+                TOPIC, "t", ("min.compaction.lag.ms", SET, "9"), ("max.compaction.lag.ms", SET, "8")
+            ),
+            ErrorCode.INVALID_CONFIG,
+        ),
+        (resource(TOPIC, "u", ("retention.ms", SET, "1")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (resource(TOPIC, "", ("retention.ms", SET, "1")), ErrorCode.INVALID_REQUEST),
+        (resource(TOPIC, "a b", ("retention.ms", SET, "1")), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (resource(BROKER, "x", ("min.insync.replicas", SET, "1")), ErrorCode.INVALID_REQUEST),
+        (
+            resource(BROKER, "9", ("min.insync.replicas", SET, "1")),
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+        ),
+        (resource(BROKER, "1", ("node.id", SET, "7")), ErrorCode.INVALID_CONFIG),
+        (resource(BROKER, "1", ("no.such.key", SET, "7")), ErrorCode.INVALID_CONFIG),
+        (resource(BROKER, "", ("min.insync.replicas", SET, "0")), ErrorCode.INVALID_CONFIG),
+        (resource(77, "t"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_changed(asked, code):
+    assert alter(asked) == ([], [code])
+
+
+def test_a_resource_changes_as_a_whole_or_not_at_all():
+    good, bad = ("segment.ms", SET, "7"), ("retention.ms", SET, "x")
+    assert alter(resource(TOPIC, "t", good, bad))[0] == []
+    records, codes = alter(
+        resource(TOPIC, "t", bad), resource(BROKER, "", ("min.insync.replicas", SET, "1"))
+    )
+    assert codes == [ErrorCode.INVALID_CONFIG, ErrorCode.NONE]
+    assert len(records) == 1
+
+
+def test_a_resource_named_twice_is_not_changed():
+    one = resource(TOPIC, "t", ("segment.ms", SET, "7"))
+    assert alter(one, one) == ([], [ErrorCode.INVALID_REQUEST])
+
+
+def test_what_an_older_version_wrote_can_be_taken_away():
+    image = image_of(config("gone.since", "1", (BROKER, "1")), base=IMAGE)
+    records, codes = alter(resource(BROKER, "1", ("gone.since", DELETE, None)), image=image)
+    assert (len(records), codes) == (1, [ErrorCode.NONE])
+
+
+def test_far_too_much_fails_as_a_request():
+    many = [resource(BROKER, "", *((f"k{i}", DELETE, None) for i in range(10_001)))]
+    with pytest.raises(KafkaError) as caught:
+        alter(*many)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
+# --- producer ids
+
+
+def allocate(image, epoch=101):
+    return allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch), image)
+
+
+def test_every_block_is_given_out_once():
+    first = allocate(IMAGE)
+    second = allocate(image_of(*first.records, base=IMAGE))
+    assert [
+        (r.response.producer_id_start, r.response.producer_id_len) for r in (first, second)
+    ] == [(0, 1000), (1000, 1000)]
+
+
+def test_blocks_are_for_registered_incarnations():
+    with pytest.raises(KafkaError) as caught:
+        allocate(IMAGE, epoch=7)
+    assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_the_last_block():
+    image = image_of(
+        ProducerIdsRecord(broker_id=1, next_producer_id=PRODUCER_ID_MAX - 10), base=IMAGE
+    )
+    with pytest.raises(KafkaError):
+        allocate(image)
+
+
+# --- controllers, activation
+
+
+def test_a_controller_needs_names_for_its_listeners():
+    listener = Listener(name="C", host="h", port=1, security_protocol=0)
+    request = ControllerRegistrationRequest(
+        controller_id=1,
+        incarnation_id=uid(1),
+        zk_migration_ready=True,
+        listeners=[listener],
+        features=[],
+    )
+    (record,) = register_controller(request).records
+    assert (record.controller_id, record.zk_migration_ready, record.end_points[0].host) == (
+        1,
+        False,
+        "h",
+    )
+    with pytest.raises(KafkaError):
+        register_controller(request.replace(listeners=[listener, listener]))
+
+
+def test_an_empty_log_gets_the_bootstrap_records_in_one_transaction():
+    records = activation_records(image_of(), bootstrap_records(), in_transaction=False)
+    assert [type(r) for r in (records[0], records[-1])] == [
+        BeginTransactionRecord,
+        EndTransactionRecord,
+    ]
+    assert image_of(*records).features.metadata_version == 30
+
+
+def test_a_log_with_metadata_gets_nothing():
+    assert activation_records(IMAGE, bootstrap_records(), in_transaction=False) == []
+
+
+def test_a_transaction_that_a_predecessor_left_open_is_aborted():
+    (record,) = activation_records(IMAGE, bootstrap_records(), in_transaction=True)
+    assert isinstance(record, AbortTransactionRecord)

@@ -1,0 +1,94 @@
+"""Replica placement against its promises; every one is checked over many seeds."""
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorum.controller.placement import place_replicas
+from tests.quorum.metadata.build import broker, changed_broker, image_of, uid
+from wire.errors import ErrorCode, KafkaError
+
+
+def brokers(*records):
+    return list(image_of(*records).cluster.brokers.values())
+
+
+def place(listed, count, factor, seed=1):
+    return place_replicas(listed, count, factor, random.Random(seed))
+
+
+def test_leaders_are_striped_over_brokers():
+    listed = brokers(*(broker(i) for i in range(1, 7)))
+    for seed in range(20):
+        placed = place(listed, 6, 3, seed)
+        assert sorted(replicas[0] for replicas in placed) == [1, 2, 3, 4, 5, 6]
+        assert set(Counter(one for replicas in placed for one in replicas).values()) == {3}
+
+
+def test_replicas_are_on_different_racks_while_there_are_any():
+    racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
+    listed = brokers(*(broker(i, rack=r) for i, r in racks.items()))
+    for seed in range(20):
+        for replicas in place(listed, 12, 3, seed):
+            assert {racks[one] for one in replicas} == {"a", "b", "c"}
+
+
+def test_the_first_replica_is_up_and_fenced_ones_come_last():
+    listed = brokers(broker(1), broker(2), broker(3, fenced=True))
+    for seed in range(20):
+        for replicas in place(listed, 4, 2, seed):
+            assert 3 not in replicas
+        for replicas in place(listed, 4, 3, seed):
+            assert replicas[2] == 3
+
+
+def test_one_broker_up_leads_everything():
+    listed = brokers(broker(1), broker(2, fenced=True))
+    assert place(listed, 5, 2) == [(1, 2)] * 5
+
+
+def test_brokers_about_to_go_and_cordoned_ones_get_nothing():
+    listed = brokers(
+        broker(1),
+        broker(2),
+        changed_broker(2, in_controlled_shutdown=1),
+        broker(3),
+        changed_broker(3, cordoned_log_dirs=[uid(503)]),
+    )
+    assert place(listed, 2, 1) == [(1,), (1,)]
+
+
+@pytest.mark.parametrize("factor", [-1, 0, 3])
+def test_impossible_factors(factor):
+    with pytest.raises(KafkaError) as caught:
+        place(brokers(broker(1), broker(2)), 1, factor)
+    assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_nobody_is_up():
+    with pytest.raises(KafkaError):
+        place(brokers(broker(1, fenced=True)), 1, 1)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([None, "a", "b", "c"]), st.booleans()), min_size=1, max_size=8
+    ),
+    st.integers(1, 20),
+    st.integers(0, 1000),
+    st.data(),
+)
+def test_replicas_are_always_distinct_and_led_by_someone_up(nodes, count, seed, data):
+    listed = brokers(
+        *(broker(i, rack=rack, fenced=fenced) for i, (rack, fenced) in enumerate(nodes))
+    )
+    up = {one.id for one in listed if not one.fenced}
+    factor = data.draw(st.integers(1, len(listed)))
+    if not up:
+        return
+    for replicas in place(listed, count, factor, seed):
+        assert len(replicas) == factor == len(set(replicas))
+        assert replicas[0] in up
