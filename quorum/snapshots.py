@@ -14,7 +14,7 @@ import trio
 from quorum.appliers import Applier
 from quorum.memory_log import MemoryLog
 from quorum.metadata_log import MetadataLog
-from quorum.raft.types import OffsetAndEpoch
+from quorum.raft.types import OffsetAndEpoch, ensure
 from quorum.runtime.clock import now_ms
 from quorum.runtime.threads import run_blocking
 from quorum.snapshot_format import encode_snapshot
@@ -89,6 +89,9 @@ class Snapshotter:
             raise ValueError(f"no snapshot at {content.end_offset}")
         if self._log.snapshot_size(snapshot_id) is not None:
             return
+        following = next(self._log.batches(content.end_offset, self._log.end_offset), None)
+        at_boundary = following is None or following.base_offset == content.end_offset
+        ensure(at_boundary, "R9 a snapshot ends where a batch does", snapshot_id)
         self._applier.bytes_applied = 0
         files = self._log.snapshots
         await run_blocking(files.write, snapshot_id, _encode(snapshot_id, content, now_ms()))
