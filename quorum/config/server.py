@@ -191,7 +191,7 @@ class ServerConfig(Mapping[str, Any]):
                     fix="use PLAINTEXT",
                 )
         for endpoint in self.advertised_broker_listeners if self.is_broker else ():
-            if endpoint.host in {"0.0.0.0", "::"}:  # noqa: S104
+            if endpoint.host in {"0.0.0.0", "::"}:
                 raise ConfigError(
                     "advertised.listeners",
                     f"{endpoint.name}://{endpoint.host}:{endpoint.port}",
