@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 # Between two tries while the controller says "not yet".
 PAUSE_SECONDS = 0.02
 PAUSE_SECONDS_MAX = 0.5
+# A controller that does not answer so often while the broker leaves is gone too: a whole cluster is being stopped.
+LEAVE_SECONDS = 1.5
+LEAVE_ATTEMPTS = 2
 
 
 class RegistrationRefused(Exception):
@@ -94,6 +97,8 @@ class Lifecycle:
         self._ready_to_unfence = False
         self._wanted = trio.Event()
         self._may_stop = trio.Event()
+        self._let_go = False
+        self._leave_failures = 0
 
     async def run(self) -> None:
         """Registers, then sends heartbeats for ever.
@@ -126,7 +131,7 @@ class Lifecycle:
         with trio.move_on_after(seconds):
             await self._may_stop.wait()
         self.state.set(BrokerState.SHUTTING_DOWN)
-        return self._may_stop.is_set()
+        return self._let_go
 
     # -- registration
 
@@ -199,9 +204,14 @@ class Lifecycle:
             offline_log_dirs=self._offline_directories(),
         )
         try:
-            response = await self._controller.call(request, timeout=self._times.session / 2)
+            response = await self._controller.call(
+                request, timeout=LEAVE_SECONDS if leaving else self._times.session / 2
+            )
         except KafkaError as error:
             log.warning("heartbeat failed: %s", error)
+            self._leave_failures += leaving
+            if self._leave_failures >= LEAVE_ATTEMPTS:
+                self._may_stop.set()
             return PAUSE_SECONDS
         assert isinstance(response, BrokerHeartbeatResponse)
         if response.error_code:
@@ -222,6 +232,7 @@ class Lifecycle:
     ) -> float:
         if request.want_shut_down:
             if response.should_shut_down:
+                self._let_go = True
                 self._may_stop.set()
                 return self._times.heartbeat
             return PAUSE_SECONDS

@@ -27,6 +27,7 @@ from wire.messages.fetch import (
 READ_COMMITTED = 1
 CONSUMER = -1
 
+_ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 _NO_DIVERGENCE = EpochEndOffset()
 _NO_LEADER = LeaderIdAndEpoch()
 _NO_SNAPSHOT = SnapshotId()
@@ -45,6 +46,7 @@ class FetchTerms:
     replica_id: int = CONSUMER
     replica_epoch: int = -1
     refused: ErrorCode = ErrorCode.NONE  # for every partition: not the broker it says it is
+    names_leaders: bool = False  # tells who leads instead of us (KIP-951)
 
     @property
     def is_follower(self) -> bool:
@@ -174,9 +176,7 @@ class Fetch:
                 slot.attach(leader.partition)
             return self._diverged(slot, leader) or self._read_log(slot, leader)
         except KafkaError as error:
-            return _Found(
-                _error_data(slot, error.code, self._partitions), 0, urgent=True, again=True
-            )
+            return _Found(self._error_data(slot, error.code), 0, urgent=True, again=True)
 
     def _diverged(self, slot: Slot, leader: LeaderEpoch) -> _Found | None:
         """Tells a reader whose last epoch ends elsewhere here where to cut back (KIP-595)."""
@@ -243,23 +243,22 @@ class Fetch:
             records=records,  # type: ignore[arg-type]
         )
 
-
-def _error_data(slot: Slot, code: ErrorCode, partitions: Partitions) -> PartitionData:
-    leader = _NO_LEADER
-    if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-        state = partitions.state_of(slot.name_in(partitions), slot.index)
-        if state is not None:
-            leader = LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
-    return PartitionData(
-        partition_index=slot.index,
-        error_code=code,
-        high_watermark=-1,
-        diverging_epoch=_NO_DIVERGENCE,
-        current_leader=leader,
-        snapshot_id=_NO_SNAPSHOT,
-        aborted_transactions=None,
-        records=_NOTHING,
-    )
+    def _error_data(self, slot: Slot, code: ErrorCode) -> PartitionData:
+        leader = _NO_LEADER
+        if self._terms.names_leaders and code in _ELSEWHERE:
+            state = self._partitions.state_of(slot.name_in(self._partitions), slot.index)
+            if state is not None:
+                leader = LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
+        return PartitionData(
+            partition_index=slot.index,
+            error_code=code,
+            high_watermark=-1,
+            diverging_epoch=_NO_DIVERGENCE,
+            current_leader=leader,
+            snapshot_id=_NO_SNAPSHOT,
+            aborted_transactions=None,
+            records=_NOTHING,
+        )
 
 
 def _by_topic(found: Iterable[tuple[Slot, PartitionData]]) -> list[FetchableTopicResponse]:

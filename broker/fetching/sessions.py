@@ -7,7 +7,7 @@ Left out: shards (one loop needs no locks).
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -136,8 +136,8 @@ class FetchSessions:
 
     def _new_id(self) -> int:
         while True:
-            session_id = secrets.randbelow(EPOCH_MAX) + 1
-            if session_id not in self._sessions:
+            session_id = int.from_bytes(os.urandom(4), "big") & EPOCH_MAX
+            if session_id != NO_SESSION and session_id not in self._sessions:
                 return session_id
 
     def _evict(self, privileged: bool, size: int, now: float) -> bool:

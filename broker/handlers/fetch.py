@@ -26,11 +26,12 @@ from wire.transport.registry import handles
 
 # A client may ask to wait for ever; the connection is looked at again after this (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0
+VERSION_NAMING_LEADERS = 16
 
 
 @handles(FetchRequest, versions="4-18")
 def fetch(request: FetchRequest, ctx: Context, call: Call) -> FetchResponse | Parked[FetchResponse]:
-    terms = _terms(request, ctx)
+    terms = _terms(request, ctx, call.header.api_version)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         return _full(request, ctx, call, terms)
     try:
@@ -41,7 +42,7 @@ def fetch(request: FetchRequest, ctx: Context, call: Call) -> FetchResponse | Pa
     return _incremental(request, ctx, call, session, terms)
 
 
-def _terms(request: FetchRequest, ctx: Context) -> FetchTerms:
+def _terms(request: FetchRequest, ctx: Context, version: int) -> FetchTerms:
     replica_id, epoch = request.replica_id, -1
     if request.replica_state.replica_id >= 0:
         replica_id, epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
@@ -52,6 +53,7 @@ def _terms(request: FetchRequest, ctx: Context) -> FetchTerms:
         replica_id=max(replica_id, CONSUMER),
         replica_epoch=epoch,
         refused=_refusal(replica_id, epoch, ctx),
+        names_leaders=version >= VERSION_NAMING_LEADERS,
     )
 
 
@@ -157,7 +159,7 @@ def _response(
     responses: list[FetchableTopicResponse], ctx: Context, call: Call, session_id: int
 ) -> FetchResponse:
     response = FetchResponse(session_id=session_id, responses=responses)
-    if call.header.api_version >= 16:
+    if call.header.api_version >= VERSION_NAMING_LEADERS:
         response.node_endpoints = fetch_endpoints(responses, ctx, call.connection.listener)
     return response
 

@@ -36,6 +36,7 @@ from wire.transport.registry import handles
 
 ACKS_NONE = 0
 ACKS_LEADER = 1
+VERSION_NAMING_LEADERS = 10
 
 _NO_LEADER = LeaderIdAndEpoch()
 
@@ -126,7 +127,8 @@ def _append_partition(
     except KafkaError as error:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             ctx.directories.storage_failed()
-        return _refused(data.index, error, _current_leader(ctx, name, data.index, error.code))
+        leads = _current_leader(ctx, name, data.index, error.code, version)
+        return _refused(data.index, error, leads)
     answer = PartitionProduceResponse(
         index=data.index,
         base_offset=info.base_offset,
@@ -150,8 +152,10 @@ def _refused(
     )
 
 
-def _current_leader(ctx: Context, topic: str, index: int, code: ErrorCode) -> LeaderIdAndEpoch:
-    if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+def _current_leader(
+    ctx: Context, topic: str, index: int, code: ErrorCode, version: int
+) -> LeaderIdAndEpoch:
+    if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= VERSION_NAMING_LEADERS:
         state = ctx.partitions.state_of(topic, index)
         if state is not None:
             return LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
@@ -208,8 +212,10 @@ def _finished(
             partition = one.leader.partition
             one.answer.error_code = code
             one.answer.base_offset = -1
-            one.answer.current_leader = _current_leader(ctx, partition.topic, partition.index, code)
-    if call.header.api_version >= 10:
+            one.answer.current_leader = _current_leader(
+                ctx, partition.topic, partition.index, code, call.header.api_version
+            )
+    if call.header.api_version >= VERSION_NAMING_LEADERS:
         response.node_endpoints = produce_endpoints(
             response.responses, ctx, call.connection.listener
         )
