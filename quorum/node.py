@@ -131,6 +131,8 @@ class QuorumNode:
         self.snapshotter = Snapshotter(metadata_log, settings.snapshots, self._applier)
         self._verified: LoadedSnapshot | None = None
         self._scope = trio.CancelScope()
+        self._hand_over: trio.CancelScope | None = None
+        self._heirs: set[int] = set()
 
     # --- life
 
@@ -151,8 +153,12 @@ class QuorumNode:
             self._close()
 
     async def stop(self, seconds: float = 2.0) -> None:
-        """Hands leadership over if we have it, then ends `run`. Waits at most so long for a successor."""
-        with trio.move_on_after(seconds):
+        """Hands leadership over if we have it, then ends `run`.
+
+        Waits at most so long for a successor, and for none once every other voter is gone too.
+        """
+        self._heirs = set(self.settings.identity.other_voters)
+        with trio.move_on_after(seconds) as self._hand_over:
             if self._core is not None and isinstance(self._core.role, Leader):
                 epoch = self._core.epoch
                 self._submit(self._core.shutdown)
@@ -253,6 +259,9 @@ class QuorumNode:
 
     def peer_gone(self, node_id: int) -> None:
         """The process of a node is gone: its connection broke and every address refuses (idea 11)."""
+        self._heirs.discard(node_id)
+        if self._hand_over is not None and not self._heirs:
+            self._hand_over.cancel()
         if self._core is not None:
             self._submit(partial(self._core.peer_gone, node_id))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
@@ -70,7 +71,7 @@ class Peers:
             one of `CALL_ERRORS`; VersionMismatch also when the peer's version cannot say what is asked.
         """
         is_fetch = isinstance(request, core.FetchRequest | core.FetchSnapshotRequest)
-        line = self._line((peer.host, peer.port, is_fetch))
+        line = self._line((peer.host, peer.port, is_fetch), peer)
         try:
             with trio.fail_after(seconds):
                 connection = await line.connection()
@@ -86,10 +87,12 @@ class Peers:
             await self._probe(peer)
             raise
 
-    def _line(self, key: _LineKey) -> _Line:
+    def _line(self, key: _LineKey, peer: Peer) -> _Line:
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = _Line(key, self._client_id, self._connect_seconds)
+            on_broken = partial(self._nursery.start_soon, self._probe, peer)
+            line = _Line(key, self._client_id, self._connect_seconds, on_broken)
+            self._lines[key] = line
             self._nursery.start_soon(self._run_line, key, line)
         return line
 
@@ -140,10 +143,17 @@ class _Attempt:
 class _Line:
     """One connection at a time, opened anew when it is wanted and gone."""
 
-    def __init__(self, key: _LineKey, client_id: str, connect_seconds: float) -> None:
+    def __init__(
+        self,
+        key: _LineKey,
+        client_id: str,
+        connect_seconds: float,
+        on_broken: Callable[[], object],
+    ) -> None:
         self._host, self._port, _ = key
         self._client_id = client_id
         self._connect_seconds = connect_seconds
+        self._on_broken = on_broken
         self._attempt: _Attempt | None = None
         self._wanted = trio.Event()
         self._used_at = 0.0
@@ -180,6 +190,8 @@ class _Line:
                 attempt.connection = connection
                 attempt.done.set()
                 await self._until_closed_or_idle(connection)
+                if connection.closed.is_set():
+                    self._on_broken()
         except CALL_ERRORS as error:
             attempt.error = error
             attempt.done.set()

@@ -55,22 +55,29 @@ class ClusterState:
 
 def start_time(pid: int) -> int | None:
     """Clock ticks after boot at which the process started (`/proc/PID/stat`, field 22); None where the kernel does not say."""
+    fields = _stat_after_name(pid)
+    return int(fields[19]) if fields else None
+
+
+def _stat_after_name(pid: int) -> list[str]:
+    """Fields 3 and up of `/proc/PID/stat`; the name before them may hold blanks and parentheses."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return None
-    return int(stat.rpartition(")")[2].split()[19])
+        return []
+    return stat.rpartition(")")[2].split()
 
 
 def is_alive(pid: int, started: int | None) -> bool:
-    """Whether this very process still runs, not another one that took its number."""
+    """Whether this very process still runs: not another one that took its number, nor one that only waits to be reaped."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return started is None
-    return started is None or start_time(pid) == started
+    fields = _stat_after_name(pid)
+    return not fields or (fields[0] != "Z" and started in (None, int(fields[19])))
 
 
 def write(data: Path, state: ClusterState) -> None:
