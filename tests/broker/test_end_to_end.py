@@ -15,7 +15,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 DEADLINE_SECONDS = 30
 PARTITIONS = 3
-VALUES = [b"value %d" % number for number in range(300)]
+VALUE_COUNT = 300
+VALUES = [b"value %d" % number for number in range(VALUE_COUNT)]
 
 
 async def in_thread(function: Callable[..., object], *args: object) -> object:
@@ -41,7 +42,7 @@ def produce(bootstrap, topic, values=VALUES, **settings):
     return places
 
 
-def consume(bootstrap, topic, count=len(VALUES)):
+def consume(bootstrap, topic, count=VALUE_COUNT):
     """With confluent-kafka, from the beginning; returns value to (partition, offset)."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -249,7 +250,7 @@ async def test_three_brokers_go_one_after_another_and_nothing_is_lost(tmp_path):
             await running.stop(broker_id)
             rest = [b"while %d is away %d" % (broker_id, number) for number in range(60)]
             alive = next(one for one in running.brokers if one != broker_id)
-            bootstrap = "127.0.0.1:%d" % running.brokers[alive].addresses["PLAINTEXT"][1]
+            bootstrap = f"127.0.0.1:{running.brokers[alive].addresses['PLAINTEXT'][1]}"
             places |= await in_thread(produce, bootstrap, "t", rest)
             await running.start_broker(broker_id)
             await until(
