@@ -174,16 +174,16 @@ class StructMeta(type):
 
 def _compile_init(cls: type["Struct"]) -> Callable[..., None]:
     """Writes the constructor of `cls`: one assignment per field."""
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"MISSING": MISSING}
     parameters, lines = [], []
     for i, f in enumerate(cls.__fields__):
         if f.required:
             parameters.append(f.name)
         elif f.factory is not None:
             names[f"f{i}"] = f.factory
-            parameters.append(f"{f.name}=None")
-            null = f" if {f.name} is None else {f.name}"
-            lines.append(f"    self.{f.name} = f{i}(){null}")
+            parameters.append(f"{f.name}=MISSING")  # None is a value of a nullable field
+            given = f" if {f.name} is MISSING else {f.name}"
+            lines.append(f"    self.{f.name} = f{i}(){given}")
             continue
         else:
             names[f"d{i}"] = f.default

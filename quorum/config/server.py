@@ -136,6 +136,9 @@ class ServerConfig(Mapping[str, Any]):
 
     def _endpoints(self, key: str) -> list[Endpoint]:
         protocols = dict(pair.split(":", 1) for pair in self["listener.security.protocol.map"])
+        if "listener.security.protocol.map" not in self._values:
+            # As in Kafka: whoever does not say speaks plaintext among controllers.
+            protocols = dict.fromkeys(self["controller.listener.names"], "PLAINTEXT") | protocols
         return [_endpoint(text, protocols, key, self.origins.get(key, "")) for text in self[key]]
 
     def _check_as_a_whole(self) -> None:

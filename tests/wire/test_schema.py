@@ -241,3 +241,12 @@ def test_generated_code_shows_in_tracebacks():
 
     sample().encode(0)
     assert "pack_h(self.always)" in "".join(linecache.getlines("<write Sample v0>"))
+
+
+def test_none_is_a_value_of_a_nullable_field_that_has_a_factory():
+    from wire.messages.offset_fetch import OffsetFetchRequest
+
+    request = OffsetFetchRequest(group_id="g", topics=None)
+    assert request.topics is None
+    assert request.replace(require_stable=True).topics is None
+    assert OffsetFetchRequest(group_id="g").topics == []
