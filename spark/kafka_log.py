@@ -51,10 +51,8 @@ class LogReader(DataSourceReader):
         self._wanted = Wanted(columns, options.include_control, options.verify_crc)
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(task) for task in plan_log(self._options)]
+        return [InputPartition(task) for task in plan_log(self._options) or [()]]
 
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if partition is None:  # Spark's way to say that there was nothing to plan
-            return iter(())
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         read = read_records if self._options.level == "records" else read_batches
         return read(partition.value, self._wanted)

@@ -57,9 +57,7 @@ class RecordsReader(DataSourceReader):
                 names |= metadata_read.topic_names(task)
         return [InputPartition((task, names)) for task in tasks]
 
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if partition is None:
-            return iter(())
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         task, names = partition.value
         return metadata_read.read_metadata_records(
             task, self._wanted, self._options.record_types, names
@@ -76,9 +74,7 @@ class FoldedReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(task) for task in plan_metadata(self._options)]
 
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if partition is None:
-            return iter(())
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if self._options.table == "quorum_epochs":
             return quorum_epochs.read_quorum_epochs(partition.value, self._columns)
         return partition_history.read_partition_history(partition.value, self._columns)

@@ -181,7 +181,11 @@ def plan_metadata(options: MetadataOptions) -> list[MetadataTask]:
             chosen = logs
         case ids:
             chosen = [log for log in logs if log.found.node_id in ids]
-    return [task for log in chosen for task in _tasks(log, committed, options)]
+            missing = ids - {log.found.node_id for log in logs}
+            if missing:
+                raise DataUnreadable(f"no metadata log of node {min(missing)} there")
+    tasks = [task for log in chosen for task in _tasks(log, committed, options)]
+    return tasks or [MetadataTask((), committed)]
 
 
 def _end(log: MetadataLog, committed: int | None, options: MetadataOptions) -> int:

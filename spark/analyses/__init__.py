@@ -1,0 +1,1 @@
+"""One file for each analysis: a function DataFrame → DataFrame, its plot, its verdicts. `catalogue.ANALYSES` lists them."""

@@ -1,0 +1,163 @@
+"""The HTML report: verdicts first, then a figure for each analysis with the SQL that made it. Needs no network to be read.
+
+One Spark session, each view read once. `index.html` and `plotly.min.js` are all that is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark.analyses.analysis import Analysis, Verdict
+from spark.analyses.catalogue import choose
+from spark.discovery import find_log_directories
+from spark.plan import DataUnreadable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Of the wide view only what the analyses use: Spark does not prune columns of Python sources.
+BATCH_SCHEMA = (
+    "topic string, partition int, base_offset bigint, record_count int, batch_bytes int, compression string, "
+    "max_timestamp timestamp"
+)
+METADATA_VIEWS = ("partition_history", "quorum_epochs")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An analysis done: its figure as HTML, or why there is none."""
+
+    analysis: Analysis
+    verdicts: tuple[Verdict, ...]
+    figure: str
+    rows: int
+    seconds: float
+
+
+def write_report(data: Path, target: Path, names: Sequence[str] | None = None) -> Path:
+    """Analyses the node directories below `data` and writes a report into the folder `target`.
+
+    Args:
+        data: a cluster's directory, or any that holds (directories of) log directories, ours or Apache Kafka's.
+        target: made if it is not there.
+        names: analyses to run; all when None.
+
+    Returns:
+        The path of `index.html`.
+
+    Raises:
+        UnknownAnalysis: for a name. DataUnreadable: nothing to read there, or damaged data.
+        JavaNotFound: Spark cannot run.
+    """
+    analyses = choose(names)
+    nodes = sorted({d.node_id for d in find_log_directories([str(data)])})
+    if not nodes:
+        raise DataUnreadable(f"no log directory (meta.properties) below {data}")
+    from spark.session import session
+
+    spark = session(app_name="trimaran report")
+    sections = list(_run(spark, data, analyses))
+    target.mkdir(parents=True, exist_ok=True)
+    _write_plotly(target)
+    index = target / "index.html"
+    index.write_text(_page(data, nodes, sections))
+    return index
+
+
+def _write_plotly(target: Path) -> None:
+    from plotly.offline import get_plotlyjs
+
+    (target / "plotly.min.js").write_text(get_plotlyjs())
+
+
+def _run(spark: SparkSession, data: Path, analyses: Sequence[Analysis]) -> Iterator[Section]:
+    views: dict[str, DataFrame] = {}
+    try:
+        for analysis in analyses:
+            started = time.monotonic()
+            if analysis.view not in views:
+                views[analysis.view] = _load(spark, analysis.view, data)
+            frame = analysis.compute(views[analysis.view]).toPandas()
+            made = analysis.plot(frame).to_html(
+                full_html=False, include_plotlyjs=False, config={"displaylogo": False}
+            )
+            verdicts = tuple(analysis.judge(frame))
+            yield Section(analysis, verdicts, made, len(frame), time.monotonic() - started)
+    finally:
+        for frame in views.values():
+            frame.unpersist()
+
+
+def _load(spark: SparkSession, view: str, data: Path) -> DataFrame:
+    """The view's DataFrame, read once; empty metadata views when there is no metadata log."""
+    from spark.sources import VIEWS
+
+    source, options = VIEWS[view]
+    reader = spark.read.format(source).options(**options)
+    if view == "batches":
+        reader = reader.schema(BATCH_SCHEMA)
+    return reader.load(str(data)).cache()
+
+
+# --- HTML --------------------------------------------------------------------------------------------------------------
+
+STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1d2733; background: #f5f6f8; margin: 0; }
+main { max-width: 1080px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.7rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 0; }
+.lead, .question { color: #586473; margin: 0 0 1rem; }
+section { background: #fff; border: 1px solid #e2e6eb; border-radius: 10px; padding: 1.1rem 1.3rem; margin: 1.25rem 0; }
+ul.verdicts { list-style: none; padding: 0; margin: 0; }
+ul.verdicts li { padding: .3rem 0 .3rem 4.4rem; position: relative; }
+ul.verdicts li::before { position: absolute; left: 0; width: 3.6rem; text-align: center; border-radius: 5px; color: #fff;
+  font-size: .75rem; font-weight: 600; line-height: 1.5rem; }
+li.ok::before { content: "good"; background: #3a8f5c; } li.warn::before { content: "look"; background: #c98a13; }
+li.bad::before { content: "bad"; background: #c23b3b; } li.info::before { content: "info"; background: #7a8694; }
+details { margin-top: .5rem; } summary { cursor: pointer; color: #2f6db3; font-size: .9rem; }
+pre { background: #f5f6f8; border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; font-size: .82rem; line-height: 1.4; }
+nav a { margin-right: 1rem; color: #2f6db3; text-decoration: none; font-size: .9rem; }
+"""
+HOW_TO = """import spark
+session = spark.session()
+spark.views(session, {path!r})   # makes the views that the SQL names
+session.sql("SELECT * FROM quorum_epochs").show()"""
+
+
+def _page(data: Path, nodes: Sequence[int], sections: Sequence[Section]) -> str:
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    links = "".join(
+        f'<a href="#{s.analysis.name}">{escape(s.analysis.title)}</a>' for s in sections
+    )
+    told = "".join(
+        f'<li class="{v.level}">{escape(v.text)}</li>' for s in sections for v in s.verdicts
+    )
+    body = "".join(map(_section, sections))
+    how = escape(HOW_TO.format(path=str(data)))
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Kafka logs: {escape(data.name)}</title><style>{STYLE}</style><script src="plotly.min.js"></script></head>
+<body><main><h1>What the logs tell</h1>
+<p class="lead">{escape(str(data))} · nodes {", ".join(map(str, nodes))} · {now}</p><nav>{links}</nav>
+<section><h2>Verdicts</h2><ul class="verdicts">{told}</ul></section>
+{body}
+<section><h2>Ask more</h2><p class="question">The same tables in Python:</p><pre>{how}</pre></section>
+</main></body></html>
+"""
+
+
+def _section(section: Section) -> str:
+    analysis = section.analysis
+    sql = escape(analysis.sql.strip().replace("{", "").replace("}", ""))
+    return f"""<section id="{analysis.name}"><h2>{escape(analysis.title)}</h2>
+<p class="question">{escape(analysis.question)}</p>
+{section.figure}
+<details><summary>The SQL ({section.rows} rows, {section.seconds:.1f} s), function
+<code>spark.analyses.{analysis.name}.{analysis.name}</code></summary><pre>{sql}</pre></details></section>
+"""
