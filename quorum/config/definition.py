@@ -58,6 +58,12 @@ def between(low: float, high: float) -> Check:
     return lambda value: None if low <= value <= high else f"must be between {low} and {high}"
 
 
+def between_or_default(low: float, high: float) -> Check:
+    """A level, or -1 for the codec's own default."""
+    within = between(low, high)
+    return lambda value: None if value == -1 else within(value)
+
+
 def one_of(*choices: str) -> Check:
     return lambda value: None if value in choices else "must be one of " + ", ".join(choices)
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from quorum.config.definition import ConfigError
-from quorum.config.server_keys import SERVER_CONFIGS
+from quorum.config.ignored_keys import is_ignored
+from quorum.config.server_keys import DEV_MODE, SERVER_CONFIGS
 from quorum.metadata.image import Endpoint
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
@@ -48,6 +49,7 @@ class ServerConfig(Mapping[str, Any]):
         self._values = dict(values)
         self.origins = dict(origins)
         self.unknown = dict(unknown)
+        self._protocols = self._protocol_map()
         self._check_as_a_whole()
 
     def __getitem__(self, key: str) -> Any:
@@ -135,11 +137,30 @@ class ServerConfig(Mapping[str, Any]):
         return str(self["inter.broker.listener.name"] or "PLAINTEXT")
 
     def _endpoints(self, key: str) -> list[Endpoint]:
-        protocols = dict(pair.split(":", 1) for pair in self["listener.security.protocol.map"])
-        if "listener.security.protocol.map" not in self._values:
-            # As in Kafka: whoever does not say speaks plaintext among controllers.
-            protocols = dict.fromkeys(self["controller.listener.names"], "PLAINTEXT") | protocols
-        return [_endpoint(text, protocols, key, self.origins.get(key, "")) for text in self[key]]
+        return [
+            _endpoint(text, self._protocols, key, self.origins.get(key, "")) for text in self[key]
+        ]
+
+    def _protocol_map(self) -> dict[str, str]:
+        """As in Kafka: who does not say speaks plaintext among controllers, unless something else is in use."""
+        key = "listener.security.protocol.map"
+        protocols = {}
+        for pair in self[key]:
+            name, colon, protocol = pair.partition(":")
+            if not colon or protocol not in SECURITY_PROTOCOLS:
+                raise ConfigError(
+                    key,
+                    pair,
+                    "a mapping is written NAME:PROTOCOL",
+                    origin=self.origins.get(key, ""),
+                    fix="protocols are " + ", ".join(SECURITY_PROTOCOLS),
+                )
+            protocols[name] = protocol
+        names = self["controller.listener.names"]
+        used = {text.partition("://")[0] for text in self["listeners"]} | set(names)
+        if key not in self._values and not used & (SECURITY_PROTOCOLS.keys() - SERVED_PROTOCOLS):
+            protocols |= dict.fromkeys(names, "PLAINTEXT")
+        return protocols
 
     def _check_as_a_whole(self) -> None:
         if not self["process.roles"]:
@@ -161,6 +182,7 @@ class ServerConfig(Mapping[str, Any]):
             )
         self._check_voters()
         self._check_listeners()
+        self._check_roles()
 
     def _check_voters(self) -> None:
         ids = [voter.id for voter in self.voters]
@@ -179,6 +201,33 @@ class ServerConfig(Mapping[str, Any]):
                 "a broker may not have the id of a voter",
                 origin=self.origins.get("node.id", ""),
                 fix="give every node an id of its own",
+            )
+
+    def _check_roles(self) -> None:
+        """What listens must belong to a role of this process."""
+        why = None
+        if self.is_controller and not self.is_broker and self.broker_listeners:
+            why = f"{self.broker_listeners[0].name} is no listener of a controller"
+        elif self.is_broker and not self.is_controller and self.controller_listeners:
+            why = f"{self.controller_listeners[0].name} is a listener of controllers, and this is none"
+        elif self.is_broker and not self.broker_listeners:
+            why = "a broker needs a listener that is not one of controller.listener.names"
+        if why is not None:
+            raise ConfigError(
+                "listeners",
+                ",".join(self["listeners"]),
+                why,
+                origin=self.origins.get("listeners", ""),
+                fix="correct listeners, controller.listener.names or process.roles",
+            )
+        names = [endpoint.name for endpoint in self.advertised_broker_listeners]
+        if self.is_broker and self.inter_broker_listener_name not in names:
+            raise ConfigError(
+                "inter.broker.listener.name",
+                self.inter_broker_listener_name,
+                "is not among the advertised listeners",
+                origin=self.origins.get("inter.broker.listener.name", ""),
+                fix="set it to one of " + ", ".join(names),
             )
 
     def _check_listeners(self) -> None:
@@ -211,7 +260,11 @@ class ServerConfig(Mapping[str, Any]):
 
 
 def parse(settings: Mapping[str, Setting]) -> ServerConfig:
-    """Parses all settings; unknown keys are kept in `.unknown` with a hint, for the caller to warn about."""
+    """Parses all settings; unknown keys are kept in `.unknown` with a hint, for the caller to warn about.
+
+    Raises:
+        ConfigError: a value is wrong, or is missing, or values contradict each other.
+    """
     values, origins, unknown = {}, {}, {}
     for key, setting in settings.items():
         known = SERVER_CONFIGS.get(key)
@@ -220,10 +273,30 @@ def parse(settings: Mapping[str, Setting]) -> ServerConfig:
             continue
         values[key] = known.parse(setting.value, origin=setting.origin)
         origins[key] = setting.origin
+    _check_broker_id(settings)
+    if values.get("trimaran.dev.mode"):
+        for key, text in DEV_MODE.items():
+            if key not in values:
+                values[key] = SERVER_CONFIGS[key].parse(text)
+                origins[key] = "trimaran.dev.mode"
     return ServerConfig(values, origins, unknown)
 
 
+def _check_broker_id(settings: Mapping[str, Setting]) -> None:
+    old, new = settings.get("broker.id"), settings.get("node.id")
+    if old is not None and (new is None or old.value.strip() not in ("-1", new.value.strip())):
+        raise ConfigError(
+            "broker.id",
+            old.value,
+            "is not the same as node.id",
+            origin=old.origin,
+            fix="leave broker.id out",
+        )
+
+
 def _hint(key: str, origin: str) -> str:
+    if is_ignored(key) or key == "broker.id":
+        return f"{origin}: {key} is Apache Kafka's and has no effect here"
     close = difflib.get_close_matches(key, SERVER_CONFIGS, 1, cutoff=0.85)
     return f"{origin}: unknown key {key}" + (f"; did you mean {close[0]}?" if close else "")
 

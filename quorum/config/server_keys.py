@@ -1,7 +1,7 @@
 """The configuration keys of a node that we act on, with Apache Kafka 4.3's defaults, and ours prefixed `trimaran.`.
 
 Source: Kafka's `KafkaConfig` and the classes it gathers (`KRaftConfigs`, `QuorumConfig`, `ServerLogConfigs`, `ReplicationConfigs`,
-`SocketServerConfigs`, `GroupCoordinatorConfig`). A key of Kafka's that is not here warns as unknown and does nothing.
+`SocketServerConfigs`, `GroupCoordinatorConfig`). Other keys of Kafka's are in `ignored_keys`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from quorum.config.definition import (
     all_of,
     at_least,
     between,
+    between_or_default,
     one_of,
 )
 from quorum.config.topic_keys import CODECS
 
 HOUR_MS = 3600 * 1000
+LOG_LEVELS = one_of("DEBUG", "INFO", "WARNING", "ERROR")
 
 ROLES = (
     ConfigKey(
@@ -28,31 +30,58 @@ ROLES = (
         "Roles of this process.",
         all_of("broker", "controller"),
         required=True,
+        importance="high",
     ),
     ConfigKey(
-        "node.id", "int", -1, "Id of this node, unique in the cluster.", at_least(0), required=True
+        "node.id",
+        "int",
+        -1,
+        "Id of this node, unique in the cluster.",
+        at_least(0),
+        required=True,
+        importance="high",
     ),
     ConfigKey(
-        "controller.listener.names", "list", [], "Listeners that controllers use.", required=True
+        "controller.listener.names",
+        "list",
+        [],
+        "Listeners that controllers use.",
+        required=True,
+        importance="high",
     ),
-    ConfigKey("controller.quorum.voters", "list", [], "Static voters, id@host:port."),
     ConfigKey(
-        "controller.quorum.bootstrap.servers", "list", [], "Where to find the quorum, host:port."
+        "controller.quorum.voters", "list", [], "Static voters, id@host:port.", importance="high"
+    ),
+    ConfigKey(
+        "controller.quorum.bootstrap.servers",
+        "list",
+        [],
+        "Where to find the quorum, host:port.",
+        importance="high",
     ),
     ConfigKey("server.max.startup.time.ms", "long", LONG_MAX, "Longest start.", at_least(0)),
 )
 LISTENERS = (
     ConfigKey(
-        "listeners", "list", ["PLAINTEXT://:9092"], "Addresses to listen on, NAME://host:port."
+        "listeners",
+        "list",
+        ["PLAINTEXT://:9092"],
+        "Addresses to listen on, NAME://host:port.",
+        importance="high",
     ),
     ConfigKey(
-        "advertised.listeners", "list", None, "Addresses told to clients; `listeners` when not set."
+        "advertised.listeners",
+        "list",
+        None,
+        "Addresses told to clients; `listeners` when not set.",
+        importance="high",
     ),
     ConfigKey(
         "listener.security.protocol.map",
         "list",
         ["SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"],
         "Security protocol of each listener name.",
+        importance="low",
     ),
     ConfigKey(
         "inter.broker.listener.name", "string", None, "Listener that brokers reach each other by."
@@ -76,7 +105,14 @@ LISTENERS = (
     ConfigKey(
         "connections.max.idle.ms", "long", 600_000, "An idle connection is closed after this."
     ),
-    ConfigKey("socket.request.max.bytes", "int", 100 << 20, "Largest request.", at_least(1)),
+    ConfigKey(
+        "socket.request.max.bytes",
+        "int",
+        100 << 20,
+        "Largest request.",
+        at_least(1),
+        importance="high",
+    ),
     ConfigKey(
         "socket.listen.backlog.size",
         "int",
@@ -85,36 +121,60 @@ LISTENERS = (
         at_least(1),
     ),
     ConfigKey(
-        "queued.max.requests", "int", 500, "Requests taken before answers leave.", at_least(1)
+        "queued.max.requests",
+        "int",
+        500,
+        "Requests taken before answers leave.",
+        at_least(1),
+        importance="high",
     ),
 )
 QUORUM = (
     ConfigKey(
-        "controller.quorum.election.timeout.ms", "int", 1000, "How long an election may take."
+        "controller.quorum.election.timeout.ms",
+        "int",
+        1000,
+        "How long an election may take.",
+        importance="high",
+        check=at_least(0),
     ),
     ConfigKey(
         "controller.quorum.election.backoff.max.ms",
         "int",
         1000,
         "Longest wait before another election.",
+        importance="high",
+        check=at_least(0),
     ),
     ConfigKey(
         "controller.quorum.fetch.timeout.ms",
         "int",
         2000,
         "Silence after which a leader is doubted.",
+        importance="high",
+        check=at_least(0),
     ),
     ConfigKey(
         "controller.quorum.append.linger.ms",
         "int",
         25,
         "Kafka's linger; proposals are batched without one here.",
+        check=at_least(0),
     ),
     ConfigKey(
-        "controller.quorum.request.timeout.ms", "int", 2000, "How long an answer is waited for."
+        "controller.quorum.request.timeout.ms",
+        "int",
+        2000,
+        "How long an answer is waited for.",
+        check=at_least(0),
     ),
     ConfigKey(
-        "controller.quorum.retry.backoff.ms", "int", 20, "Wait before a request is sent again."
+        "controller.quorum.retry.backoff.ms",
+        "int",
+        20,
+        "Wait before a request is sent again.",
+        importance="low",
+        check=at_least(0),
     ),
 )
 METADATA_LOG = (
@@ -123,17 +183,30 @@ METADATA_LOG = (
         "string",
         None,
         "Directory of the metadata log; the first of log.dirs when not set.",
+        importance="high",
     ),
     ConfigKey(
-        "metadata.log.segment.bytes", "int", 1 << 30, "Size of its segments.", at_least(8 << 20)
+        "metadata.log.segment.bytes",
+        "int",
+        1 << 30,
+        "Size of its segments.",
+        at_least(8 << 20),
+        importance="high",
     ),
-    ConfigKey("metadata.log.segment.ms", "long", 7 * 24 * HOUR_MS, "Age of its segments."),
+    ConfigKey(
+        "metadata.log.segment.ms",
+        "long",
+        7 * 24 * HOUR_MS,
+        "Age of its segments.",
+        importance="high",
+    ),
     ConfigKey(
         "metadata.log.max.record.bytes.between.snapshots",
         "long",
         20 << 20,
         "Log bytes after which a snapshot is written.",
         at_least(1),
+        importance="high",
     ),
     ConfigKey(
         "metadata.log.max.snapshot.interval.ms",
@@ -141,18 +214,21 @@ METADATA_LOG = (
         HOUR_MS,
         "Longest time between snapshots; 0 never.",
         at_least(0),
+        importance="high",
     ),
     ConfigKey(
         "metadata.max.retention.bytes",
         "long",
         100 << 20,
         "Metadata log and snapshots are kept up to this.",
+        importance="high",
     ),
     ConfigKey(
         "metadata.max.retention.ms",
         "long",
         7 * 24 * HOUR_MS,
         "Metadata log and snapshots are kept this long.",
+        importance="high",
     ),
     ConfigKey(
         "metadata.max.idle.interval.ms",
@@ -160,6 +236,7 @@ METADATA_LOG = (
         500,
         "A no-op record is written in an idle quorum; 0 never.",
         at_least(0),
+        importance="low",
     ),
 )
 BROKER = (
@@ -177,6 +254,7 @@ BROKER = (
         "boolean",
         True,
         "Give leadership back to preferred replicas.",
+        importance="high",
     ),
     ConfigKey("leader.imbalance.per.broker.percentage", "int", 10, "Imbalance that is tolerated."),
     ConfigKey(
@@ -185,6 +263,7 @@ BROKER = (
         300,
         "Between checks of the imbalance.",
         at_least(1),
+        importance="high",
     ),
     ConfigKey(
         "unclean.leader.election.enable",
@@ -192,13 +271,18 @@ BROKER = (
         False,
         "Let a replica outside the ISR lead.",
         scope="cluster-wide",
+        importance="high",
     ),
     ConfigKey(
         "controlled.shutdown.enable", "boolean", True, "Hand leaderships over before stopping."
     ),
-    ConfigKey("delete.topic.enable", "boolean", True, "Topics may be deleted."),
+    ConfigKey("delete.topic.enable", "boolean", True, "Topics may be deleted.", importance="high"),
     ConfigKey(
-        "request.timeout.ms", "int", 30_000, "How long an answer of another node is waited for."
+        "request.timeout.ms",
+        "int",
+        30_000,
+        "How long an answer of another node is waited for.",
+        importance="high",
     ),
 )
 REPLICATION = (
@@ -212,9 +296,14 @@ REPLICATION = (
         "Smallest ISR that admits acks=all.",
         at_least(1),
         scope="cluster-wide",
+        importance="high",
     ),
     ConfigKey(
-        "replica.lag.time.max.ms", "long", 30_000, "A follower behind for longer leaves the ISR."
+        "replica.lag.time.max.ms",
+        "long",
+        30_000,
+        "A follower behind for longer leaves the ISR.",
+        importance="high",
     ),
     ConfigKey(
         "replica.fetch.max.bytes",
@@ -230,8 +319,20 @@ REPLICATION = (
         "Bytes of a follower's fetch.",
         at_least(0),
     ),
-    ConfigKey("replica.fetch.wait.max.ms", "int", 500, "How long a follower's fetch waits."),
-    ConfigKey("replica.fetch.min.bytes", "int", 1, "Bytes a follower's fetch waits for."),
+    ConfigKey(
+        "replica.fetch.wait.max.ms",
+        "int",
+        500,
+        "How long a follower's fetch waits.",
+        importance="high",
+    ),
+    ConfigKey(
+        "replica.fetch.min.bytes",
+        "int",
+        1,
+        "Bytes a follower's fetch waits for.",
+        importance="high",
+    ),
     ConfigKey("replica.fetch.backoff.ms", "int", 1000, "Wait after a failed fetch.", at_least(0)),
     ConfigKey(
         "num.replica.fetchers",
@@ -239,21 +340,34 @@ REPLICATION = (
         1,
         "Fetchers per leader; one is enough here.",
         scope="cluster-wide",
+        importance="high",
+        check=at_least(1),
     ),
     ConfigKey(
         "replica.high.watermark.checkpoint.interval.ms",
         "long",
         5000,
         "Between writes of the high watermarks.",
+        importance="high",
     ),
 )
 LOGS = (
     ConfigKey(
-        "log.dir", "string", "/tmp/kafka-logs", "Directory of the logs when log.dirs is not set."
+        "log.dir",
+        "string",
+        "/tmp/kafka-logs",
+        "Directory of the logs when log.dirs is not set.",
+        importance="high",
     ),
-    ConfigKey("log.dirs", "list", None, "Directories of the logs."),
+    ConfigKey("log.dirs", "list", None, "Directories of the logs.", importance="high"),
     ConfigKey("num.partitions", "int", 1, "Partitions of topics that do not say.", at_least(1)),
-    ConfigKey("auto.create.topics.enable", "boolean", True, "Create topics that clients ask for."),
+    ConfigKey(
+        "auto.create.topics.enable",
+        "boolean",
+        True,
+        "Create topics that clients ask for.",
+        importance="high",
+    ),
     ConfigKey(
         "log.segment.bytes",
         "int",
@@ -261,20 +375,45 @@ LOGS = (
         "Size at which a segment is rolled.",
         at_least(1 << 20),
         scope="cluster-wide",
+        importance="high",
     ),
     ConfigKey(
-        "log.roll.ms", "long", None, "Age at which a segment is rolled.", scope="cluster-wide"
+        "log.roll.ms",
+        "long",
+        None,
+        "Age at which a segment is rolled.",
+        scope="cluster-wide",
+        importance="high",
     ),
-    ConfigKey("log.roll.hours", "int", 168, "The same in hours.", at_least(1)),
+    ConfigKey("log.roll.hours", "int", 168, "The same in hours.", at_least(1), importance="high"),
     ConfigKey(
-        "log.roll.jitter.ms", "long", None, "Random part of log.roll.ms.", scope="cluster-wide"
+        "log.roll.jitter.ms",
+        "long",
+        None,
+        "Random part of log.roll.ms.",
+        scope="cluster-wide",
+        importance="high",
     ),
-    ConfigKey("log.roll.jitter.hours", "int", 0, "The same in hours.", at_least(0)),
-    ConfigKey("log.retention.ms", "long", None, "Age at which segments go.", scope="cluster-wide"),
-    ConfigKey("log.retention.minutes", "int", None, "The same in minutes."),
-    ConfigKey("log.retention.hours", "int", 168, "The same in hours."),
     ConfigKey(
-        "log.retention.bytes", "long", -1, "Size a partition is cut to.", scope="cluster-wide"
+        "log.roll.jitter.hours", "int", 0, "The same in hours.", at_least(0), importance="high"
+    ),
+    ConfigKey(
+        "log.retention.ms",
+        "long",
+        None,
+        "Age at which segments go.",
+        scope="cluster-wide",
+        importance="high",
+    ),
+    ConfigKey("log.retention.minutes", "int", None, "The same in minutes.", importance="high"),
+    ConfigKey("log.retention.hours", "int", 168, "The same in hours.", importance="high"),
+    ConfigKey(
+        "log.retention.bytes",
+        "long",
+        -1,
+        "Size a partition is cut to.",
+        scope="cluster-wide",
+        importance="high",
     ),
     ConfigKey(
         "log.retention.check.interval.ms",
@@ -346,12 +485,22 @@ LOGS = (
         "Kafka's fsync policy; see trimaran.log.fsync.",
         at_least(1),
         scope="cluster-wide",
+        importance="high",
     ),
     ConfigKey(
-        "log.flush.interval.ms", "long", None, "Kafka's fsync policy by time.", scope="cluster-wide"
+        "log.flush.interval.ms",
+        "long",
+        None,
+        "Kafka's fsync policy by time.",
+        scope="cluster-wide",
+        importance="high",
     ),
     ConfigKey(
-        "log.flush.scheduler.interval.ms", "long", LONG_MAX, "Between looks for logs to fsync."
+        "log.flush.scheduler.interval.ms",
+        "long",
+        LONG_MAX,
+        "Between looks for logs to fsync.",
+        importance="high",
     ),
     ConfigKey(
         "log.flush.offset.checkpoint.interval.ms",
@@ -359,6 +508,7 @@ LOGS = (
         60_000,
         "Between writes of the recovery points.",
         at_least(0),
+        importance="high",
     ),
     ConfigKey(
         "log.segment.delete.delay.ms",
@@ -367,6 +517,7 @@ LOGS = (
         "How long a deleted segment's file stays.",
         at_least(0),
         scope="cluster-wide",
+        importance="high",
     ),
     ConfigKey(
         "log.preallocate", "boolean", False, "Preallocate segment files.", scope="cluster-wide"
@@ -402,6 +553,7 @@ LOGS = (
         "Largest batch taken.",
         at_least(0),
         scope="cluster-wide",
+        importance="high",
     ),
     ConfigKey(
         "compression.type",
@@ -410,9 +562,15 @@ LOGS = (
         "Final compression.",
         one_of(*CODECS),
         scope="cluster-wide",
+        importance="high",
     ),
     ConfigKey(
-        "compression.gzip.level", "int", -1, "Level for gzip.", between(-1, 9), scope="cluster-wide"
+        "compression.gzip.level",
+        "int",
+        -1,
+        "Level for gzip.",
+        between_or_default(1, 9),
+        scope="cluster-wide",
     ),
     ConfigKey(
         "compression.lz4.level", "int", 9, "Level for lz4.", between(1, 17), scope="cluster-wide"
@@ -440,15 +598,33 @@ LOGS = (
         "An idle producer is forgotten after this.",
         at_least(1),
         scope="cluster-wide",
+        importance="low",
     ),
 )
 GROUPS = (
     ConfigKey(
-        "offsets.topic.num.partitions", "int", 50, "Partitions of __consumer_offsets.", at_least(1)
+        "offsets.topic.num.partitions",
+        "int",
+        50,
+        "Partitions of __consumer_offsets.",
+        at_least(1),
+        importance="high",
     ),
-    ConfigKey("offsets.topic.replication.factor", "short", 3, "Its replicas.", at_least(1)),
     ConfigKey(
-        "offsets.topic.segment.bytes", "int", 100 << 20, "Size of its segments.", at_least(1)
+        "offsets.topic.replication.factor",
+        "short",
+        3,
+        "Its replicas.",
+        at_least(1),
+        importance="high",
+    ),
+    ConfigKey(
+        "offsets.topic.segment.bytes",
+        "int",
+        100 << 20,
+        "Size of its segments.",
+        at_least(1),
+        importance="high",
     ),
     ConfigKey(
         "offsets.retention.minutes",
@@ -456,6 +632,7 @@ GROUPS = (
         7 * 24 * 60,
         "Offsets of an empty group are kept this long.",
         at_least(1),
+        importance="high",
     ),
     ConfigKey(
         "offsets.retention.check.interval.ms",
@@ -463,6 +640,7 @@ GROUPS = (
         600_000,
         "Between looks for expired offsets.",
         at_least(1),
+        importance="high",
     ),
     ConfigKey(
         "offsets.load.buffer.size",
@@ -470,9 +648,23 @@ GROUPS = (
         5 << 20,
         "Bytes read at a time while loading.",
         at_least(1),
+        importance="high",
     ),
-    ConfigKey("offsets.commit.timeout.ms", "int", 5000, "How long a commit may take.", at_least(1)),
-    ConfigKey("offset.metadata.max.bytes", "int", 4096, "Largest metadata of a committed offset."),
+    ConfigKey(
+        "offsets.commit.timeout.ms",
+        "int",
+        5000,
+        "How long a commit may take.",
+        at_least(1),
+        importance="high",
+    ),
+    ConfigKey(
+        "offset.metadata.max.bytes",
+        "int",
+        4096,
+        "Largest metadata of a committed offset.",
+        importance="high",
+    ),
     ConfigKey("group.min.session.timeout.ms", "int", 6000, "Shortest session of a member."),
     ConfigKey("group.max.session.timeout.ms", "int", 1_800_000, "Longest session of a member."),
     ConfigKey(
@@ -488,9 +680,24 @@ GROUPS = (
         3,
         "Replicas of __transaction_state.",
         at_least(1),
+        importance="high",
     ),
-    ConfigKey("transaction.state.log.num.partitions", "int", 50, "Its partitions.", at_least(1)),
-    ConfigKey("transaction.state.log.min.isr", "int", 2, "Its smallest ISR.", at_least(1)),
+    ConfigKey(
+        "transaction.state.log.num.partitions",
+        "int",
+        50,
+        "Its partitions.",
+        at_least(1),
+        importance="high",
+    ),
+    ConfigKey(
+        "transaction.state.log.min.isr",
+        "int",
+        2,
+        "Its smallest ISR.",
+        at_least(1),
+        importance="high",
+    ),
 )
 ZOOKEEPER = (
     ConfigKey("zookeeper.connect", "string", None, "ZooKeeper to mirror into, host:port/chroot."),
@@ -518,7 +725,59 @@ OURS = (
         one_of("commit", "none"),
         importance="high",
     ),
+    ConfigKey(
+        "trimaran.dev.mode",
+        "boolean",
+        False,
+        "Short timeouts and no fsync, for tests and laptops; what is set by itself stays as it is set.",
+    ),
+    ConfigKey("trimaran.log.level", "string", "INFO", "Least level that is logged.", LOG_LEVELS),
+    ConfigKey(
+        "trimaran.log.format",
+        "string",
+        "auto",
+        "Form of log lines; auto: text on a terminal, JSON else.",
+        one_of("auto", "text", "json"),
+    ),
+    ConfigKey(
+        "trimaran.zk.mirror.enable",
+        "boolean",
+        None,
+        "Run the mirror; the same as zookeeper.metadata.migration.enable.",
+    ),
+    ConfigKey(
+        "trimaran.zk.mirror.verify.interval.ms",
+        "long",
+        0,
+        "How often the mirrored tree is read and compared; 0: never.",
+        at_least(0),
+    ),
+    ConfigKey(
+        "trimaran.metrics.listener",
+        "string",
+        "127.0.0.1:0",
+        "Where metrics are served; not served yet.",
+        importance="low",
+    ),
+    ConfigKey(
+        "trimaran.admin.listener",
+        "string",
+        None,
+        "Where the console is served; not served yet.",
+        importance="low",
+    ),
 )
+
+# What `trimaran.dev.mode` sets where nothing else does: a dead node is noticed in a second.
+DEV_MODE: dict[str, str] = {
+    "controller.quorum.election.timeout.ms": "200",
+    "controller.quorum.election.backoff.max.ms": "200",
+    "controller.quorum.fetch.timeout.ms": "500",
+    "broker.session.timeout.ms": "1000",
+    "broker.heartbeat.interval.ms": "200",
+    "group.initial.rebalance.delay.ms": "0",
+    "trimaran.log.fsync": "none",
+}
 
 SERVER_CONFIGS = ConfigDef(
     (

@@ -17,6 +17,7 @@ from quorum.config.definition import (
     all_of,
     at_least,
     between,
+    between_or_default,
     one_of,
 )
 
@@ -47,7 +48,7 @@ TOPIC_CONFIGS = ConfigDef(
             "int",
             -1,
             "Level when compression.type is gzip.",
-            between(-1, 9),
+            between_or_default(1, 9),
         ),
         ConfigKey(
             "compression.lz4.level", "int", 9, "Level when compression.type is lz4.", between(1, 17)
