@@ -29,7 +29,7 @@ from broker.listeners import advertised, bind_listeners, limits_of
 from broker.maintenance import Maintenance, MaintenanceTimes
 from broker.metadata import BrokerMetadata
 from broker.partitions.alter_partitions import AlterPartitions
-from broker.partitions.fetcher import FetchSettings
+from broker.partitions.fetch_client import FetchSettings
 from broker.partitions.fetchers import Fetchers
 from broker.partitions.registry import Partitions
 from broker.partitions.services import Durability, Services

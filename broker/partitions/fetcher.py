@@ -1,6 +1,6 @@
 """Replicates from one leader: one task, one connection, one incremental fetch session for all partitions it leads.
 
-Source: `AbstractFetcherThread`, `ReplicaFetcherThread`, `RemoteLeaderEndPoint`, `FetchSessionHandler` of Kafka.
+Source: `AbstractFetcherThread`, `ReplicaFetcherThread`, `RemoteLeaderEndPoint` of Kafka.
 
 A round: send the positions that changed; append what comes; wait until it is durable; send. While an answer is parked at
 the leader, news does not wait for it: partitions that begin to follow go in a second request, upon which our leaders
@@ -11,24 +11,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import trio
 
-from broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
-from broker.partitions.follower import FetchPosition, FollowerEpoch
+from broker.fetching.sessions import NO_SESSION
+from broker.partitions.fetch_client import (
+    PAUSE_SECONDS,
+    PAUSE_SECONDS_MAX,
+    FetchClient,
+    FetchSettings,
+    Followed,
+    Key,
+)
+from broker.partitions.follower import FollowerEpoch
 from broker.partitions.partition import Partition
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ReplicaState,
-)
+from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -39,50 +38,17 @@ from wire.transport.node_connection import NodeConnection, open_node_connection
 
 log = logging.getLogger(__name__)
 
-# Between attempts to reach a leader, and before a partition that the leader refused is asked for again. The first is for
-# a leader that has not heard of its epoch yet, the last is Kafka's replica.fetch.backoff.ms.
-PAUSE_SECONDS = 0.02
-PAUSE_SECONDS_MAX = 1.0
 # An answer is late if it takes longer than this beyond the long poll.
 ANSWER_SECONDS = 30.0
 OPENINGS_PER_TURN = 20  # logs opened between two checkpoints of the loop
+# The long poll, and news that came during it.
+IN_FLIGHT_MAX = 2
 
 LATEST = -1
 EARLIEST_LOCAL = -4
 
 Address = tuple[str, int]
-Key = tuple[bytes, int]
-
-
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
-    """Kafka's replica.fetch.* keys, and who fetches."""
-
-    replica_id: int
-    broker_epoch: Callable[[], int]
-    wait_max_ms: int
-    min_bytes: int
-    partition_bytes_max: int
-    response_bytes_max: int
-
-
-@dataclass(slots=True)
-class _Followed:
-    """One partition being replicated; `sent` is what the session knows of it, None before the first request."""
-
-    follower: FollowerEpoch
-    sent: FetchPosition | None = None
-    resume_at: float = 0.0  # not asked for before
-    pause: float = PAUSE_SECONDS
-
-
-@dataclass(slots=True)
-class _Session:
-    """The client's side of a fetch session (KIP-227)."""
-
-    id: int = NO_SESSION
-    epoch: int = INITIAL_EPOCH
-    known: dict[Key, None] = field(default_factory=dict)
+_FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolError)
 
 
 class Fetcher:
@@ -97,32 +63,28 @@ class Fetcher:
     ) -> None:
         self.leader_id = leader_id
         self._address_of = address_of
-        self._settings = settings
         self._client_id = client_id
+        self._client = FetchClient(settings)
         self._new: dict[Key, Partition] = {}
-        self._followed: dict[Key, _Followed] = {}
         self._flushing: dict[Key, None] = {}
-        self._session = _Session()
         self._in_flight = 0
         self._last_answered = trio.Event()
         self._failure: Exception | None = None
         self._news = trio.Event()
 
     def __len__(self) -> int:
-        return len(self._new) + len(self._followed)
+        return len(self._new) + len(self._client)
 
     def add(self, partition: Partition) -> None:
         """Replicates `partition` in its present epoch."""
-        key = (partition.topic_id, partition.index)
-        self._followed.pop(key, None)
-        self._new[key] = partition
+        self._new[_key(partition)] = partition
         self._news.set()
 
     def remove(self, partition: Partition) -> None:
         """Its epoch is over."""
-        key = (partition.topic_id, partition.index)
+        key = _key(partition)
         self._new.pop(key, None)
-        self._followed.pop(key, None)
+        self._client.remove(key)
         self._flushing.pop(key, None)
         self._news.set()
 
@@ -138,22 +100,30 @@ class Fetcher:
                         *address, client_id=self._client_id, copy_records=False
                     ) as connection:
                         await self._replicate(connection)
-            except (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolError) as error:
+            except _FAILURES as error:
                 log.info("replication from broker %d stops: %s", self.leader_id, error)
             if trio.current_time() - began > PAUSE_SECONDS_MAX:
                 pause = PAUSE_SECONDS
             await trio.sleep(pause)
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
+    def _begin(self) -> None:
+        self._client.begin()
+        self._failure = None
+        self._in_flight = 0
+        self._last_answered = trio.Event()
+        self._last_answered.set()
+
     async def _replicate(self, connection: NodeConnection) -> None:
-        self._begin_session()
+        self._begin()
         async with trio.open_nursery() as nursery:
-            while self._failure is None:
+            while (failure := self._failure) is None:
                 self._news = trio.Event()
                 await self._take_new()
                 request = self._next_request()
                 if request is None:
-                    await self._wait_for_news()
+                    with trio.move_on_at(self._client.resume_at):
+                        await self._news.wait()
                 else:
                     before, self._last_answered = self._last_answered, trio.Event()
                     self._in_flight += 1
@@ -161,26 +131,14 @@ class Fetcher:
                         self._exchange, connection, request, before, self._last_answered
                     )
             nursery.cancel_scope.cancel()
-        raise self._failure
+        raise failure
 
-    def _begin_session(self) -> None:
-        self._session = _Session()
-        self._failure = None
-        self._in_flight = 0
-        self._last_answered = trio.Event()
-        self._last_answered.set()
-        for followed in self._followed.values():
-            followed.sent = None
-
-    async def _wait_for_news(self) -> None:
-        """Waits for an answer, a flush, partitions to follow, or the end of a partition's pause."""
-        now = trio.current_time()
-        resume_at = min(
-            (one.resume_at for one in self._followed.values() if one.resume_at > now),
-            default=float("inf"),
-        )
-        with trio.move_on_at(resume_at):
-            await self._news.wait()
+    def _next_request(self) -> FetchRequest | None:
+        if self._flushing or self._in_flight >= IN_FLIGHT_MAX:
+            return None
+        if self._in_flight and self._client.session_id == NO_SESSION:
+            return None  # the next request must name the session, which the answer brings
+        return self._client.next_request(trio.current_time(), in_flight=self._in_flight > 0)
 
     async def _take_new(self) -> None:
         """Begins the follower epochs of what was added, which opens logs."""
@@ -194,7 +152,7 @@ class Fetcher:
                 continue
             if follower is None or follower.leader_id != self.leader_id:
                 continue
-            self._followed[key] = _Followed(follower)
+            self._client.add(key, follower)
             follower.on_ready = self._one_flushed
             if not follower.ready:
                 self._flushing[key] = None
@@ -203,87 +161,9 @@ class Fetcher:
                 await trio.lowlevel.checkpoint()
 
     def _one_flushed(self, follower: FollowerEpoch) -> None:
-        self._flushing.pop((follower.partition.topic_id, follower.partition.index), None)
+        self._flushing.pop(_key(follower.partition), None)
         if not self._flushing:
             self._news.set()
-
-    # -- requests
-
-    def _next_request(self) -> FetchRequest | None:
-        """What to send now, None if nothing.
-
-        With an answer outstanding only what it should not hold up: positions that the leader does not know yet.
-        """
-        if self._flushing or self._in_flight > 1:
-            return None
-        if self._in_flight and self._session.id == NO_SESSION:
-            return None  # the next request must name the session, which the answer brings
-        now = trio.current_time()
-        topics = self._changed_positions(now)
-        if self._in_flight and not topics:
-            return None
-        forgotten = self._forget(now)
-        session = self._session
-        if not session.known:
-            return None
-        request = self._request(topics, forgotten, session)
-        session.epoch = next_epoch(session.epoch)
-        return request
-
-    def _changed_positions(self, now: float) -> list[FetchTopic]:
-        session = self._session
-        topics: dict[bytes, FetchTopic] = {}
-        for key, followed in self._followed.items():
-            if followed.resume_at > now or followed.follower.ended:
-                continue
-            position = followed.follower.position()
-            if followed.sent == position and key in session.known:
-                continue
-            followed.sent = position
-            session.known[key] = None
-            topic = topics.setdefault(key[0], FetchTopic(topic_id=key[0], partitions=[]))
-            topic.partitions.append(self._wanted(key[1], followed.follower, position))
-        return list(topics.values())
-
-    def _request(
-        self, topics: list[FetchTopic], forgotten: list[ForgottenTopic], session: _Session
-    ) -> FetchRequest:
-        settings = self._settings
-        return FetchRequest(
-            replica_state=ReplicaState(
-                replica_id=settings.replica_id, replica_epoch=settings.broker_epoch()
-            ),
-            max_wait_ms=settings.wait_max_ms,
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.response_bytes_max,
-            session_id=session.id,
-            session_epoch=session.epoch,
-            topics=topics,
-            forgotten_topics_data=forgotten,
-        )
-
-    def _wanted(
-        self, index: int, follower: FollowerEpoch, position: FetchPosition
-    ) -> FetchPartition:
-        return FetchPartition(
-            partition=index,
-            current_leader_epoch=follower.epoch,
-            fetch_offset=position.offset,
-            last_fetched_epoch=position.last_fetched_epoch,
-            log_start_offset=position.log_start_offset,
-            partition_max_bytes=self._settings.partition_bytes_max,
-        )
-
-    def _forget(self, now: float) -> list[ForgottenTopic]:
-        """Takes out of the session what is no longer followed, or not now."""
-        forgotten: dict[bytes, ForgottenTopic] = {}
-        for key in list(self._session.known):
-            followed = self._followed.get(key)
-            if followed is None or followed.follower.ended or followed.resume_at > now:
-                del self._session.known[key]
-                topic = forgotten.setdefault(key[0], ForgottenTopic(topic_id=key[0], partitions=[]))
-                topic.partitions.append(key[1])
-        return list(forgotten.values())
 
     async def _exchange(
         self,
@@ -299,7 +179,7 @@ class Fetcher:
             )
             await before.wait()
             await self._process(connection, response)
-        except (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolError) as error:
+        except _FAILURES as error:
             self._failure = self._failure or error
         self._in_flight -= 1
         answered.set()
@@ -312,19 +192,17 @@ class Fetcher:
             raise ConnectionLost(
                 f"the leader ends the session: {ErrorCode.of(response.error_code).name}"
             )
-        if response.session_id == NO_SESSION:
-            self._session = _Session()  # no room for one there: every fetch is a full one
-        self._session.id = response.session_id
-        lost: list[_Followed] = []
+        self._client.answered(response.session_id)
+        lost: list[Followed] = []
         for topic in response.responses:
             for data in topic.partitions:
-                followed = self._followed.get((topic.topic_id, data.partition_index))
-                if followed is not None and not followed.follower.ended:
+                followed = self._client.find((topic.topic_id, data.partition_index))
+                if followed is not None:
                     self._take(followed, data, lost)
         for followed in lost:
             await self._find_position(connection, followed)
 
-    def _take(self, followed: _Followed, data: PartitionData, lost: list[_Followed]) -> None:
+    def _take(self, followed: Followed, data: PartitionData, lost: list[Followed]) -> None:
         follower = followed.follower
         try:
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -342,16 +220,21 @@ class Fetcher:
                 follower.take_watermark(data.high_watermark, data.log_start_offset)
         except (KafkaError, RemoteProtocolError) as error:
             log.warning("replica of %s: %s", follower.partition.name, error)
+            follower.partition.services.directories.storage_failed()
             self._pause(followed, str(error))
-        if not follower.ready:
-            self._flushing[follower.partition.topic_id, follower.partition.index] = None
+        self._after_change(followed)
 
-    def _pause(self, followed: _Followed, why: str) -> None:
+    def _after_change(self, followed: Followed) -> None:
+        if not followed.follower.ended:
+            self._client.touch(followed)
+            if not followed.follower.ready:
+                self._flushing[followed.key] = None
+
+    def _pause(self, followed: Followed, why: str) -> None:
         log.debug("replica of %s pauses: %s", followed.follower.partition.name, why)
-        followed.resume_at = trio.current_time() + followed.pause
-        followed.pause = min(2 * followed.pause, PAUSE_SECONDS_MAX)
+        self._client.hold_back(followed, trio.current_time())
 
-    async def _find_position(self, connection: NodeConnection, followed: _Followed) -> None:
+    async def _find_position(self, connection: NodeConnection, followed: Followed) -> None:
         """Our position is outside of the leader's log: goes where the leader's log ends, or begins."""
         follower = followed.follower
         try:
@@ -370,15 +253,14 @@ class Fetcher:
                     follower.start_at(leader_start)
         except KafkaError as error:
             self._pause(followed, str(error))
-        if not follower.ended and not follower.ready:
-            self._flushing[follower.partition.topic_id, follower.partition.index] = None
+        self._after_change(followed)
 
     async def _leader_offset(
         self, connection: NodeConnection, follower: FollowerEpoch, timestamp: int
     ) -> int:
         partition = follower.partition
         request = ListOffsetsRequest(
-            replica_id=self._settings.replica_id,
+            replica_id=self._client.settings.replica_id,
             topics=[
                 ListOffsetsTopic(
                     name=partition.topic,
@@ -399,3 +281,7 @@ class Fetcher:
         if follower.ended:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         return int(answer.offset)
+
+
+def _key(partition: Partition) -> Key:
+    return partition.topic_id, partition.index

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import trio
 
-from broker.partitions.fetcher import Address, Fetcher, FetchSettings
+from broker.partitions.fetch_client import FetchSettings
+from broker.partitions.fetcher import Address, Fetcher
 from broker.partitions.partition import Partition
 
 

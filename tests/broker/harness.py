@@ -22,7 +22,7 @@ from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
 from broker.handlers.registry import broker_registry
 from broker.metadata import BrokerMetadata
-from broker.partitions.fetcher import FetchSettings
+from broker.partitions.fetch_client import FetchSettings
 from broker.partitions.fetchers import Fetchers
 from broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from broker.partitions.registry import Partitions

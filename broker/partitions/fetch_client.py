@@ -1,0 +1,188 @@
+"""A follower's side of a fetch session: what the leader knows of each position, and what must be told next (KIP-227).
+
+Source: `FetchSessionHandler` of Kafka. Sans-I/O. A request costs what changed since the last one: a partition at rest
+costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
+from broker.partitions.follower import FetchPosition, FollowerEpoch
+from wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+
+# Before a partition that the leader refused is asked for again. The first is for a leader that has not heard of its epoch
+# yet, the last is Kafka's replica.fetch.backoff.ms.
+PAUSE_SECONDS = 0.02
+PAUSE_SECONDS_MAX = 1.0
+
+Key: TypeAlias = tuple[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """Kafka's replica.fetch.* keys, and who fetches."""
+
+    replica_id: int
+    broker_epoch: Callable[[], int]
+    wait_max_ms: int
+    min_bytes: int
+    partition_bytes_max: int
+    response_bytes_max: int
+
+
+@dataclass(slots=True)
+class Followed:
+    """One partition being replicated. `pause` is how long the next refusal holds it back."""
+
+    key: Key
+    follower: FollowerEpoch
+    pause: float = PAUSE_SECONDS
+
+
+class FetchClient:
+    """The partitions followed of one leader, and the session that tells it their positions.
+
+    Invariant: a partition in `_known` and not in `_changed` stands at the leader exactly as `_known` says.
+    """
+
+    def __init__(self, settings: FetchSettings) -> None:
+        self.settings = settings
+        self.session_id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._followed: dict[Key, Followed] = {}
+        self._known: dict[Key, tuple[int, FetchPosition]] = {}  # leader epoch and position as sent
+        self._changed: dict[Key, None] = {}
+        self._leaving: dict[Key, None] = {}
+        self._paused: dict[Key, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def find(self, key: Key) -> Followed | None:
+        """The partition, if it is followed and its epoch still lasts."""
+        followed = self._followed.get(key)
+        return None if followed is None or followed.follower.ended else followed
+
+    def add(self, key: Key, follower: FollowerEpoch) -> None:
+        self._followed[key] = Followed(key, follower)
+        self._paused.pop(key, None)
+        self._leaving.pop(key, None)
+        self._changed[key] = None
+
+    def remove(self, key: Key) -> None:
+        self._followed.pop(key, None)
+        self._paused.pop(key, None)
+        self._changed.pop(key, None)
+        self._leaving[key] = None
+
+    def touch(self, followed: Followed) -> None:
+        """Its position may be another one than the leader knows."""
+        if followed.key not in self._paused:
+            self._changed[followed.key] = None
+
+    def hold_back(self, followed: Followed, now: float) -> None:
+        """The leader refuses it: it is left out of the session for a moment, longer each time."""
+        self._paused[followed.key] = now + followed.pause
+        followed.pause = min(2 * followed.pause, PAUSE_SECONDS_MAX)
+        self._changed.pop(followed.key, None)
+        self._leaving[followed.key] = None
+
+    @property
+    def resume_at(self) -> float:
+        """When the first partition that is held back is due again."""
+        return min(self._paused.values(), default=float("inf"))
+
+    def begin(self) -> None:
+        """A new connection, or the leader keeps no session: the next request names everything."""
+        self.session_id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._known.clear()
+        self._leaving.clear()
+        self._changed = dict.fromkeys(key for key in self._followed if key not in self._paused)
+
+    def answered(self, session_id: int) -> None:
+        """Takes over which session the leader answered in."""
+        if session_id == NO_SESSION:
+            self.begin()
+        self.session_id = session_id
+
+    def next_request(self, now: float, *, in_flight: bool) -> FetchRequest | None:
+        """What to send, None if nothing is followed, or with an answer `in_flight` if there is no news.
+
+        All partitions that have changed must be ready.
+        """
+        self._resume(now)
+        topics = self._changes()
+        if in_flight and not topics:
+            return None
+        forgotten = self._forget()
+        if not self._known:
+            return None
+        settings = self.settings
+        request = FetchRequest(
+            replica_state=ReplicaState(
+                replica_id=settings.replica_id, replica_epoch=settings.broker_epoch()
+            ),
+            max_wait_ms=settings.wait_max_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_bytes_max,
+            session_id=self.session_id,
+            session_epoch=self._epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+        )
+        self._epoch = next_epoch(self._epoch)
+        return request
+
+    def _resume(self, now: float) -> None:
+        for key, due in list(self._paused.items()):
+            if due <= now:
+                del self._paused[key]
+                self._leaving.pop(key, None)
+                self._changed[key] = None
+
+    def _changes(self) -> list[FetchTopic]:
+        topics: dict[bytes, FetchTopic] = {}
+        for key in self._changed:
+            followed = self._followed[key]
+            if followed.follower.ended:
+                continue
+            position = followed.follower.position()
+            sent = (followed.follower.epoch, position)
+            if self._known.get(key) == sent:
+                continue
+            self._known[key] = sent
+            topic = topics.setdefault(key[0], FetchTopic(topic_id=key[0], partitions=[]))
+            topic.partitions.append(self._wanted(key[1], sent[0], position))
+        self._changed.clear()
+        return list(topics.values())
+
+    def _wanted(self, index: int, leader_epoch: int, position: FetchPosition) -> FetchPartition:
+        return FetchPartition(
+            partition=index,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=position.offset,
+            last_fetched_epoch=position.last_fetched_epoch,
+            log_start_offset=position.log_start_offset,
+            partition_max_bytes=self.settings.partition_bytes_max,
+        )
+
+    def _forget(self) -> list[ForgottenTopic]:
+        """Takes out of the session what is no longer followed, or held back."""
+        forgotten: dict[bytes, ForgottenTopic] = {}
+        for key in self._leaving:
+            if self._known.pop(key, None) is not None:
+                topic = forgotten.setdefault(key[0], ForgottenTopic(topic_id=key[0], partitions=[]))
+                topic.partitions.append(key[1])
+        self._leaving.clear()
+        return list(forgotten.values())
