@@ -20,10 +20,10 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 START_SECONDS = 20
 
 
-def _bound() -> socket.socket:
+def _bound(port: int = 0) -> socket.socket:
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("127.0.0.1", 0))
+    sock.bind(("127.0.0.1", port))
     sock.listen(128)
     return sock
 
@@ -40,6 +40,7 @@ class Cluster:
         self.ended: dict[int, trio.Event] = {}
         self.brokers: dict[int, RunningBroker] = {}
         self.controllers: dict[int, Any] = {}
+        self.failures: dict[int, Exception] = {}
 
     def config(self, node_id: int, **settings: str) -> ServerConfig:
         base = {
@@ -58,6 +59,15 @@ class Cluster:
     async def start_controllers(self, *node_ids: int) -> None:
         sockets = {node_id: _bound() for node_id in node_ids}
         self.voters = {node_id: sock.getsockname()[1] for node_id, sock in sockets.items()}
+        await self._start_controllers(sockets)
+
+    async def restart_controllers(self) -> None:
+        """All of them, where they were."""
+        await self._start_controllers(
+            {node_id: _bound(port) for node_id, port in self.voters.items()}
+        )
+
+    async def _start_controllers(self, sockets: dict[int, socket.socket]) -> None:
         async with trio.open_nursery() as nursery:
             for node_id, sock in sockets.items():
                 config = self.config(
@@ -74,7 +84,10 @@ class Cluster:
             run_controller, config, {"CONTROLLER": sock}
         )
 
-    async def start_broker(self, node_id: int, **settings: str) -> RunningBroker:
+    async def start_broker(
+        self, node_id: int, *, expect_failure: bool = False, **settings: str
+    ) -> RunningBroker:
+        """With `expect_failure` an error that ends the broker is kept in `failures`."""
         config = self.config(
             node_id,
             **{
@@ -83,11 +96,13 @@ class Cluster:
                 **{key.replace("_", "."): value for key, value in settings.items()},
             },
         )
-        running: RunningBroker = await self._start(run_broker, config, None)
+        running: RunningBroker = await self._start(run_broker, config, None, expect_failure)
         self.brokers[node_id] = running
         return running
 
-    async def _start(self, role: Any, config: ServerConfig, sockets: Any) -> Any:
+    async def _start(
+        self, role: Any, config: ServerConfig, sockets: Any, expect_failure: bool = False
+    ) -> Any:
         format_directories(config, CLUSTER_ID, ignore_formatted=True)
         node_id = config.node_id
         scope = self.scopes[node_id] = trio.CancelScope()
@@ -97,6 +112,10 @@ class Cluster:
             try:
                 with scope:
                     await role(config, sockets=sockets, task_status=task_status)
+            except Exception as error:
+                if not expect_failure:
+                    raise
+                self.failures[node_id] = error
             finally:
                 ended.set()
 

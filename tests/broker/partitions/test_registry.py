@@ -110,7 +110,9 @@ def test_strays_are_put_aside(harness):
     harness.directory.create_log("mine", 0, topic("mine").id, config)
     harness.directory.create_log("gone", 0, topic("gone").id, config)
     harness.directory.create_log("other", 0, b"stranger".ljust(16), config)
-    strays = harness.directories.drop_strays({("mine", 0): topic("mine").id, ("other", 0): b"x" * 16})
+    strays = harness.directories.drop_strays(
+        {("mine", 0): topic("mine").id, ("other", 0): b"x" * 16}
+    )
     assert strays == [("gone", 0), ("other", 0)]
     assert harness.directory.partitions() == [("mine", 0)]
 
