@@ -34,7 +34,7 @@ from quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, Send, Snapsho
 from quorum.raft.roles import Leader, describe
 from quorum.raft.types import Election, Identity, Peer, Timeouts, ensure
 from quorum.runtime.clock import now_ms
-from quorum.runtime.errors import NotLeaderError
+from quorum.runtime.errors import NotLeaderError, WrongCluster
 from quorum.runtime.group_commit import GroupCommit
 from quorum.runtime.latest import Latest
 from quorum.runtime.threads import run_blocking
@@ -57,6 +57,8 @@ UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
 # Requests of other nodes that wait for the driver's turn; each connection has few, so this is never reached but by a flood.
 INBOX_MAX = 20_000
 NEWEST_METADATA_VERSION = 1 << 15
+
+Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,8 @@ class QuorumNode:
         self._scope = trio.CancelScope()
         self._hand_over: trio.CancelScope | None = None
         self._heirs: set[int] = set()
+        # Who says that our cluster id is not theirs; None once anybody has taken us for one of his own.
+        self._strangers: set[Address] | None = set()
 
     # --- life
 
@@ -395,7 +399,9 @@ class QuorumNode:
         step: Callable[[float], object] = partial(raft.request_failed, send.token)
         try:
             response = await peers.call(send.to, send.request, send.timeout)
-            answer = await self._check(send, read_answer(response))
+            answer = read_answer(response)
+            self._note_cluster(send.to, answer)
+            answer = await self._check(send, answer)
             step = partial(raft.receive, core.Envelope(send.token, answer))
         except VersionMismatch as error:
             log.info("%s: %s", send.to, error)
@@ -405,6 +411,27 @@ class QuorumNode:
         except (*CALL_ERRORS, KafkaError) as error:
             log.debug("%s to %s: %r", send.request, send.to, error)
         self._submit(step)
+
+    def _note_cluster(self, peer: Peer, answer: core.AnyAnswer) -> None:
+        """A directory of another cluster ends the process, if a majority says so before anybody has taken us in.
+
+        One alone may be the stranger himself.
+
+        Raises:
+            WrongCluster: see there.
+        """
+        if self._strangers is None:
+            return
+        if answer.error != ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._strangers = None
+            return
+        self._strangers.add((peer.host, peer.port))
+        identity = self.settings.identity
+        if 2 * len(self._strangers) > max(1, len(identity.voters or identity.bootstrap)):
+            listed = ", ".join(f"{host}:{port}" for host, port in sorted(self._strangers))
+            raise WrongCluster(
+                f"this directory is of cluster {identity.cluster_id}, {listed} of another"
+            )
 
     async def _check(self, send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
         """Nothing damaged or out of place reaches the core.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -14,7 +15,8 @@ import trio
 
 from quorum.config.definition import ConfigError
 from quorum.config.server import ServerConfig, parse
-from trimaran.errors import Exit, UserError
+from trimaran.errors import UserError
+from trimaran.failures import explain, of_config
 from trimaran.properties import Setting
 
 Role = Callable[..., Awaitable[None]]
@@ -25,13 +27,7 @@ def parse_config(settings: Mapping[str, Setting]) -> ServerConfig:
     try:
         config = parse(settings)
     except ConfigError as error:
-        where = f" ({error.origin})" if error.origin else ""
-        raise UserError(
-            f"the configuration is wrong: {error.key}={error.value}{where}",
-            error.why,
-            error.fix or "correct the value",
-            exit_code=Exit.USAGE,
-        ) from error
+        raise of_config(error) from error
     for hint in config.unknown.values():
         print(f"warning: {hint}", file=sys.stderr)  # noqa: T201
     return config
@@ -76,8 +72,23 @@ async def _cancel_on_signal(scope: trio.CancelScope) -> None:
 
 
 def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
-    """Blocks until the node has stopped."""
-    trio.run(run_roles, roles_of(config), config, on_ready)
+    """Blocks until the node has stopped.
+
+    Raises:
+        UserError: it could not start, or had to stop.
+    """
+    try:
+        trio.run(run_roles, roles_of(config), config, on_ready)
+    except Exception as error:
+        explained = explain(error)
+        if explained is None:
+            traceback.print_exc()
+            explained = UserError(
+                "the node stopped by a mistake of trimaran",
+                f"{type(error).__name__}: {error}",
+                "please report it, with the lines above",
+            )
+        raise explained from error
 
 
 def say_started(config: ServerConfig) -> None:

@@ -40,13 +40,18 @@ def read_file(path: Path) -> dict[str, Setting]:
     """Reads a `.properties` file; a later line wins, as in Java."""
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
+        return _parse(path, text)
+    except (OSError, ValueError) as error:
         raise UserError(
             f"cannot read the configuration {path}",
-            f"{error.strerror}",
+            (error.strerror if isinstance(error, OSError) else None) or str(error),
             "name a readable .properties file with -c FILE",
             exit_code=Exit.USAGE,
         ) from error
+
+
+def _parse(path: Path, text: str) -> dict[str, Setting]:
+    """Raises ValueError where the text is no properties file (javaproperties' errors are such)."""
     settings, line = {}, 1
     for element in javaproperties.parse(text):
         if isinstance(element, javaproperties.KeyValue):

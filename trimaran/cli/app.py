@@ -115,6 +115,9 @@ NOUNS = {
     "groups": "Consumer groups.",
     "zk": "ZooKeeper and the mirror in it.",
 }
+# Set to anything: unforeseen errors keep their traceback.
+TRACEBACK_VARIABLE = "TRIMARAN_TRACEBACK"
+INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 EPILOGUE = (
     "Exit codes: 0 yes, 1 no, 2 usage, 3 cannot connect, 4 timeout, 5 refused by the cluster."
 )
@@ -151,8 +154,23 @@ def run(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if type(error).__module__.startswith("cyclopts"):
             sys.exit(Exit.USAGE)
-        raise
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        sys.exit(_show(_unforeseen(error)))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     sys.exit(result if isinstance(result, int) else Exit.OK)
+
+
+def _unforeseen(error: Exception) -> UserError:
+    """What no command has an error of its own for: the machine's refusals, and our mistakes."""
+    from trimaran.failures import explain
+
+    return explain(error) or UserError(
+        f"trimaran failed: {type(error).__name__}",
+        " ".join(str(error).split()) or "it says no more",
+        f"this is a mistake of trimaran; {TRACEBACK_VARIABLE}=1 shows where, please report it",
+    )
 
 
 def _show(error: UserError) -> int:

@@ -88,7 +88,15 @@ def _new_cluster(
     from trimaran.properties import from_overrides
 
     settings = {key: setting.value for key, setting in from_overrides(overrides).items()}
-    data.mkdir(parents=True, exist_ok=True)
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot make the directory {data}",
+            error.strerror or str(error),
+            "name another with --data",
+            exit_code=Exit.USAGE,
+        ) from error
     plan = plan_cluster(
         data,
         random_uuid(),
@@ -169,12 +177,19 @@ def _complain_about_dead(state: ClusterState) -> None:
     if dead is None:
         return
     log = Path(f"{dead.dir}.log")
-    last = log.read_text(errors="replace").strip().splitlines()[-1:] if log.exists() else []
     raise UserError(
         f"{dead.name} died while starting",
-        " ".join(last) or "it wrote nothing",
+        _last_words(log),
         f"read {log}; trimaran down stops the rest",
     )
+
+
+def _last_words(log: Path) -> str:
+    """What a node said about its end: its error in two of three lines, or its last line."""
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    if len(lines) >= 3 and lines[-3].startswith("error: "):
+        return f"{lines[-3].removeprefix('error: ')}: {lines[-2].strip().removeprefix('why: ')}"
+    return lines[-1] if lines else "it wrote nothing"
 
 
 def _as_json(state: ClusterState) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from trimaran.errors import UserError
 from trimaran.local.layout import ClusterPlan, NodePlan
 from trimaran.local.state_file import NodeState, start_time
 
@@ -117,6 +118,9 @@ def _run_child(log_file: Path, main: Callable[[Callable[[], None]], None], ready
 
         main(on_ready)
         exit_code = 0
+    except UserError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        exit_code = error.exit_code
     except BaseException:  # noqa: BLE001 - the child ends here whatever happens; its log file says why
         traceback.print_exc()
     finally:

@@ -50,25 +50,33 @@ class Listener:
         """Listens on `host` (empty: all interfaces) and `port` (0: a free one).
 
         Raises:
-            OSError: the address is taken or not ours.
+            OSError: the address, its `filename`, is taken or not ours.
         """
-        family, *_, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        sock = socket.socket(family, socket.SOCK_STREAM)
         try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
-            sock.listen(backlog)
-        except BaseException:
-            sock.close()
-            raise
+            sock = _listening_socket(host, port, backlog)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
         return cls(name, sock)
 
     @property
     def address(self) -> Address:
         host, port = self.socket.getsockname()[:2]
         return host, port
+
+
+def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
+    family, *_, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(backlog)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 # What `Connection.progress` said, and since when it says so.

@@ -1,0 +1,158 @@
+"""Why a node did not start or stopped, in three lines: exceptions of the rooms below become `UserError`s.
+
+What is not listed here is a mistake of ours and keeps its traceback, in the node's log.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+
+from log.directory import DirectoryLocked
+from log.meta_properties import MetaPropertiesError
+from quorum.config.definition import ConfigError
+from quorum.quorum_state_file import QuorumStateError
+from quorum.runtime.errors import StorageFailure, WrongCluster
+from quorum.snapshot_format import SnapshotDamaged
+from quorum.storage import FormatError
+from trimaran.errors import Exit, UserError
+from trimaran.ports import listener_on
+from wire.errors import ErrorCode, KafkaError
+
+_LISTEN_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
+
+
+def explain(error: BaseException) -> UserError | None:
+    """What to tell the user about the end of a node; None when it was nothing that a user can mend."""
+    for leaf in _leaves(error):
+        for kind, explanation in _EXPLANATIONS:
+            if isinstance(leaf, kind):
+                return explanation(leaf)
+        if type(leaf).__name__ == "RegistrationRefused":  # a controller must not load the broker
+            return _of_refusal(leaf)
+    return None
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
+
+
+def of_config(error: ConfigError) -> UserError:
+    """A wrong value: which, where it was written, and what would be right."""
+    where = f" ({error.origin})" if error.origin else ""
+    return UserError(
+        f"the configuration is wrong: {error.key}={error.value}{where}",
+        error.why,
+        error.fix or "correct the value",
+        exit_code=Exit.USAGE,
+    )
+
+
+def _of_user(error: UserError) -> UserError:
+    return error
+
+
+def _of_directory(error: MetaPropertiesError) -> UserError:
+    why = str(error)
+    if "not formatted" in why:
+        return UserError(
+            "the log directory is not formatted",
+            why,
+            "trimaran storage format -t CLUSTER_ID -c FILE, with the id that all nodes share",
+        )
+    if "belongs to" in why:
+        return UserError(
+            "the log directory is not this node's",
+            why,
+            "correct node.id or log.dirs; never edit meta.properties of a directory with data",
+        )
+    return UserError(
+        "the log directory cannot be identified", why, "restore meta.properties from a backup"
+    )
+
+
+def _of_format(error: FormatError) -> UserError:
+    return UserError(
+        "cannot format",
+        str(error),
+        "name other directories, or --ignore-formatted where they are of this cluster and node",
+    )
+
+
+def _of_lock(error: DirectoryLocked) -> UserError:
+    return UserError(
+        "the log directory is in use",
+        str(error),
+        "stop the node that uses it, or give this one a log.dirs of its own",
+    )
+
+
+def _of_storage(error: StorageFailure) -> UserError:
+    return UserError(
+        "the node stopped: its log directory failed",
+        str(error),
+        "free or mend the disk, then start again; what was acknowledged is on it",
+    )
+
+
+def _of_kafka(error: KafkaError) -> UserError:
+    if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+        return UserError(
+            "the log directory cannot be used",
+            error.message,
+            "check that log.dirs exists, is writable, and was formatted: trimaran storage format",
+        )
+    return UserError(
+        "the cluster refused", str(error), "trimaran quorum status; trimaran brokers list"
+    )
+
+
+def _of_damage(error: Exception) -> UserError:
+    return UserError(
+        "the metadata of this node is damaged",
+        str(error),
+        "move the directory away, format it anew, and let the node fetch from the others",
+    )
+
+
+def _of_refusal(error: BaseException) -> UserError:
+    return UserError(
+        "the quorum will not have this node",
+        str(error),
+        "is node.id free, is the directory of this cluster? trimaran quorum status; trimaran brokers list",
+        exit_code=Exit.REFUSED,
+    )
+
+
+def _of_os(error: OSError) -> UserError:
+    place = str(error.filename or "the system")
+    port = place.rpartition(":")[2]
+    if error.errno in _LISTEN_ERRORS and port.isdigit():
+        by = listener_on(int(port))
+        return UserError(
+            f"cannot listen on {place}",
+            f"{error.strerror}{f', by {by}' if by else ''}",
+            "stop what listens there, or change listeners",
+        )
+    return UserError(
+        f"cannot use {place}", error.strerror or str(error), "check the path, its owner and space"
+    )
+
+
+_EXPLANATIONS: tuple[tuple[type[BaseException], Callable[..., UserError]], ...] = (
+    (UserError, _of_user),
+    (ConfigError, of_config),
+    (MetaPropertiesError, _of_directory),
+    (FormatError, _of_format),
+    (DirectoryLocked, _of_lock),
+    (StorageFailure, _of_storage),
+    (QuorumStateError, _of_damage),
+    (SnapshotDamaged, _of_damage),
+    (WrongCluster, _of_refusal),
+    (KafkaError, _of_kafka),
+    (OSError, _of_os),
+)

@@ -1,0 +1,43 @@
+"""Who listens on a port of this machine, as far as the kernel tells (Linux)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_LISTEN = "0A"
+
+
+def listener_on(port: int) -> str | None:
+    """`process 4711 (java)`; None where nobody listens or it cannot be seen."""
+    inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(table, port)}
+    if not inodes:
+        return None
+    for process in Path("/proc").glob("[0-9]*"):
+        if _holds(process, inodes):
+            return f"process {process.name} ({_name(process)})"
+    return None
+
+
+def _listening(table: str, port: int) -> list[str]:
+    try:
+        rows = Path("/proc/net", table).read_text().splitlines()[1:]
+    except OSError:
+        return []
+    fields = [row.split() for row in rows]
+    return [f[9] for f in fields if f[3] == _LISTEN and int(f[1].rpartition(":")[2], 16) == port]
+
+
+def _holds(process: Path, inodes: set[str]) -> bool:
+    wanted = {f"socket:[{inode}]" for inode in inodes}
+    try:
+        return any(os.readlink(fd) in wanted for fd in (process / "fd").iterdir())
+    except OSError:  # ended meanwhile, or another user's
+        return False
+
+
+def _name(process: Path) -> str:
+    try:
+        return (process / "comm").read_text().strip()
+    except OSError:
+        return "?"
