@@ -7,8 +7,8 @@ Left out: unclean elections, eligible leader replicas (KIP-966, feature level 0)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Container, Iterator
+from typing import Any, NamedTuple
 
 from quorum.metadata.image import (
     LOST_DIRECTORY,
@@ -86,16 +86,16 @@ def may_lead(image: MetadataImage, partition: PartitionImage) -> MayLead:
 
 
 def elect(
-    partition: PartitionImage, isr: Iterable[int], acceptable: MayLead, *, preferred: bool = False
+    partition: PartitionImage, isr: Container[int], acceptable: MayLead, *, preferred: bool = False
 ) -> int:
     """The leader that the partition should have with this ISR; -1 if nobody can lead.
 
     The present leader stays if it can, unless the preferred one is wanted and can.
     """
-    in_sync = set(isr)
-    first = [partition.preferred_leader, partition.leader] if preferred else [partition.leader]
-    for replica in (*first, *partition.replicas):
-        if replica in in_sync and acceptable(replica):
+    first = (partition.preferred_leader, partition.leader) if preferred else (partition.leader,)
+    candidates: tuple[int, ...] = (*first, *partition.replicas)
+    for replica in candidates:
+        if replica in isr and acceptable(replica):
             return replica
     return NO_LEADER
 
@@ -114,19 +114,19 @@ def change_partition(
     """
     topic, partition_id, partition = place
     wanted = partition.isr if isr is None else isr
-    record = PartitionChangeRecord(topic_id=topic.id, partition_id=partition_id)
-    unchanged = record.replace()
+    changes: dict[str, Any] = {}
     leader = elect(partition, wanted, acceptable, preferred=preferred)
     if leader != partition.leader:
-        record.leader = leader
+        changes["leader"] = leader
     if wanted and wanted != partition.isr:
-        record.isr = list(wanted)
+        changes["isr"] = list(wanted)
     if partition.elr:
-        record.eligible_leader_replicas = []
+        changes["eligible_leader_replicas"] = []
     if leader_recovery_state not in (None, partition.leader_recovery_state):
-        assert leader_recovery_state is not None
-        record.leader_recovery_state = leader_recovery_state
-    return None if record == unchanged else record
+        changes["leader_recovery_state"] = leader_recovery_state
+    if not changes:
+        return None
+    return PartitionChangeRecord(topic_id=topic.id, partition_id=partition_id, **changes)
 
 
 def changes_without(
