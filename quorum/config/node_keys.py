@@ -13,6 +13,8 @@ from quorum.config.definition import (
     at_least,
 )
 
+HOUR_MS = 3600 * 1000
+
 ROLES = (
     ConfigKey(
         "process.roles",
