@@ -35,6 +35,10 @@ def parse_config(settings: Mapping[str, Setting]) -> ServerConfig:
 
 def roles_of(config: ServerConfig) -> list[Role]:
     """The role functions that `process.roles` names; imported on demand, a controller needs no broker."""
+    if config.is_controller and config.is_broker:
+        from trimaran.combined import run_combined
+
+        return [run_combined]
     roles: list[Role] = []
     if "controller" in config["process.roles"]:
         from quorum.server import run_controller

@@ -1,0 +1,36 @@
+"""Controller and broker in one process, over one replica of the metadata log: `process.roles=broker,controller`.
+
+The broker goes first when the process is told to stop, as it needs a controller to hand its partitions over.
+Source: Kafka's `SharedServer`.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from broker.server import RunningBroker, run_broker
+from quorum.config.server import ServerConfig
+from quorum.server import RunningController, run_controller
+
+
+async def run_combined(
+    config: ServerConfig, *, task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Runs both until it is cancelled; raises as `run_controller` and `run_broker` do."""
+    async with trio.open_nursery() as nursery:
+        scope = trio.CancelScope(shield=True)
+        running: RunningController = await nursery.start(_run_controller, config, scope)
+        try:
+            await run_broker(config, controller=running, task_status=task_status)
+        finally:
+            scope.cancel()
+
+
+async def _run_controller(
+    config: ServerConfig,
+    scope: trio.CancelScope,
+    *,
+    task_status: trio.TaskStatus[RunningController] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    with scope:
+        await run_controller(config, task_status=task_status)
