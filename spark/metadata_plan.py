@@ -16,7 +16,7 @@ from log.files import REAL_FILES
 from log.reader import SegmentFile, list_segments, scan_batches
 from log.scan import scan_headers
 from spark.discovery import METADATA_TOPIC, PartitionFound, find_log_directories, find_partitions
-from spark.options import MetadataOptions
+from spark.options import MetadataOptions, NodesWanted
 from spark.plan import DataUnreadable, LogRange, find_end, pack, split
 from wire.messages.control import (
     ControlType,
@@ -174,18 +174,18 @@ def plan_metadata(options: MetadataOptions) -> list[MetadataTask]:
     committed = committed_end(logs)
     if options.table != "records":
         return [_whole(choose_log(logs), committed, options)]
-    match options.nodes:
-        case "leader":
-            chosen = [choose_log(logs)]
-        case "all":
-            chosen = logs
-        case ids:
-            chosen = [log for log in logs if log.found.node_id in ids]
-            missing = ids - {log.found.node_id for log in logs}
-            if missing:
-                raise DataUnreadable(f"no metadata log of node {min(missing)} there")
+    chosen = _chosen(logs, options.nodes)
     tasks = [task for log in chosen for task in _tasks(log, committed, options)]
     return tasks or [MetadataTask((), committed)]
+
+
+def _chosen(logs: Sequence[MetadataLog], nodes: NodesWanted) -> Sequence[MetadataLog]:
+    if isinstance(nodes, str):
+        return [choose_log(logs)] if nodes == "leader" else logs
+    missing = nodes - {log.found.node_id for log in logs}
+    if missing:
+        raise DataUnreadable(f"no metadata log of node {min(missing)} there")
+    return [log for log in logs if log.found.node_id in nodes]
 
 
 def _end(log: MetadataLog, committed: int | None, options: MetadataOptions) -> int:

@@ -5,8 +5,10 @@ One Spark session, each view read once. `index.html` and `plotly.min.js` are all
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -19,6 +21,7 @@ from spark.discovery import find_log_directories
 from spark.plan import DataUnreadable
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
 # Of the wide view only what the analyses use: Spark does not prune columns of Python sources.
@@ -26,7 +29,12 @@ BATCH_SCHEMA = (
     "topic string, partition int, base_offset bigint, record_count int, batch_bytes int, compression string, "
     "max_timestamp timestamp"
 )
-METADATA_VIEWS = ("partition_history", "quorum_epochs")
+# A dozen small queries: compiling each costs more than running it.
+SETTINGS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "2",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ def write_report(data: Path, target: Path, names: Sequence[str] | None = None) -
         The path of `index.html`.
 
     Raises:
-        UnknownAnalysis: for a name. DataUnreadable: nothing to read there, or damaged data.
+        UnknownAnalysis: for a name. DataUnreadable: no node directories there. Damaged data is told in the report instead.
         JavaNotFound: Spark cannot run.
     """
     analyses = choose(names)
@@ -62,12 +70,29 @@ def write_report(data: Path, target: Path, names: Sequence[str] | None = None) -
     from spark.session import session
 
     spark = session(app_name="trimaran report")
-    sections = list(_run(spark, data, analyses))
+    with _settings(spark):
+        sections = list(_run(spark, data, analyses))
     target.mkdir(parents=True, exist_ok=True)
     _write_plotly(target)
     index = target / "index.html"
     index.write_text(_page(data, nodes, sections))
     return index
+
+
+@contextmanager
+def _settings(spark: SparkSession) -> Iterator[None]:
+    """Ours for the time of the report; the session may be the caller's."""
+    before = {key: spark.conf.get(key, None) for key in SETTINGS}
+    for key, value in SETTINGS.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
 
 
 def _write_plotly(target: Path) -> None:
@@ -77,25 +102,42 @@ def _write_plotly(target: Path) -> None:
 
 
 def _run(spark: SparkSession, data: Path, analyses: Sequence[Analysis]) -> Iterator[Section]:
+    from pyspark.errors import PySparkException
+
     views: dict[str, DataFrame] = {}
     try:
         for analysis in analyses:
-            started = time.monotonic()
-            if analysis.view not in views:
-                views[analysis.view] = _load(spark, analysis.view, data)
-            frame = analysis.compute(views[analysis.view]).toPandas()
-            made = analysis.plot(frame).to_html(
-                full_html=False, include_plotlyjs=False, config={"displaylogo": False}
-            )
-            verdicts = tuple(analysis.judge(frame))
-            yield Section(analysis, verdicts, made, len(frame), time.monotonic() - started)
+            try:
+                if analysis.view not in views:
+                    views[analysis.view] = _load(spark, analysis.view, data)
+                yield _one(analysis, views[analysis.view])
+            except PySparkException as error:
+                why = f"{analysis.title}: not possible: {_cause(error)}"
+                yield Section(analysis, (Verdict("bad", why),), f"<p>{escape(why)}</p>", 0, 0.0)
     finally:
         for frame in views.values():
             frame.unpersist()
 
 
+def _one(analysis: Analysis, view: DataFrame) -> Section:
+    started = time.monotonic()
+    frame = analysis.compute(view).toPandas()
+    made = analysis.plot(frame).to_html(
+        full_html=False, include_plotlyjs=False, config={"displaylogo": False}
+    )
+    verdicts = tuple(analysis.judge(frame))
+    return Section(analysis, verdicts, made, len(frame), time.monotonic() - started)
+
+
+def _cause(error: PySparkException) -> str:
+    """The line of ours in an executor's traceback, else Spark's first line."""
+    text = str(error)
+    found = re.search(r"(?:DataUnreadable|OptionError|OSError|FileNotFoundError): (.+)", text)
+    return found.group(1) if found else text.strip().splitlines()[0]
+
+
 def _load(spark: SparkSession, view: str, data: Path) -> DataFrame:
-    """The view's DataFrame, read once; empty metadata views when there is no metadata log."""
+    """The view's DataFrame, read from the files once."""
     from spark.sources import VIEWS
 
     source, options = VIEWS[view]

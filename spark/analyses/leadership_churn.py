@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SQL = """
-SELECT timestamp_millis(floor(unix_millis(from_ts) / :bucket_ms) * :bucket_ms) AS ts, cause,
+SELECT timestamp_millis(floor(unix_millis(from_ts) / :bucket_ms) * :bucket_ms) AS ts, cause, :bucket_ms AS bucket_ms,
        count(*) AS changes, count(DISTINCT topic_id, partition) AS partitions
 FROM {partition_history}
 WHERE cause NOT IN ('create', 'delete', 'snapshot')
@@ -26,7 +26,7 @@ def leadership_churn(partition_history: DataFrame) -> DataFrame:
     """Changes of partitions after their creation, by time and cause.
 
     Returns:
-        ts timestamp (start of its bucket), cause string, changes long, partitions long
+        ts timestamp (start of its bucket), cause string, bucket_ms int, changes long, partitions long
     """
     width = bucket_ms(partition_history, "from_ts")
     return partition_history.sparkSession.sql(
@@ -40,7 +40,13 @@ def plot(frame: pd.DataFrame) -> go.Figure:
         height=300, barmode="stack", yaxis_title="changes", xaxis={"type": "date", "title": "UTC"}
     )
     for cause, rows in frame.groupby("cause"):
-        made.add_bar(x=rows["ts"], y=rows["changes"], name=str(cause).replace("_", " "))
+        made.add_bar(
+            x=rows["ts"],
+            y=rows["changes"],
+            width=rows["bucket_ms"],
+            offset=0,
+            name=str(cause).replace("_", " "),
+        )
     if frame.empty:
         made.add_annotation(
             text="nothing changed after the partitions were created", showarrow=False

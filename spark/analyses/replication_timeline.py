@@ -27,6 +27,8 @@ WITH edges AS (
   SELECT to_ts, state, -1 FROM {partition_history} WHERE state != 'deleted' AND to_ts IS NOT NULL
 ), steps AS (
   SELECT ts, state, sum(step) AS step FROM edges GROUP BY ts, state HAVING sum(step) != 0
+  UNION ALL
+  SELECT max(timestamp_millis(unix_millis(from_ts) + CAST(seconds * 1000 AS BIGINT))), 'ok', 0 FROM {partition_history}
 )
 SELECT ts, state, sum(step) OVER (PARTITION BY state ORDER BY ts) AS partitions
 FROM steps
@@ -35,7 +37,7 @@ ORDER BY ts, state
 
 
 def replication_timeline(partition_history: DataFrame) -> DataFrame:
-    """How many partitions are in a state from each moment on at which that number changed.
+    """How many partitions are in a state from each moment on at which that number changed, and at the log's end.
 
     Returns:
         ts timestamp, state string, partitions long
