@@ -6,13 +6,16 @@ Source: the background tasks of Kafka's `LogManager` and `ReplicaManager`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import trio
 
 from broker.directories import LogDirectories
 from broker.partitions.registry import Partitions
+from log.config import LogConfig
+from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -65,7 +68,8 @@ class Maintenance:
             await self.retain_once()
 
     async def retain_once(self) -> int:
-        """Applies retention to every log that is open; returns how many segments went."""
+        """Applies retention; returns how many segments went. Logs at rest are opened only if something may go."""
+        await self._open_due()
         count = 0
         for number, partition in enumerate(self._partitions):
             partition_log = partition.open_log
@@ -88,8 +92,38 @@ class Maintenance:
             log.error("deletion: %s", error)
         return count
 
+    async def _open_due(self) -> None:
+        directory = self._directories.directory
+        resting = {
+            partition.name: (partition, partition.settings.log)
+            for partition in self._partitions
+            if partition.open_log is None and (partition.topic, partition.index) in directory
+        }
+        wanted = [(name, config) for name, (_, config) in resting.items()]
+        for name in await run_blocking(_due, directory.path, wanted, self._now_ms()):
+            try:
+                _ = resting[name][0].log
+            except KafkaError as error:
+                log.error("retention of %s: %s", name, error)
+
     async def _drop_lagging(self) -> None:
         """As Kafka: within half the allowed lag after it was exceeded."""
         while True:
             await trio.sleep(self._times.replica_lag_max / 2)
             self._partitions.drop_lagging_followers()
+
+
+def _due(path: Path, resting: Sequence[tuple[str, LogConfig]], now_ms: int) -> list[str]:
+    """Partitions whose files are old or large enough that retention may want some. Blocks."""
+    due = []
+    for name, config in resting:
+        try:
+            files = [file.stat() for file in (path / name).glob("*.log")]
+        except OSError:
+            continue  # deleted meanwhile
+        oldest_ms = min((file.st_mtime for file in files), default=float("inf")) * 1000
+        is_old = 0 <= config.retention_ms < now_ms - oldest_ms
+        is_large = 0 <= config.retention_bytes < sum(file.st_size for file in files)
+        if is_old or is_large:
+            due.append(name)
+    return due

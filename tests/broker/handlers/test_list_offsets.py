@@ -1,0 +1,148 @@
+"""ListOffsets: special timestamps by version, timestamps, fencing, and a new leader that does not know its watermark."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.handlers.list_offsets import list_offsets
+from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from log.batch import iter_batches
+from tests.broker.batches import append, batch
+from tests.broker.calls import call, through_wire
+from tests.broker.harness import open_harness, partition, registration, topic
+from wire.errors import ErrorCode
+from wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+UNKNOWN = (0, -1, -1, -1)
+BASE_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(leader_epoch=3)))
+    return harness
+
+
+def append_at(harness, *times):
+    for time in times:
+        data = batch(b"x", timestamp_ms=BASE_MS + time)
+        harness.leader().append(data, list(iter_batches(data)))
+
+
+def ask(harness, timestamp, version=11, replica_id=-1, **fields):
+    message = ListOffsetsRequest(
+        replica_id=replica_id,
+        topics=[
+            ListOffsetsTopic(
+                name="t",
+                partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp, **fields)],
+            )
+        ],
+    )
+    request = through_wire(message, version)
+    response = list_offsets(request, harness.context, call(request, version))
+    found = response.topics[0].partitions[0]
+    return found.error_code, found.timestamp, found.offset, found.leader_epoch
+
+
+def test_the_special_timestamps(harness):
+    append_at(harness, 10, 30, 20)
+    harness.flush()
+    append_at(harness, 40)
+    assert ask(harness, -1) == (0, -1, 3, 3), "consumers end at the watermark"
+    assert ask(harness, -1, replica_id=12) == (0, -1, 4, 3), "followers at the log's end"
+    assert ask(harness, -2) == (0, -1, 0, 3)
+    assert ask(harness, -4) == (0, -1, 0, 3)
+    assert ask(harness, -5) == UNKNOWN
+    assert ask(harness, -6) == UNKNOWN
+    harness.flush()
+    assert ask(harness, -3) == (0, BASE_MS + 40, 3, 3)
+
+
+@pytest.mark.parametrize(("timestamp", "since"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11)])
+def test_special_timestamps_have_a_first_version(harness, timestamp, since):
+    assert ask(harness, timestamp, version=since)[0] == 0
+    assert ask(harness, timestamp, version=since - 1)[0] == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_timestamp_no_version_knows(harness):
+    assert ask(harness, -7)[0] == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_by_timestamp(harness):
+    append_at(harness, 10, 30, 20, 40)
+    harness.flush()
+    assert ask(harness, BASE_MS) == (0, BASE_MS + 10, 0, 3)
+    assert ask(harness, BASE_MS + 11) == (0, BASE_MS + 30, 1, 3)
+    assert ask(harness, BASE_MS + 31) == (0, BASE_MS + 40, 3, 3)
+    assert ask(harness, BASE_MS + 41) == UNKNOWN
+
+
+def test_what_is_not_committed_is_not_found(harness):
+    append_at(harness, 10)
+    assert ask(harness, BASE_MS) == UNKNOWN
+    assert ask(harness, -3) == UNKNOWN
+
+
+def test_an_empty_log(harness):
+    assert ask(harness, -1) == (0, -1, 0, 3)
+    assert ask(harness, -2)[:3] == (0, -1, 0)
+    assert ask(harness, -3) == UNKNOWN
+    assert ask(harness, 0) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+def test_epochs_are_fenced(harness, epoch, code):
+    assert ask(harness, -1, current_leader_epoch=epoch)[0] == code
+
+
+def test_a_new_leader_does_not_let_the_end_go_back(harness):
+    """KIP-207: until the watermark has reached the start of its epoch."""
+    brokers = (registration(11), registration(12))
+    harness.set_image(topic("t", partition((11, 12), leader_epoch=3)), brokers=brokers)
+    append(harness, b"a")
+    harness.flush()
+    harness.set_image(topic("t", partition((11, 12), leader_epoch=4, partition_epoch=1)))
+    assert ask(harness, -1)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert ask(harness, -1, version=4)[0] == ErrorCode.LEADER_NOT_AVAILABLE
+    assert ask(harness, -2)[0] == 0
+
+
+def epoch_end(harness, leader_epoch, **fields):
+    message = OffsetForLeaderEpochRequest(
+        topics=[
+            OffsetForLeaderTopic(
+                topic="t",
+                partitions=[
+                    OffsetForLeaderPartition(partition=0, leader_epoch=leader_epoch, **fields)
+                ],
+            )
+        ]
+    )
+    request = through_wire(message, 4)
+    response = offset_for_leader_epoch(request, harness.context, call(request, 4))
+    found = response.topics[0].partitions[0]
+    return found.error_code, found.leader_epoch, found.end_offset
+
+
+def test_where_epochs_end(harness):
+    append(harness, b"a", b"b")
+    harness.set_image(topic("t", partition(leader_epoch=5, partition_epoch=1)))
+    append(harness, b"c")
+    assert epoch_end(harness, 3) == (0, 3, 2)
+    assert epoch_end(harness, 4) == (0, 3, 2)
+    assert epoch_end(harness, 5) == (0, 5, 3)
+    assert epoch_end(harness, 6) == (0, -1, -1)
+    assert epoch_end(harness, 5, current_leader_epoch=3)[0] == ErrorCode.FENCED_LEADER_EPOCH

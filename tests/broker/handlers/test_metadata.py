@@ -1,0 +1,177 @@
+"""Metadata, DescribeCluster, DescribeConfigs: what clients see of the image, by version."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from broker.handlers.describe_cluster import describe_cluster
+from broker.handlers.describe_configs import describe_configs
+from broker.handlers.metadata import metadata
+from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+VERSION = 13
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path, auto_create_topics_enable="false")
+    harness.set_image(
+        topic("t", partition((11, 12)), partition((12, 11), leader=12, leader_epoch=2)),
+        topic("__consumer_offsets", partition((13,), leader=-1)),
+        brokers=(registration(11), registration(12, 7777), registration(13, fenced=True)),
+    )
+    return harness
+
+
+async def ask(harness, *names, version=VERSION, everything=False, on=None, **fields):
+    topics = None if everything else [MetadataRequestTopic(name=name) for name in names]
+    request = through_wire(MetadataRequest(topics=topics, **fields), version)
+    return await finished(metadata(request, harness.context, call(request, version, on)))
+
+
+async def test_brokers_that_are_alive_and_have_the_listener(harness):
+    answer = await ask(harness)
+    assert [(broker.node_id, broker.port) for broker in answer.brokers] == [(11, 9092), (12, 7777)]
+    assert (answer.controller_id, answer.cluster_id, answer.topics) == (11, "test-cluster", [])
+    assert (await ask(harness, on=connection("OTHER"))).brokers == []
+
+
+async def test_topics_and_their_leaders(harness):
+    answer = await ask(harness, everything=True)
+    found = {one.name: one for one in answer.topics}
+    assert found["t"].topic_id == topic_id("t")
+    assert not found["t"].is_internal
+    assert [(p.leader_id, p.leader_epoch, p.error_code) for p in found["t"].partitions] == [
+        (11, 0, 0),
+        (12, 2, 0),
+    ]
+    internal = found["__consumer_offsets"]
+    assert internal.is_internal
+    leaderless = internal.partitions[0]
+    assert leaderless.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert (leaderless.leader_id, leaderless.offline_replicas) == (-1, [13])
+
+
+async def test_unknown_topics_ids_and_bad_names(harness):
+    answer = await ask(harness, "nowhere", "bad name", "")
+    assert [one.error_code for one in answer.topics] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
+    by_id = MetadataRequest(
+        topics=[
+            MetadataRequestTopic(name=None, topic_id=topic_id("t")),
+            MetadataRequestTopic(name=None, topic_id=b"x" * 16),
+        ]
+    )
+    request = through_wire(by_id, VERSION)
+    answer = metadata(request, harness.context, call(request, VERSION))
+    assert [(one.name, one.error_code) for one in answer.topics] == [
+        ("t", 0),
+        (None, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+
+
+async def test_version_zero_means_all_topics_by_none_and_shows_only_live_replicas(harness):
+    harness.set_image(topic("t", partition((11, 13))))
+    answer = await ask(harness, version=0)
+    [found] = answer.topics[0].partitions
+    assert (found.replica_nodes, found.error_code) == ([11], ErrorCode.REPLICA_NOT_AVAILABLE)
+
+
+async def test_ids_are_not_for_versions_ten_and_eleven(harness):
+    message = MetadataRequest(topics=[MetadataRequestTopic(name="t", topic_id=b"x" * 16)])
+    request = through_wire(message, 10)
+    with pytest.raises(KafkaError) as raised:
+        metadata(request, harness.context, call(request, 10))
+    assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
+async def test_missing_topics_are_created_if_wanted_and_allowed(tmp_path):
+    harness = open_harness(tmp_path)
+    asked = []
+
+    async def create(names):
+        asked.append(list(names))
+        harness.set_image(topic("new", partition()), brokers=(registration(11),))
+        return {"new": ErrorCode.NONE, "other": ErrorCode.INVALID_REPLICATION_FACTOR}
+
+    object.__setattr__(harness.context, "topic_creation", SimpleNamespace(create=create))
+    answer = await ask(harness, "new", "other", "bad name")
+    assert asked == [["new", "other"]]
+    assert [(one.name, one.error_code) for one in answer.topics] == [
+        ("new", 0),
+        ("other", ErrorCode.INVALID_REPLICATION_FACTOR),
+        ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ]
+    await ask(harness, "third", allow_auto_topic_creation=False)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (1, 0),
+        (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+        (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+    ],
+)
+def test_the_cluster(harness, kind, code):
+    message = DescribeClusterRequest(
+        include_cluster_authorized_operations=True, endpoint_type=kind, include_fenced_brokers=True
+    )
+    request = through_wire(message, 2)
+    answer = describe_cluster(request, harness.context, call(request, 2))
+    assert answer.error_code == code
+    if not code:
+        assert [(b.broker_id, b.is_fenced) for b in answer.brokers] == [
+            (11, False),
+            (12, False),
+            (13, True),
+        ]
+
+
+def describe(harness, kind, name, keys=None):
+    message = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+        ],
+        include_synonyms=True,
+    )
+    request = through_wire(message, 4)
+    [result] = describe_configs(request, harness.context, call(request, 4)).results
+    return result.error_code, {one.name: one for one in result.configs}
+
+
+def test_configs_of_a_topic_say_where_they_come_from(tmp_path):
+    harness = open_harness(tmp_path, log_retention_hours="1")
+    harness.set_image(
+        topic("t", partition()),
+        configs={(2, "t"): {"segment.ms": "5"}, (4, ""): {"log.segment.bytes": "1048577"}},
+    )
+    code, configs = describe(harness, 2, "t")
+    assert code == 0
+    shown = {name: (one.value, one.config_source) for name, one in configs.items()}
+    assert shown["segment.ms"] == ("5", 1)
+    assert shown["segment.bytes"] == ("1048577", 3)
+    assert shown["retention.ms"] == ("3600000", 4)
+    assert shown["max.message.bytes"] == ("1048588", 5)
+    assert configs["segment.bytes"].synonyms[0].name == "log.segment.bytes"
+    assert set(describe(harness, 2, "t", ["segment.ms", "nonsense"])[1]) == {"segment.ms"}
+
+
+def test_configs_of_brokers_and_of_what_is_not_there(harness):
+    code, configs = describe(harness, 4, "11")
+    assert (code, configs["node.id"].value, configs["node.id"].read_only) == (0, "11", True)
+    assert describe(harness, 4, "12")[0] == ErrorCode.INVALID_REQUEST
+    assert describe(harness, 2, "nowhere")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert describe(harness, 2, "bad name")[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert describe(harness, 77, "x")[0] == ErrorCode.INVALID_REQUEST
