@@ -14,7 +14,7 @@ from broker.metadata import BrokerMetadata
 from broker.partitions.registry import Partitions
 from broker.topic_settings import TopicSettingsSource
 from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
+from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from quorum.metadata.loader import Manifest
 
 log = logging.getLogger(__name__)
@@ -53,9 +53,9 @@ class BrokerPublisher:
 
     def _apply_configs(self, delta: MetadataDelta) -> None:
         for kind, name in delta.configs.changed:
-            if kind == RESOURCE_TOPIC:
+            if kind == TOPIC_RESOURCE:
                 topic: str | None = name
-            elif kind == RESOURCE_BROKER:
+            elif kind == BROKER_RESOURCE:
                 topic = None
             else:
                 continue

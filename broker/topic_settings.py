@@ -15,7 +15,7 @@ from log.config import LogConfig
 from log.validate import ProduceRules
 from quorum.config.server import ServerConfig
 from quorum.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS, topic_value
-from quorum.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class TopicSettingsSource:
     def value(self, topic: str, key: str) -> Any:
         """The value of one topic config that holds for `topic`."""
         configs = self._metadata.image.configs
-        own = configs.of(RESOURCE_TOPIC, topic)
+        own = configs.of(TOPIC_RESOURCE, topic)
         if key in own:
             return topic_value(self._config, own, key)
         for resource in (str(self._node_id), ""):
-            dynamic = configs.of(RESOURCE_BROKER, resource)
+            dynamic = configs.of(BROKER_RESOURCE, resource)
             for server_key, factor in SERVER_SYNONYMS.get(key, ()):
                 if server_key in dynamic:
                     parsed = TOPIC_CONFIGS[key].parse(dynamic[server_key])
@@ -90,4 +90,4 @@ class TopicSettingsSource:
 
 def topic_overrides(metadata: BrokerMetadata, topic: str) -> Mapping[str, str]:
     """The configs that the topic sets itself."""
-    return metadata.image.configs.of(RESOURCE_TOPIC, topic)
+    return metadata.image.configs.of(TOPIC_RESOURCE, topic)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from broker.context import Context
 from broker.topic_names import invalid_topic_name
 from quorum.config.description import ConfigDescription
-from quorum.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -61,13 +61,13 @@ def _describe(
     # Kafka takes no keys for all keys.
     wanted = resource.configuration_keys or None
     name = resource.resource_name
-    if resource.resource_type == RESOURCE_TOPIC:
+    if resource.resource_type == TOPIC_RESOURCE:
         if invalid_topic_name(name):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is no topic name")
         if name not in ctx.metadata.image.topics.by_name:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return description.topic(name, wanted)
-    if resource.resource_type == RESOURCE_BROKER:
+    if resource.resource_type == BROKER_RESOURCE:
         if not name:
             return description.cluster_default(wanted)
         if name != str(ctx.node_id):
