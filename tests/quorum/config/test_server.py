@@ -79,7 +79,10 @@ def test_a_wrong_value_names_key_value_place_and_what_to_do(key, text):
 def test_unknown_keys_are_told_and_do_not_fail():
     config = parsed(
         CONTROLLER,
-        num_partition="3", ssl_keystore_location="/x", num_io_threads="8", zzz="1",
+        num_partition="3",
+        ssl_keystore_location="/x",
+        num_io_threads="8",
+        zzz="1",
     )
     assert "did you mean num.partitions?" in config.unknown["num.partition"]
     assert "no effect here" in config.unknown["ssl.keystore.location"]
