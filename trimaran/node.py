@@ -17,6 +17,7 @@ from quorum.config.definition import ConfigError
 from quorum.config.server import ServerConfig, parse
 from trimaran.errors import UserError
 from trimaran.failures import explain, of_config
+from trimaran.logs import set_up
 from trimaran.properties import Setting
 
 Role = Callable[..., Awaitable[None]]
@@ -81,6 +82,7 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
     Raises:
         UserError: it could not start, or had to stop.
     """
+    set_up(config)
     try:
         trio.run(run_roles, roles_of(config), config, on_ready)
     except Exception as error:

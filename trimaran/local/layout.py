@@ -126,6 +126,7 @@ def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
         "advertised.listeners": f"{listener}://{node.address}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": str(node.directory),
+        "trimaran.log.format": "text",
         "default.replication.factor": replication,
         "offsets.topic.replication.factor": replication,
         "transaction.state.log.replication.factor": replication,
