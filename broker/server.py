@@ -139,34 +139,11 @@ def _compose(
     )
     directories = LogDirectories(directory)
     settings = TopicSettingsSource(config, metadata, node_id)
-    lifecycle = Lifecycle(
-        channel,
-        BrokerIdentity(
-            node_id=node_id,
-            cluster_id=cluster_id,
-            listeners=advertised(config, listeners),
-            features=SUPPORTED_FEATURES,
-            rack=config["broker.rack"],
-            directory_ids=[directory.meta_properties.directory_id],
-            previous_broker_epoch=(
-                -1 if directory.previous_broker_epoch is None else directory.previous_broker_epoch
-            ),
-        ),
-        _lifecycle_times(config),
-        applied_offset=lambda: metadata.image.provenance.offset,
-    )
+    lifecycle = _lifecycle(config, channel, directory, metadata, listeners)
     alter_partitions = AlterPartitions(channel, node_id, lambda: lifecycle.epoch)
-    services = Services(
-        node_id=node_id,
-        directories=directories,
-        settings=settings,
-        commit=Durability(data_commit, fsync=config["trimaran.log.fsync"] == "commit"),
-        isr_changes=alter_partitions,
-        metadata=metadata,
-        broker_epoch=lambda: lifecycle.epoch,
-        lag_seconds_max=config["replica.lag.time.max.ms"] / 1000,
-        now=trio.current_time,
-        now_ms=now_ms,
+    commit = Durability(data_commit, fsync=config["trimaran.log.fsync"] == "commit")
+    services = _services(
+        config, directories, settings, commit, alter_partitions, metadata, lifecycle
     )
     fetchers = Fetchers(
         lambda broker_id: _broker_address(config, metadata, broker_id),
@@ -208,6 +185,54 @@ def _compose(
         publisher=publisher,
         maintenance=Maintenance(partitions, directories, _maintenance_times(config), now_ms),
         context=context,
+    )
+
+
+def _lifecycle(
+    config: ServerConfig,
+    channel: ControllerChannel,
+    directory: LogDirectory,
+    metadata: BrokerMetadata,
+    listeners: Sequence[Listener],
+) -> Lifecycle:
+    meta, previous_epoch = directory.meta_properties, directory.previous_broker_epoch
+    identity = BrokerIdentity(
+        node_id=config.node_id,
+        cluster_id=meta.cluster_id,
+        listeners=advertised(config, listeners),
+        features=SUPPORTED_FEATURES,
+        rack=config["broker.rack"],
+        directory_ids=[meta.directory_id],
+        previous_broker_epoch=-1 if previous_epoch is None else previous_epoch,
+    )
+    return Lifecycle(
+        channel,
+        identity,
+        _lifecycle_times(config),
+        applied_offset=lambda: metadata.image.provenance.offset,
+    )
+
+
+def _services(
+    config: ServerConfig,
+    directories: LogDirectories,
+    settings: TopicSettingsSource,
+    commit: Durability,
+    alter_partitions: AlterPartitions,
+    metadata: BrokerMetadata,
+    lifecycle: Lifecycle,
+) -> Services:
+    return Services(
+        node_id=config.node_id,
+        directories=directories,
+        settings=settings,
+        commit=commit,
+        isr_changes=alter_partitions,
+        metadata=metadata,
+        broker_epoch=lambda: lifecycle.epoch,
+        lag_seconds_max=config["replica.lag.time.max.ms"] / 1000,
+        now=trio.current_time,
+        now_ms=now_ms,
     )
 
 

@@ -287,7 +287,9 @@ def _cause(old: State, new: State) -> str:
         return "reassign"
     if set(old.isr) - set(new.isr):
         return "isr_shrink"
-    return "isr_expand" if set(new.isr) - set(old.isr) else "leader_change"
+    if set(new.isr) - set(old.isr):
+        return "isr_expand"
+    return "leader_change" if new.leader_epoch != old.leader_epoch else "other"
 
 
 def read_partition_history(

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.batch import has_valid_crc
+from log.batch import BatchView, has_valid_crc
 from log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, CheckpointDamaged, read_offsets
-from log.files import REAL_FILES
+from log.files import REAL_FILES, OpenFile
 from log.reader import SegmentFile, list_segments, split_segment
 from log.scan import read_batch, scan_headers
 from spark.discovery import (
@@ -84,20 +84,24 @@ def examine(found: PartitionFound, high_watermark: int | None, start_offset: int
 
 def find_end(segment: SegmentFile) -> tuple[int, int]:
     """(next offset, position) behind the last whole batch; a last one with a wrong CRC is a torn write."""
-    pieces = split_segment(segment, TAIL_BYTES)
     file = REAL_FILES.open(Path(segment.path), write=False)
-    offset, position = segment.base_offset, 0
-    before = offset, position
-    for start, _ in reversed(pieces):
-        for at, header in scan_headers(REAL_FILES, file, start, segment.size):
-            before = (header.base_offset, at)
-            offset, position = header.next_offset, at + header.size
-        if position:
-            break
-    last = read_batch(REAL_FILES, file, before[1], position - before[1])
-    if last is not None and position and not has_valid_crc(last):
-        return before
-    return offset, position
+    for start, _ in reversed(split_segment(segment, TAIL_BYTES)):
+        batches: list[tuple[int, BatchView]] = []
+        for located in scan_headers(REAL_FILES, file, start, segment.size):
+            if batches and located[1].base_offset < batches[-1][1].next_offset:
+                break  # a stale block of the disk
+            batches.append(located)
+        if batches and not _is_sound(file, *batches[-1]):
+            batches.pop()
+        if batches:
+            position, last = batches[-1]
+            return last.next_offset, position + last.size
+    return segment.base_offset, 0
+
+
+def _is_sound(file: OpenFile, position: int, header: BatchView) -> bool:
+    batch = read_batch(REAL_FILES, file, position, header.size)
+    return batch is not None and has_valid_crc(batch)
 
 
 def examine_directory(directory: LogDirectoryFound, options: LogOptions) -> list[Replica]:

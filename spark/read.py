@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from log.batch import RECORDS_BYTES_MAX, BatchView, has_valid_crc, records_bytes
+from log.batch import HEADER_BYTES, RECORDS_BYTES_MAX, BatchView, has_valid_crc, records_bytes
 from log.files import REAL_FILES
 from log.reader import scan_batches
 from log.scan import read_batch, scan_headers
@@ -110,13 +110,17 @@ def _chunks(piece: LogRange, wanted: Wanted) -> Iterator[list[BatchView]]:
     chunk: list[BatchView] = []
     records = size = 0
     for _, batch in batches_of(piece, wanted):
+        if (
+            not batch.count
+        ):  # compaction leaves such; they say "compressed" and have nothing to decompress
+            continue
         chunk.append(batch)
         records += batch.count
         size += batch.size
         if records >= CHUNK_RECORDS or size >= CHUNK_BYTES:
             yield chunk
             chunk, records, size = [], 0, 0
-    if records:
+    if chunk:
         yield chunk
 
 
@@ -183,6 +187,10 @@ def _control_type(batch: BatchView) -> str | None:
     return decode_control_key(gather(records.data, records.key)[0].as_py() or b"").name
 
 
+def _uncompressed_bytes(batch: BatchView) -> int:
+    return HEADER_BYTES + (len(records_bytes(batch)) if batch.count else 0)
+
+
 BATCH_COLUMNS: dict[str, tuple[pa.DataType, Callable[[LogRange, Located], object]]] = {
     "topic": (pa.string(), lambda p, _: p.topic),
     "partition": (pa.int32(), lambda p, _: p.partition),
@@ -208,7 +216,7 @@ BATCH_COLUMNS: dict[str, tuple[pa.DataType, Callable[[LogRange, Located], object
     "file": (pa.string(), lambda p, _: p.path),
     "position": (pa.int64(), lambda _, b: b[0]),
     # Not in the default schema, for it costs decompression; a schema of the user's may name it.
-    "uncompressed_bytes": (pa.int64(), lambda _, b: len(records_bytes(b[1])) + 61),
+    "uncompressed_bytes": (pa.int64(), lambda _, b: _uncompressed_bytes(b[1])),
 }
 BATCH_SCHEMA = pa.schema([(name, kind) for name, (kind, _) in BATCH_COLUMNS.items()])
 

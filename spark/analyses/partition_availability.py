@@ -13,19 +13,29 @@ if TYPE_CHECKING:
 
 SHOWN_MAX = 40  # bars that a person can read; the worst come first
 
+OUTAGE_SECONDS_BAD = 1.0  # an election takes less
+
 SQL = """
+WITH marked AS (
+  SELECT *, max(CASE WHEN state NOT IN ('offline', 'deleted') THEN from_offset END)
+              OVER (PARTITION BY topic_id, partition) AS last_online
+  FROM {partition_history}
+), told AS (
+  SELECT *, CASE WHEN state = 'offline' AND (last_online IS NULL OR from_offset > last_online)
+                 THEN 'offline_at_end' ELSE state END AS kind
+  FROM marked
+)
 SELECT topic, partition,
-       sum(seconds)                                                               AS seconds,
-       sum(CASE WHEN state = 'offline' AND to_ts IS NOT NULL THEN seconds ELSE 0 END) AS offline,
-       sum(CASE WHEN state = 'under_min_isr' THEN seconds ELSE 0 END)             AS under_min_isr,
-       sum(CASE WHEN state = 'under_replicated' THEN seconds ELSE 0 END)          AS under_replicated,
-       max(CASE WHEN to_ts IS NULL THEN state END)                                AS state_at_end,
-       max(CASE WHEN to_ts IS NULL AND state = 'offline' THEN seconds ELSE 0 END) AS offline_at_end,
-       max(unclean)                                                               AS unclean,
-       round(100 * (1 - try_divide(
-         sum(CASE WHEN state IN ('offline', 'under_min_isr') AND to_ts IS NOT NULL THEN seconds ELSE 0 END),
-         sum(seconds))), 3)                                                       AS available_percent
-FROM {partition_history}
+       sum(seconds)                                      AS seconds,
+       sum(if(kind = 'offline', seconds, 0))             AS offline,
+       sum(if(kind = 'under_min_isr', seconds, 0))       AS under_min_isr,
+       sum(if(kind = 'under_replicated', seconds, 0))    AS under_replicated,
+       max(if(to_ts IS NULL, state, NULL))               AS state_at_end,
+       sum(if(kind = 'offline_at_end', seconds, 0))      AS offline_at_end,
+       max(unclean)                                      AS unclean,
+       round(100 * (1 - try_divide(sum(if(kind IN ('offline', 'under_min_isr'), seconds, 0)), sum(seconds))), 3)
+                                                         AS available_percent
+FROM told
 GROUP BY topic_id, topic, partition
 ORDER BY offline DESC, under_min_isr DESC, under_replicated DESC, topic, partition
 """
@@ -36,8 +46,8 @@ def partition_availability(partition_history: DataFrame) -> DataFrame:
 
     Returns:
         topic string, partition int, seconds double (known to the log), offline double, under_min_isr double,
-        under_replicated double (seconds in the state; offline without the time up to the log's end, when brokers may just
-        have been shut down), state_at_end string (null: deleted), offline_at_end double, unclean boolean,
+        under_replicated double (seconds in the state; offline only up to when the partition was online again, for at the log's
+        end the brokers may just have been shut down), state_at_end string (null: deleted), offline_at_end double, unclean boolean,
         available_percent double (neither offline nor below the minimum ISR)
     """
     return partition_history.sparkSession.sql(SQL, partition_history=partition_history)
@@ -72,7 +82,7 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
         worst = offline.iloc[0]
         verdicts.append(
             Verdict(
-                "bad",
+                "bad" if worst["offline"] >= OUTAGE_SECONDS_BAD else "warn",
                 f"Availability: {len(offline)} of {total} partitions were offline for a time; {worst['topic']}-{worst['partition']} "
                 f"longest, {seconds_text(worst['offline'])}.",
             )
@@ -81,7 +91,7 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
         verdicts.append(
             Verdict(
                 "ok",
-                f"Availability: none of {total} partitions was offline for a time and came back.",
+                f"Availability: none of {total} partitions was offline and came back.",
             )
         )
     small = frame[frame["under_min_isr"] > 0]

@@ -104,7 +104,7 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
     partitions = len(frame[["topic", "partition"]].drop_duplicates())
     text = (
         f"Throughput: {frame['records'].sum():,} records ({bytes_text(float(frame['bytes'].sum()))} stored) in {partitions} "
-        f"partitions of {frame['topic'].nunique()} topics over {seconds_text(span)}; peak {peak:,.0f} records/s."
+        f"partitions (topics: {frame['topic'].nunique()}) over {seconds_text(span)}; peak {peak:,.0f} records/s."
     )
     return [Verdict("info", text)]
 

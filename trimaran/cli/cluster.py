@@ -83,7 +83,6 @@ def _new_cluster(
     data: Path, controllers: int, brokers: int, zk: bool, fixed_ports: bool, overrides: list[str]
 ) -> ClusterPlan:
     from quorum.storage import random_uuid
-
     from trimaran.local.formatting import format_cluster
     from trimaran.properties import from_overrides
 

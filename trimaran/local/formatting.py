@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quorum.storage import format_directories
-
 from trimaran.local.layout import ClusterPlan, write_properties
 from trimaran.node import parse_config
 from trimaran.properties import read_file

@@ -108,9 +108,8 @@ class Supervisor:
 
     @staticmethod
     def _import_servers() -> None:
-        import quorum.server  # noqa: F401
-
         import broker.server  # noqa: F401
+        import quorum.server  # noqa: F401
         import trimaran.node  # noqa: F401
 
         gc.collect()
