@@ -1,0 +1,114 @@
+"""Node directories as brokers and controllers leave them, written with our own log package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from log.batch import NewRecord, build_batch, iter_batches
+from log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, format_offsets
+from log.codecs import Compression
+from log.config import LogConfig
+from log.meta_properties import MetaProperties
+from log.partition_log import PartitionLog
+from wire.messages.control import (
+    ControlType,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+    encode_control_key,
+    encode_control_value,
+)
+from wire.records.metadata import encode_metadata_record
+from wire.schema import Message
+
+CODECS = list(Compression)
+
+
+def make_node(root: Path, node_id: int) -> Path:
+    directory = root / f"node-{node_id}"
+    directory.mkdir(parents=True)
+    MetaProperties("cluster", node_id, bytes(15) + bytes([node_id])).save(directory)
+    return directory
+
+
+def records(count: int, *, timestamp_ms: int = 1000, tag: str = "") -> list[NewRecord]:
+    """With null keys, null values, empty ones, and none to two headers."""
+    return [
+        NewRecord(
+            None if i % 4 == 0 else b"k%d" % i,
+            None if i % 7 == 0 else (f"{tag}{i}".encode() * (i % 5)),
+            timestamp_ms + i,
+            [("h", b"x"), ("null", None)][: i % 3],
+        )
+        for i in range(count)
+    ]
+
+
+def data_batches(batches: int, *, records_each: int = 10, gaps: bool = False) -> list[bytes]:
+    """Batches of all codecs, one after another; `gaps` leaves an offset out behind each, as compaction does."""
+    built, offset = [], 0
+    for i in range(batches):
+        rows = records(records_each, timestamp_ms=1000 * i, tag=f"b{i}-")
+        built.append(
+            build_batch(rows, base_offset=offset, leader_epoch=i // 5, compression=CODECS[i % 5])
+        )
+        offset += records_each + gaps
+    return built
+
+
+def control_batch(offset: int, epoch: int = 0) -> bytes:
+    """A COMMIT marker of a transaction."""
+    marker = NewRecord(encode_control_key(ControlType.COMMIT), bytes(6), 5000)
+    return build_batch([marker], base_offset=offset, leader_epoch=epoch, is_control=True)
+
+
+def write_partition(
+    node: Path, topic: str, partition: int, batches: Iterable[bytes], *, segment_bytes: int = 2000
+) -> Path:
+    """The segments and indexes that our log makes of the batches."""
+    directory = node / f"{topic}-{partition}"
+    directory.mkdir()
+    config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=300, retention_ms=-1)
+    log = PartitionLog.open(directory, config, recovery_point=0, clean_shutdown=True, now_ms=0)
+    for batch in batches:
+        log.append_as_follower(memoryview(bytearray(batch)))
+    log.flush()
+    log.close()
+    return directory
+
+
+def checkpoint(node: Path, high_watermarks: dict[tuple[str, int], int], starts=None) -> None:
+    (node / HIGH_WATERMARKS).write_bytes(format_offsets(high_watermarks))
+    if starts:
+        (node / LOG_START_OFFSETS).write_bytes(format_offsets(starts))
+
+
+def next_offset(batches: list[bytes]) -> int:
+    return next(iter_batches(memoryview(batches[-1]))).next_offset
+
+
+# --- metadata logs -----------------------------------------------------------------------------------------------------
+
+
+def leader_change(
+    offset: int, epoch: int, leader: int, voters: Iterable[int], timestamp_ms: int
+) -> bytes:
+    message = LeaderChangeMessage(
+        version=0,
+        leader_id=leader,
+        voters=[LeaderChangeMessageVoter(voter_id=v) for v in voters],
+        granting_voters=[],
+    )
+    record = NewRecord(
+        encode_control_key(ControlType.LEADER_CHANGE),
+        encode_control_value(message, 0),
+        timestamp_ms,
+    )
+    return build_batch([record], base_offset=offset, leader_epoch=epoch, is_control=True)
+
+
+def metadata_batch(
+    offset: int, epoch: int, messages: Iterable[Message], timestamp_ms: int, *, version: int = 0
+) -> bytes:
+    rows = [NewRecord(None, encode_metadata_record(m, version), timestamp_ms) for m in messages]
+    return build_batch(rows, base_offset=offset, leader_epoch=epoch)

@@ -1,0 +1,96 @@
+"""Bulk decoding gives what decoding record by record gives, and the same refusals."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log.batch import RECORDS_BYTES_MAX, BatchView, NewRecord, build_batch, decode_records
+from log.codecs import Compression
+from spark.bulk import decode, gather, gather_headers
+from wire.errors import RemoteProtocolError
+
+binary = st.none() | st.binary(max_size=300)
+new_records = st.lists(
+    st.builds(
+        NewRecord,
+        key=binary,
+        value=binary,
+        timestamp_ms=st.integers(-1, 2**45),
+        headers=st.lists(st.tuples(st.text(max_size=5), binary), max_size=4),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+def rows_of(batches):
+    records = decode(batches, RECORDS_BYTES_MAX)
+    headers = gather_headers(records).to_pylist()
+    return list(
+        zip(
+            records.offset.tolist(),
+            records.timestamp_ms.tolist(),
+            gather(records.data, records.key).to_pylist(),
+            gather(records.data, records.value).to_pylist(),
+            [tuple((h["key"], h["value"]) for h in row or ()) for row in headers],
+            strict=True,
+        )
+    )
+
+
+def expected(batches):
+    return [tuple(record) for batch in batches for record in decode_records(batch)]
+
+
+@given(st.lists(st.tuples(new_records, st.sampled_from(list(Compression))), min_size=1, max_size=4))
+def test_equals_decoding_one_by_one(made):
+    batches, offset = [], 5
+    for records, codec in made:
+        built = build_batch(records, base_offset=offset, compression=codec)
+        batches.append(BatchView(memoryview(built)))
+        offset = batches[-1].next_offset + 3
+    assert rows_of(batches) == expected(batches)
+
+
+def test_sizes_of_all_lengths_of_varints():
+    values = [bytes(n) for n in (0, 1, 63, 64, 8191, 8192, 1 << 20, (1 << 20) + 1)]
+    built = build_batch([NewRecord(v[:100], v, i * 10**9) for i, v in enumerate(values)])
+    batch = BatchView(memoryview(built))
+    assert rows_of([batch]) == expected([batch])
+
+
+def test_log_append_time_is_every_records_time():
+    built = bytearray(build_batch([NewRecord(b"a", b"b", 5), NewRecord(b"c", b"d", 6)]))
+    batch = BatchView(memoryview(built))
+    batch.stamp_append_time(77)
+    assert [row[1] for row in rows_of([batch])] == [77, 77]
+
+
+@given(new_records, st.data())
+def test_damaged_records_are_refused_or_read_alike(records, data):
+    built = bytearray(build_batch(records))
+    place = data.draw(st.integers(61, len(built) - 1))
+    built[place] ^= data.draw(st.integers(1, 255))
+    batch = BatchView(memoryview(built))
+    try:
+        rows = rows_of([batch])
+    except RemoteProtocolError:
+        return
+    try:
+        assert rows == expected([batch])
+    except RemoteProtocolError:  # the strict decoder also refuses what carries no meaning here
+        assert len(rows) == batch.count
+
+
+@pytest.mark.parametrize("count", [2, 0, 2**31 - 1])
+def test_a_wrong_count_is_refused(count):
+    built = bytearray(build_batch([NewRecord(b"a", b"b", 5)]))
+    built[57:61] = count.to_bytes(4, "big")
+    with pytest.raises(RemoteProtocolError):
+        decode([BatchView(memoryview(built))], RECORDS_BYTES_MAX)
+
+
+def test_a_bomb_is_refused():
+    built = build_batch([NewRecord(b"", bytes(1 << 20), 0)], compression=Compression.GZIP)
+    with pytest.raises(RemoteProtocolError):
+        decode([BatchView(memoryview(built))], 1 << 16)
