@@ -51,10 +51,7 @@ class RecordsReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         tasks = plan_metadata(self._options)
-        names: dict[bytes, str] = {}
-        if "topic" in self._wanted.columns:
-            for task in tasks:
-                names |= metadata_read.topic_names(task)
+        names = metadata_read.topic_names(tasks) if "topic" in self._wanted.columns else {}
         return [InputPartition((task, names)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

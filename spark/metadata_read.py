@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from wire.records.configs import ConfigRecord
 from wire.records.metadata import decode_metadata_record
 from wire.records.security import DelegationTokenRecord, UserScramCredentialRecord
 from wire.records.topics import TopicRecord
-from wire.schema import Message, Struct
+from wire.schema import Struct
 
 CHUNK_ROWS = 5_000  # some MiB, as payloads are a few hundred bytes
 TOPIC_RECORD_START = bytes((1, TopicRecord.KEY))  # frame version and type: both fit one byte
@@ -92,14 +92,15 @@ def _message(batch: BatchView, record: Record) -> Struct | None:
         return None  # of a later Kafka: shown without payload, never an end of the analysis
 
 
-def topic_names(task: MetadataTask) -> dict[bytes, str]:
+def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
     """Names by topic id, from the TopicRecords; an id never changes its name."""
     names = {}
-    for found in each_record(task, Wanted(()), decode=False):
-        if (found.record.value or b"").startswith(TOPIC_RECORD_START):
-            message = _message(found.batch, found.record)
-            if isinstance(message, TopicRecord):
-                names[message.topic_id] = message.name
+    for task in tasks:
+        for found in each_record(task, Wanted(()), decode=False):
+            if (found.record.value or b"").startswith(TOPIC_RECORD_START):
+                message = _message(found.batch, found.record)
+                if isinstance(message, TopicRecord):
+                    names[message.topic_id] = message.name
     return names
 
 
@@ -286,11 +287,4 @@ def _rows(context: RowContext, chunk: list[Found], wanted: Wanted) -> pa.RecordB
         arrays.append(pa.array([value(context, found) for found in chunk], kind))
     return pa.RecordBatch.from_arrays(
         arrays, schema=pa.schema([SCHEMA.field(name) for name in wanted.columns])
-    )
-
-
-def message_of(found: Found) -> Message | None:
-    """The metadata record; None for control records and unknown types."""
-    return (
-        found.message if isinstance(found.message, Message) and not found.batch.is_control else None
     )

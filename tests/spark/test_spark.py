@@ -1,0 +1,150 @@
+"""The sources and the report inside a real Spark session: few, as each query costs a second."""
+
+import json
+import re
+
+import pytest
+
+from log.batch import decode_records, iter_batches
+from tests.spark.directories import (
+    checkpoint,
+    data_batches,
+    make_node,
+    next_offset,
+    write_partition,
+)
+from tests.spark.test_metadata_reading import standard, store
+
+pytest.importorskip("pyspark")
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # of PySpark and py4j themselves
+]
+
+BATCHES = data_batches(40, gaps=True)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from spark.session import session
+
+    made = session(local_cores=1, app_name="tests")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    root = tmp_path_factory.mktemp("cluster")
+    for node_id in (1, 2, 3):
+        store(root, node_id, standard().batches)
+    broker = make_node(root, 11)
+    write_partition(broker, "orders", 0, BATCHES)
+    write_partition(broker, "orders", 1, BATCHES[:7])
+    checkpoint(broker, {("orders", 0): next_offset(BATCHES), ("orders", 1): 70})
+    return root
+
+
+def test_records_equal_what_was_written(spark, cluster):
+    source = spark.read.format("kafka_log").option("includeHeaders", "true")
+    frame = source.option("splitBytes", "2000").load(str(cluster))
+    assert frame.columns == [
+        *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+    ]
+    found = frame.where("partition = 0").selectExpr("*", "unix_millis(timestamp) AS ms").collect()
+    written = [
+        (r.offset, r.timestamp_ms, r.key, r.value, [tuple(h) for h in r.headers] or None)
+        for view in iter_batches(memoryview(b"".join(BATCHES)))
+        for r in decode_records(view)
+    ]
+    read = [
+        (
+            r.offset,
+            r.ms,
+            None if r.key is None else bytes(r.key),
+            None if r.value is None else bytes(r.value),
+            [(h.key, None if h.value is None else bytes(h.value)) for h in r.headers]
+            if r.headers
+            else None,
+        )
+        for r in found
+    ]
+    assert sorted(read, key=lambda r: r[0]) == written
+
+
+def test_views_in_sql_and_a_schema_of_the_users(spark, cluster):
+    import spark as package
+
+    package.views(spark, cluster)
+    [counts] = spark.sql(
+        "SELECT sum(record_count) AS records, (SELECT count(*) FROM records) AS rows, "
+        "(SELECT max(epoch) FROM quorum_epochs) AS epoch, "
+        "(SELECT count(*) FROM metadata_records WHERE type = 'PartitionChangeRecord') AS changes, "
+        "(SELECT sum(seconds) FROM partition_history WHERE state = 'offline') AS offline FROM batches"
+    ).collect()
+    assert (
+        counts.rows == 40 * 10 + 64
+    )  # partition 1 up to offset 70, every eleventh offset left out
+    assert counts.records >= counts.rows - 10
+    assert (counts.epoch, counts.changes, counts.offline) == (2, 5, 2.5)
+    pruned = spark.read.format("kafka_log").schema("offset bigint, topic string").load(str(cluster))
+    assert pruned.columns == ["offset", "topic"]
+
+
+def test_wrong_options_and_columns_are_told(spark, cluster):
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException, match="did you mean subscribe"):
+        spark.read.format("kafka_log").option("subscrib", "x").load(str(cluster))
+    with pytest.raises(PySparkException, match="no column ofset; did you mean offset"):
+        spark.read.format("kafka_log").schema("ofset bigint").load(str(cluster)).count()
+
+
+def test_the_report(spark, cluster, tmp_path):
+    from spark.analyses.catalogue import ANALYSES
+    from spark.report import write_report
+
+    index = write_report(cluster, tmp_path / "report")
+    text = index.read_text()
+    assert {p.name for p in index.parent.iterdir()} == {"index.html", "plotly.min.js"}
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
+    assert set(re.findall(r'<section id="(\w+)">', text)) == set(ANALYSES)
+    assert "controller 2 leads at the end; longest time without a leader 2.5 s" in text
+    assert "1 of 1 partitions were offline for a time; orders-0 longest, 2.5 s" in text
+    assert "not possible" not in text
+    assert text.count("Plotly.newPlot") == len(ANALYSES)
+
+
+def test_damage_is_told_in_the_report(spark, cluster, tmp_path):
+    from spark.report import write_report
+
+    broker = make_node(tmp_path, 11)
+    directory = write_partition(broker, "orders", 0, BATCHES)
+    checkpoint(broker, {("orders", 0): next_offset(BATCHES)})
+    segment = min(directory.glob("*.log"))
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 1
+    segment.write_bytes(data)
+    text = write_report(
+        tmp_path, tmp_path / "report", ["batch-sizes", "controller_timeline"]
+    ).read_text()
+    assert "damaged at position 0" in text
+    assert "no metadata log" in text
+
+
+def test_an_unknown_analysis_is_refused(tmp_path):
+    from spark.analyses.catalogue import UnknownAnalysis
+    from spark.report import write_report
+
+    with pytest.raises(UnknownAnalysis, match="throughput"):
+        write_report(tmp_path, tmp_path, ["trouput"])
+
+
+def test_payloads_are_json(spark, cluster):
+    frame = (
+        spark.read.format("kafka_metadata").option("recordTypes", "TopicRecord").load(str(cluster))
+    )
+    [row] = frame.collect()
+    assert json.loads(row.payload)["name"] == row.topic == "orders"
+    assert row.committed is True
