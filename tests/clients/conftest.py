@@ -1,0 +1,60 @@
+"""One 3 + 3 cluster and one adapter of each client for all tests of the matrix."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from tests.clients.aiokafka_client import Aiokafka
+from tests.clients.confluent import Confluent
+from tests.clients.kafka_python import KafkaPython
+from tests.local_cluster import LocalCluster
+
+HERE = Path(__file__).parent
+ADAPTERS = {adapter.name: adapter for adapter in (Confluent, KafkaPython, Aiokafka)}
+# Kafka waits three seconds for a new group's further members; here they come when the test lets them.
+OPTIONS = ("--override", "group.initial.rebalance.delay.ms=0")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.cluster)
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    with LocalCluster(tmp_path_factory.mktemp("clients"), *OPTIONS) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def clients(cluster):
+    opened = {name: adapter(cluster.bootstrap) for name, adapter in ADAPTERS.items()}
+    yield opened
+    for client in opened.values():
+        client.close()
+
+
+@pytest.fixture(params=ADAPTERS)
+def client(request, clients):
+    return clients[request.param]
+
+
+@pytest.fixture(params=ADAPTERS)
+def judge(request, clients):
+    """The client that looks at what `client` has done."""
+    return clients[request.param]
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def topic(clients, cluster):
+    """A new topic of two partitions, three replicas each, that every broker knows."""
+    name = f"topic-{next(_numbers)}"
+    clients["confluent"].create_topic(name, 2, {})
+    cluster.wait_for_topic(name)
+    return name

@@ -1,0 +1,163 @@
+"""kafka-python."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from contextlib import contextmanager
+
+from tests.clients.records import ANSWER_SECONDS, POLL_SECONDS, Place, Seen
+
+with warnings.catch_warnings():  # it reads its JSON by a deprecated way
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+
+def seen(record):
+    headers = tuple(record.headers)
+    return Seen(
+        record.partition, record.offset, record.value, record.key, headers, record.timestamp
+    )
+
+
+class KafkaPythonMember:
+    def __init__(self, consumer):
+        self._consumer = consumer
+
+    def poll(self):
+        found = self._consumer.poll(timeout_ms=POLL_SECONDS * 1000)
+        return [seen(record) for records in found.values() for record in records]
+
+    def assignment(self):
+        return {p.partition for p in self._consumer.assignment()}
+
+    def commit(self):
+        self._consumer.commit()
+
+    def leave(self):
+        self._consumer.close(autocommit=False)
+
+
+class KafkaPython:
+    name = "kafka-python"
+    produces_null_headers = False
+
+    def __init__(self, bootstrap):
+        self._bootstrap = bootstrap.split(",")
+        self._admin = KafkaAdminClient(bootstrap_servers=self._bootstrap)
+
+    def close(self):
+        self._admin.close()
+
+    # --- produce and consume
+
+    def produce(self, topic, records, *, acks="all", codec="none", idempotent=False):
+        producer = KafkaProducer(
+            bootstrap_servers=self._bootstrap,
+            acks=acks,
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=idempotent,
+            linger_ms=5,
+        )
+        try:
+            futures = [
+                producer.send(
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    headers=list(record.headers),
+                    partition=record.partition,
+                    timestamp_ms=record.timestamp_ms or None,
+                )
+                for record in records
+            ]
+            producer.flush(ANSWER_SECONDS)
+            found = [future.get(ANSWER_SECONDS) for future in futures]
+        finally:
+            producer.close(ANSWER_SECONDS)
+        return [Place(one.partition, one.offset) for one in found]
+
+    def _consumer(self, *topics, **settings):
+        return KafkaConsumer(
+            *topics, bootstrap_servers=self._bootstrap, enable_auto_commit=False, **settings
+        )
+
+    def read(self, topic, start, count):
+        consumer = self._consumer()
+        try:
+            consumer.assign([TopicPartition(topic, partition) for partition in start])
+            for partition, offset in start.items():
+                consumer.seek(TopicPartition(topic, partition), offset)
+            found, deadline = [], time.monotonic() + ANSWER_SECONDS
+            while len(found) < count and time.monotonic() < deadline:
+                found += KafkaPythonMember(consumer).poll()
+            return found
+        finally:
+            consumer.close()
+
+    @contextmanager
+    def member(self, group, topic):
+        consumer = self._consumer(
+            topic,
+            group_id=group,
+            auto_offset_reset="earliest",
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=200,
+        )
+        try:
+            yield KafkaPythonMember(consumer)
+        finally:
+            consumer.close(autocommit=False)
+
+    def committed(self, group, topic, partitions):
+        consumer = self._consumer(group_id=group)
+        try:
+            return [consumer.committed(TopicPartition(topic, p)) for p in range(partitions)]
+        finally:
+            consumer.close()
+
+    # --- offsets
+
+    def offset_at(self, topic, partition, timestamp_ms):
+        consumer, where = self._consumer(), TopicPartition(topic, partition)
+        try:
+            found = consumer.offsets_for_times({where: timestamp_ms})[where]
+        finally:
+            consumer.close()
+        return None if found is None else found.offset
+
+    def ends(self, topic, partition):
+        consumer, where = self._consumer(), TopicPartition(topic, partition)
+        try:
+            return consumer.beginning_offsets([where])[where], consumer.end_offsets([where])[where]
+        finally:
+            consumer.close()
+
+    # --- administration
+
+    def create_topic(self, topic, partitions, configs):
+        wanted = {"num_partitions": partitions, "replication_factor": 3, "configs": configs}
+        self._admin.create_topics({topic: wanted})
+
+    def topics(self):
+        return set(self._admin.list_topics())
+
+    def replicas(self, topic):
+        (found,) = self._admin.describe_topics([topic])
+        return {p["partition_index"]: p["replica_nodes"] for p in found["partitions"]}
+
+    def config(self, topic, key):
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        found = self._admin.describe_configs([resource], config_filter="all")
+        return found["topic"][topic][key]["value"]
+
+    def alter_config(self, topic, key, value):
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, {key: value})
+        assert self._admin.alter_configs([resource]) == {"topic": {topic: "OK"}}
+
+    def create_partitions(self, topic, count):
+        self._admin.create_partitions({topic: count})
+
+    def delete_topic(self, topic):
+        self._admin.delete_topics([topic])

@@ -1,0 +1,81 @@
+"""What the clients of the matrix have in common: records, places, and the surface that every adapter has."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+ANSWER_SECONDS = 30.0
+POLL_SECONDS = 0.1
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class Unsupported(Exception):
+    """The client cannot do it at all."""
+
+
+class Sent(NamedTuple):
+    """A record to produce."""
+
+    partition: int
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int = 0  # 0: the client's clock
+
+
+class Seen(NamedTuple):
+    """A record as a consumer got it."""
+
+    partition: int
+    offset: int
+    value: bytes | None
+    key: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+
+
+class Place(NamedTuple):
+    """Where a record was acknowledged; offset -1 without acknowledgement."""
+
+    partition: int
+    offset: int
+
+
+class Member(Protocol):
+    """A member of a consumer group that commits only when told to."""
+
+    def poll(self) -> list[Seen]: ...
+    def assignment(self) -> set[int]: ...
+    def commit(self) -> None: ...
+    def leave(self) -> None: ...
+
+
+class Client(Protocol):
+    """An adapter. Every call waits for its answer, `ANSWER_SECONDS` at the most."""
+
+    name: str
+    produces_null_headers: bool
+
+    def produce(
+        self, topic: str, records: list[Sent], *, acks="all", codec="none", idempotent=False
+    ) -> list[Place]: ...
+    def read(self, topic: str, start: dict[int, int], count: int) -> list[Seen]:
+        """`count` records from the offsets `start` by partition, by `assign`."""
+        ...
+
+    def member(self, group: str, topic: str) -> AbstractContextManager[Member]: ...
+    def committed(self, group: str, topic: str, partitions: int) -> list[int]: ...
+    def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
+        """The first offset with at least that timestamp; None if there is none."""
+        ...
+
+    def ends(self, topic: str, partition: int) -> tuple[int, int]: ...
+    def create_topic(self, topic: str, partitions: int, configs: dict[str, str]) -> None: ...
+    def topics(self) -> set[str]: ...
+    def replicas(self, topic: str) -> dict[int, list[int]]: ...
+    def config(self, topic: str, key: str) -> str: ...
+    def alter_config(self, topic: str, key: str, value: str) -> None: ...
+    def create_partitions(self, topic: str, count: int) -> None: ...
+    def delete_topic(self, topic: str) -> None: ...
+    def close(self) -> None: ...

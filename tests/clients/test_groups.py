@@ -1,0 +1,68 @@
+"""Groups of two members, of one kind or of two: shares, commits, a member that leaves, resumption by a third kind."""
+
+import pytest
+
+from tests.clients.conftest import ADAPTERS
+from tests.clients.records import Sent
+from tests.local_cluster import until
+
+PARTITIONS = 4
+KINDS = list(ADAPTERS)
+PAIRS = [(one, two) for one in KINDS for two in KINDS]
+
+
+def sent(start, end):
+    return [Sent(p, b"%d" % number) for number in range(start, end) for p in range(PARTITIONS)]
+
+
+def poll_until(members, found, condition, what):
+    """Polls the members in turn, which is also what lets them take part in a rebalance."""
+
+    def round_of_polls():
+        for member in members:
+            found.extend((r.partition, r.offset) for r in member.poll())
+        return condition()
+
+    until(round_of_polls, what, seconds=30)
+
+
+def places(start, end):
+    return {(p, number) for number in range(start, end) for p in range(PARTITIONS)}
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_two_members_share_one_leaves_and_a_third_kind_resumes(clients, cluster, first, second):
+    topic = group = f"group-{first}-{second}"
+    third = next(kind for kind in KINDS[::-1] if kind not in {first, second})
+    clients[first].create_topic(topic, PARTITIONS, {})
+    cluster.wait_for_topic(topic)
+    found = []
+    with clients[first].member(group, topic) as one:
+        poll_until([one], found, lambda: len(one.assignment()) == PARTITIONS, "all to the only one")
+        with clients[second].member(group, topic) as two:
+            both = [one, two]
+            poll_until(
+                both,
+                found,
+                lambda: sorted(len(m.assignment()) for m in both) == [2, 2],
+                "two each",
+            )
+            assert one.assignment() | two.assignment() == set(range(PARTITIONS))
+            clients[third].produce(topic, sent(0, 10))
+            poll_until(both, found, lambda: len(found) >= 40, "forty records")
+            assert sorted(found) == sorted(places(0, 10))
+            two.commit()
+            one.commit()
+            two.leave()
+        poll_until([one], found, lambda: len(one.assignment()) == PARTITIONS, "all to who stays")
+        clients[third].produce(topic, sent(10, 15))
+        poll_until([one], found, lambda: len(found) >= 60, "sixty records")
+        one.commit()
+        one.leave()
+    assert sorted(found) == sorted(places(0, 15))
+    assert clients[third].committed(group, topic, PARTITIONS) == [15] * PARTITIONS
+    clients[first].produce(topic, sent(15, 18))
+    resumed = []
+    with clients[third].member(group, topic) as one:
+        poll_until([one], resumed, lambda: len(resumed) >= 12, "what came since the commit")
+    assert sorted(resumed) == sorted(places(15, 18))

@@ -1,0 +1,129 @@
+"""A local cluster of real processes, driven by the commands a user has, and watched by `cluster.json`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from log.reader import scan_batches
+from trimaran.local import state_file
+from trimaran.local.readiness import roles_now
+from wire.blocking import BlockingClient
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+Found = TypeVar("Found")
+COMMAND_SECONDS_MAX = 60.0
+POLL_SECONDS = 0.01
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def trimaran(*words, check=True, stdin=None, environ=None):
+    """Runs a command of ours as a user does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "trimaran", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        input=stdin,
+        cwd=ROOT,
+        env={**os.environ, **(environ or {})},
+        timeout=COMMAND_SECONDS_MAX,
+    )
+    assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done
+
+
+def until(probe: Callable[[], Found], what: str, seconds: float = 20.0) -> Found:
+    """Asks until the answer is true, and returns it; an AssertionError after so many seconds."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while not (found := probe()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        pause.wait(POLL_SECONDS)
+    return found
+
+
+class LocalCluster:
+    """`up -d` at the start, `down` at the end of the block."""
+
+    def __init__(self, data, *options):
+        self.data = Path(data)
+        self.started = json.loads(self.run("up", "-d", "-o", "json", *options).stdout)
+        self.bootstrap = self.started["bootstrap"]
+        self.controllers = self.started["controller_bootstrap"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.run("down", check=False)
+
+    def run(self, *words, **options):
+        return trimaran(*words, "--data", self.data, **options)
+
+    def json(self, *words, **options):
+        return json.loads(self.run(*words, "-o", "json", **options).stdout)
+
+    @property
+    def state(self):
+        """What `cluster.json` says now."""
+        return state_file.read(self.data)
+
+    def node(self, name):
+        found = self.state.node(str(name))
+        assert found is not None, name
+        return found
+
+    def roles(self):
+        """`leader`, `follower`, `active`, `fenced` and so on by the id of the node."""
+        return {node.id: node.state for node in roles_now(self.state).nodes}
+
+    def brokers(self):
+        return {n.id for n in self.state.nodes if n.role == "broker"}
+
+    def active_controller(self):
+        """Its id, once there is one."""
+        return until(
+            lambda: next((i for i, role in self.roles().items() if role == "leader"), None),
+            "an active controller",
+        )
+
+    def kill(self, name):
+        """Kill -9, and the supervisor has seen it."""
+        self.run("chaos", "kill", str(name))
+
+    def restart(self, name):
+        self.run("chaos", "restart", str(name))
+
+    def wait_for_topic(self, topic):
+        """Until every broker knows a leader of each partition: clients ask any of them."""
+        for node in self.state.nodes:
+            if node.role == "broker":
+                with BlockingClient(node.address) as client:
+                    until(lambda c=client: _leaders(c, topic), f"{topic} at {node.name}")
+
+    def partitions(self, topic):
+        """`topics describe`, by partition."""
+        found = json.loads(self.run("topics", "describe", topic, "-o", "json", check=False).stdout)
+        return {row["partition"]: row for row in found["partitions"]}
+
+    def batches(self, topic, partition):
+        """What lies on the disk of the partition's leader."""
+        leader = self.node(self.partitions(topic)[partition]["leader"])
+        files = sorted(Path(leader.dir, f"{topic}-{partition}").glob("*.log"))
+        return [batch for file in files for _, batch in scan_batches(file)]
+
+
+def _leaders(client, topic):
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+    )
+    (found,) = client.call(None, request).topics
+    return not found.error_code and all(p.leader_id >= 0 for p in found.partitions)
