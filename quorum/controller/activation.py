@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
+from quorum.controller.features import SUPPORTED_FEATURES
 from quorum.metadata.image import MetadataImage
+from wire.records.features import FeatureLevelRecord
 from wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
 from wire.schema import Message
+
+log = logging.getLogger(__name__)
+
+SERVED = frozenset(feature.name for feature in SUPPORTED_FEATURES)
 
 
 def activation_records(
@@ -22,6 +29,16 @@ def activation_records(
         records.append(AbortTransactionRecord(reason="Controller failover"))
     if not image.features.metadata_version:
         records.append(BeginTransactionRecord(name="Bootstrap records"))
-        records += bootstrap
+        records += [record for record in bootstrap if _is_served(record)]
         records.append(EndTransactionRecord())
     return records
+
+
+def _is_served(record: Message) -> bool:
+    """Whether the feature may be on here. Apache Kafka's tool formats for features of its own (groups of KIP-848, transactions 2);
+    none has been used yet in an empty log, so leaving them off loses nothing, and our brokers could not register with them.
+    """
+    if not isinstance(record, FeatureLevelRecord) or record.name in SERVED:
+        return True
+    log.warning("%s %d is not served here and stays off", record.name, record.feature_level)
+    return False

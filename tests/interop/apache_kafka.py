@@ -152,7 +152,9 @@ class ApacheKafka:
     def start_node(self, node: Node) -> None:
         command = java("kafka.Kafka", str(self.file(node)), level="info", heap="1g")
         with (self.directory / f"{node.id}.log").open("ab") as log:
-            node.process = subprocess.Popen([command[0], *JVM, *command[1:]], stdout=log, stderr=log)
+            node.process = subprocess.Popen(
+                [command[0], *JVM, *command[1:]], stdout=log, stderr=log
+            )
 
     def start(self) -> None:
         for node in self.nodes:

@@ -2,6 +2,9 @@
 
 import json
 import re
+import subprocess
+import sys
+import time
 
 import pytest
 from confluent_kafka import Producer
@@ -192,3 +195,60 @@ def test_a_directory_that_we_formatted_boots_apache_kafka(tmp_path):
 def test_api_versions_name_nothing_that_the_tool_does_not_know(ours):
     text = tool("broker-api-versions", "--bootstrap-server", ours.bootstrap)
     assert text.count("(id: 1") == 3, text
+
+
+def test_dump_log_decodes_our_snapshots(tmp_path):
+    from tests.interop.conftest import trimaran
+
+    override = ("--override", "metadata.log.max.record.bytes.between.snapshots=1000")
+    trimaran("up", "-d", "--controllers", "1", "--brokers", "1", *override, data=tmp_path)
+    try:
+        trimaran("topics", "create", "in-a-snapshot", "-p", "3", data=tmp_path)
+        directory = tmp_path / "controller-1" / "__cluster_metadata-0"
+        deadline = time.monotonic() + 20
+        while not (found := sorted(directory.glob("*-*.checkpoint"))):
+            assert time.monotonic() < deadline, "no snapshot was written"
+    finally:
+        trimaran("down", data=tmp_path)
+    text = tool("dump-log", "--files", str(found[-1]), "--cluster-metadata-decoder")
+    for expected in ("SnapshotHeader", "FEATURE_LEVEL_RECORD", "SnapshotFooter"):
+        assert expected in text
+    assert "isvalid: false" not in text
+
+
+def test_one_file_and_one_directory_serve_kafka_and_us_in_turn(tmp_path):
+    """Formatted by Kafka, served by us, served by Kafka: the same properties file, the same bytes."""
+    plan = apache_kafka.plan(tmp_path, controllers=0, brokers=1)
+    plan.write_properties(plan.brokers[0])
+    plan.format()
+    server = ("--bootstrap-server", plan.bootstrap)
+    command = [
+        sys.executable,
+        "-m",
+        "trimaran",
+        "server",
+        "start",
+        "-c",
+        str(plan.file(plan.brokers[0])),
+    ]
+    us = subprocess.Popen(command)
+    try:
+        plan.wait_ready()
+        tool("topics", *server, "--create", "--topic", "shared", "--partitions", "2")
+        producer = Producer({"bootstrap.servers": plan.bootstrap, "acks": "all", "log_level": 0})
+        for i in range(100):
+            producer.produce("shared", f"value {i}", partition=i % 2)
+        assert producer.flush(30) == 0
+    finally:
+        us.terminate()
+        us.wait(30)
+    plan.start()
+    try:
+        plan.wait_ready()
+        text = tool(
+            "console-consumer", *server, "--topic", "shared", "--from-beginning", "--max-messages", "100",
+            "--timeout-ms", "30000",
+        )  # fmt: skip
+        assert sorted(text.split("\n")[:-1]) == sorted(f"value {i}" for i in range(100))
+    finally:
+        plan.stop()

@@ -16,6 +16,7 @@ from wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from wire.records.features import FeatureLevelRecord
 from wire.records.producer_ids import ProducerIdsRecord
 from wire.records.transactions import (
     AbortTransactionRecord,
@@ -206,3 +207,13 @@ def test_a_log_with_metadata_gets_nothing():
 def test_a_transaction_that_a_predecessor_left_open_is_aborted():
     (record,) = activation_records(IMAGE, bootstrap_records(), in_transaction=True)
     assert isinstance(record, AbortTransactionRecord)
+
+
+def test_features_that_only_apache_kafka_serves_stay_off_in_an_empty_log():
+    formatted_by_kafka = [
+        *bootstrap_records(),
+        FeatureLevelRecord(name="transaction.version", feature_level=2),
+        FeatureLevelRecord(name="group.version", feature_level=1),
+    ]
+    records = activation_records(image_of(), formatted_by_kafka, in_transaction=False)
+    assert [r.name for r in records if isinstance(r, FeatureLevelRecord)] == ["metadata.version"]
