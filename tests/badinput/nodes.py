@@ -1,0 +1,182 @@
+"""The nodes that are sent bad input: where they listen, and what must not change about their processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.badinput.made import made
+from tests.badinput.peer import Address, ask, codes
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+TOPIC = "orders"
+COMPACTED = "compacted"
+# What one case may leave behind in a process: buffers that are kept, caches, the allocator's fragments.
+GROWTH_KIB_MAX = 24 << 10
+# Lines that one case may cause: one of each kind in a while, and what nodes say about themselves.
+LINES_MAX = 6
+# To compare with another implementation by hand: BROKER_HOST:PORT,CONTROLLER_HOST:PORT of a running cluster.
+PEERS = os.environ.get("BADINPUT_PEERS")
+
+
+def cli(*words: str, timeout: float = 60, **options: object) -> subprocess.CompletedProcess[str]:
+    """Runs our command line to its end."""
+    command = [sys.executable, "-m", "trimaran", *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=timeout, **options
+    )
+
+
+def address_of(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+@dataclass
+class Node:
+    """One process; `pid` is 0 for one that is not ours."""
+
+    role: str
+    id: int
+    address: Address
+    pid: int = 0
+    log: Path = Path()
+    directory: Path = Path()
+
+    def rss_kib(self) -> int:
+        return self._status("VmRSS")
+
+    def peak_kib(self) -> int:
+        """The most it ever had."""
+        return self._status("VmHWM")
+
+    def forget_peak(self) -> None:
+        if not self.pid:
+            return
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def _status(self, name: str) -> int:
+        if not self.pid:
+            return 0
+        text = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(rf"{name}:\s+(\d+)", text)[1])  # type: ignore[index]
+
+    def said(self) -> list[str]:
+        return self.log.read_text(errors="replace").splitlines() if self.pid else []
+
+    def serves(self) -> None:
+        """Another connection gets right answers."""
+        versions = ask(self.address, ApiVersionsRequest(), 0)
+        assert versions.error_code == 0
+        assert len(versions.api_keys) > 8
+        if self.role == "broker":
+            request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
+            (topic,) = ask(self.address, request, 1).topics
+            assert [p.leader_id for p in topic.partitions] == [self.id, self.id]
+        else:
+            topic = DescribeQuorumRequestTopicData(
+                topic_name="__cluster_metadata",
+                partitions=[DescribeQuorumRequestPartitionData(partition_index=0)],
+            )
+            assert codes(ask(self.address, DescribeQuorumRequest(topics=[topic]), 0)) == {"NONE"}
+
+
+@contextmanager
+def unharmed(node: Node, lines_max: int = LINES_MAX) -> Iterator[None]:
+    """What every case ends with: the process lives, serves others, has not grown, and has not filled its log."""
+    rss, said = node.rss_kib(), len(node.said())
+    yield
+    node.serves()
+    assert node.rss_kib() - rss < GROWTH_KIB_MAX
+    lines = node.said()[said:]
+    assert not [line for line in lines if "Traceback" in line], "\n".join(lines)
+    assert len(lines) <= lines_max, "\n".join(lines)
+
+
+@dataclass
+class Cluster:
+    """A controller and a broker, in processes of their own."""
+
+    controller: Node
+    broker: Node
+    cluster_id: str
+    data: Path = Path()
+    topic_ids: dict[str, bytes] = field(default_factory=dict)
+
+    def nodes(self) -> tuple[Node, Node]:
+        return self.broker, self.controller
+
+    def create(self, name: str, partitions: int = 1, **configs: str) -> bytes:
+        from wire.messages.create_topics import CreatableTopicConfig
+
+        settings = [
+            CreatableTopicConfig(name=key.replace("_", "."), value=value)
+            for key, value in configs.items()
+        ]
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=settings,
+            assignments=[],
+        )
+        (made,) = ask(self.broker.address, CreateTopicsRequest(topics=[topic]), 7).topics
+        assert made.error_code in (0, 36), made
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+        (found,) = ask(self.broker.address, request, 10).topics
+        self.topic_ids[name] = found.topic_id
+        return found.topic_id
+
+
+@contextmanager
+def running_cluster(data: Path) -> Iterator[Cluster]:
+    """Started and deleted by our own command line."""
+    started = cli(
+        *("up", "-d", "-o", "json", "--controllers", "1", "--brokers", "1"), "--data", str(data)
+    )
+    assert started.returncode == 0, started.stderr
+    told = json.loads(started.stdout)
+    try:
+        nodes = [
+            Node(
+                one["role"],
+                one["id"],
+                address_of(one["address"]),
+                one["pid"],
+                Path(f"{one['dir']}.log"),
+                Path(one["dir"]),
+            )
+            for one in told["nodes"]
+        ]
+        yield Cluster(nodes[0], nodes[1], told["cluster_id"], data)
+    finally:
+        purged = cli("purge", "-y", "--data", str(data))
+        assert purged.returncode == 0, purged.stderr
+
+
+@contextmanager
+def foreign_cluster(addresses: str) -> Iterator[Cluster]:
+    """A cluster that somebody else runs; only what goes over the wire is looked at."""
+    from wire.messages.describe_cluster import DescribeClusterRequest
+
+    broker, controller = map(address_of, addresses.split(","))
+    told = ask(broker, made(DescribeClusterRequest), 0)
+    yield Cluster(
+        Node("controller", told.controller_id, controller),
+        Node("broker", told.brokers[0].broker_id, broker),
+        told.cluster_id,
+    )

@@ -1,0 +1,140 @@
+"""A peer that sends whatever it likes over a plain socket, and reads frames."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from wire.errors import ErrorCode
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.registry import RESPONSES
+from wire.schema import Message, Struct
+
+Address = tuple[str, int]
+# An answer that takes longer than this is no answer; nothing waits for it in a run that passes.
+ANSWER_SECONDS_MAX = 10.0
+CLOSED = "closed"
+
+
+def sized(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + bytes(body)
+
+
+def header(
+    key: int, version: int, correlation_id: int = 7, client_id: bytes | None = b"x"
+) -> bytes:
+    """A request header v1; those of flexible versions need tags behind it."""
+    size = -1 if client_id is None else len(client_id)
+    return struct.pack(">hhih", key, version, correlation_id, size) + (client_id or b"")
+
+
+def frame_of(request: Message, version: int, correlation_id: int = 7) -> bytes:
+    return sized(encode_request(request, version, correlation_id, "badinput"))
+
+
+class Peer:
+    """One connection."""
+
+    def __init__(self, address: Address, *, receive_buffer: int | None = None) -> None:
+        self.socket = socket.socket()
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(ANSWER_SECONDS_MAX)
+        self.socket.connect(address)
+        self._buffer = bytearray()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def try_send(self, data: bytes) -> None:
+        """Sends to a node that may close before it has read all."""
+        with contextlib.suppress(ConnectionError):
+            self.socket.sendall(data)
+
+    def frame(self) -> bytes | None:
+        """The next answer without its size; None when the node has closed the connection."""
+        while len(self._buffer) < 4 or len(self._buffer) - 4 < self._size():
+            try:
+                data = self.socket.recv(1 << 20)
+            except ConnectionError:
+                data = b""
+            if not data:
+                assert not self._buffer, "closed within an answer"
+                return None
+            self._buffer += data
+        end = 4 + self._size()
+        found = bytes(self._buffer[4:end])
+        del self._buffer[:end]
+        return found
+
+    def _size(self) -> int:
+        return int.from_bytes(self._buffer[:4], "big", signed=True)
+
+    def answer(self, key: int, version: int) -> Any:
+        """The next response, or None when the connection is closed."""
+        frame = self.frame()
+        if frame is None:
+            return None
+        _, body = decode_response_header(frame, key, version)
+        return RESPONSES[key].decode(frame[body:], version)
+
+    def ask(self, request: Message, version: int) -> Any:
+        self.try_send(frame_of(request, version))
+        return self.answer(request.KEY, version)
+
+    def end(self) -> None:
+        """Says that nothing more is coming."""
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def reset(self) -> None:
+        """Closes with RST instead of FIN."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+@contextlib.contextmanager
+def connected(address: Address, **options: int) -> Iterator[Peer]:
+    peer = Peer(address, **options)
+    try:
+        yield peer
+    finally:
+        peer.close()
+
+
+def ask(address: Address, request: Message, version: int) -> Any:
+    """The response on a connection of its own; None when it was closed instead."""
+    with connected(address) as peer:
+        return peer.ask(request, version)
+
+
+def is_closed_after(address: Address, data: bytes) -> bool:
+    """Whether the node answers `data` with nothing but the end of the connection."""
+    with connected(address) as peer:
+        peer.try_send(data)
+        return peer.frame() is None
+
+
+def codes(response: Any) -> set[str]:
+    """The names of all error codes in a response; `{"NONE"}` if there is none but that, `closed` for None."""
+    if response is None:
+        return {CLOSED}
+    found = {ErrorCode.of(code).name for code in _codes(response)}
+    return found - {"NONE"} or {"NONE"}
+
+
+def _codes(value: Any) -> Iterator[int]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _codes(item)
+    elif isinstance(value, Struct):
+        for one in value.__fields__:
+            if one.name in {"error_code", "partition_error_code"}:
+                yield getattr(value, one.name)
+            else:
+                yield from _codes(getattr(value, one.name, None))

@@ -1,0 +1,243 @@
+"""Section 4.3: record batches that a producer must not send."""
+
+import struct
+
+import pytest
+
+from log.batch import NewRecord, build_batch
+from log.codecs import Compression
+from quorum.runtime.clock import now_ms
+from tests.badinput.made import made
+from tests.badinput.nodes import COMPACTED, TOPIC
+from tests.badinput.peer import CLOSED, ask, codes, connected, frame_of
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+pytestmark = pytest.mark.cluster
+
+VERSION = 9
+CRC_AT, CRC_FROM = 17, 21
+OK = {"NONE"}
+INVALID_RECORD, CORRUPT = {"INVALID_RECORD"}, {"CORRUPT_MESSAGE"}
+
+
+def batch(*records, **options) -> bytes:
+    listed = records or (NewRecord(b"k", b"value", now_ms()),)
+    return build_batch(listed, **options)
+
+
+def with_crc(data: bytes) -> bytes:
+    import crc32c
+
+    crc = crc32c.crc32c(bytes(data[CRC_FROM:]))
+    return bytes(data[:CRC_AT]) + struct.pack(">I", crc) + bytes(data[CRC_FROM:])
+
+
+def patched(data: bytes, position: int, fmt: str, value: int, *, crc: bool = True) -> bytes:
+    changed = bytearray(data)
+    struct.pack_into(fmt, changed, position, value)
+    return with_crc(bytes(changed)) if crc else bytes(changed)
+
+
+def request(records: bytes | None, *, topic=TOPIC, index=0, acks=-1, **given) -> ProduceRequest:
+    data = PartitionProduceData(index=index, records=records)
+    topics = [TopicProduceData(name=topic, partition_data=[data])]
+    return ProduceRequest(acks=acks, timeout_ms=5000, topic_data=topics, **given)
+
+
+def end_offset(broker, topic=TOPIC, index=0) -> int:
+    partition = made(ListOffsetsPartition, partition_index=index, timestamp=-1)
+    asked = made(ListOffsetsRequest, replica_id=-1)
+    asked.topics = [ListOffsetsTopic(name=topic, partitions=[partition])]
+    (answer,) = ask(broker.address, asked, 1).topics
+    return answer.partitions[0].offset
+
+
+def produced(broker, records, version=VERSION, **given) -> set[str]:
+    """The codes of the answer; after an error nothing may have been appended."""
+    topic, index = given.get("topic", TOPIC), given.get("index", 0)
+    before = end_offset(broker, topic, index) if index == 0 else 0
+    found = codes(ask(broker.address, request(records, **given), version))
+    if found != OK and index == 0:
+        assert end_offset(broker, topic, index) == before
+    return found
+
+
+def test_a_good_batch_is_appended(broker):
+    assert produced(broker, batch()) == OK
+
+
+def test_mb2_a_wrong_crc(broker):
+    assert produced(broker, patched(batch(), CRC_AT, ">I", 1, crc=False)) == CORRUPT
+
+
+@pytest.mark.parametrize("position", [*range(8, 61)])
+def test_mb2_a_flipped_bit_in_the_header(broker, position):
+    """The base offset is the broker's to write and the leader epoch too; everything else is checked."""
+    data = bytearray(batch())
+    data[position] ^= 0x10
+    found = produced(broker, bytes(data))
+    if 12 <= position < 16:
+        assert found == OK
+    else:
+        assert found <= {*CORRUPT, *INVALID_RECORD, "UNSUPPORTED_FOR_MESSAGE_FORMAT"}
+        assert found
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3, 127, -1])
+def test_mb3_magic(broker, magic):
+    """Kafka refuses 0 and 1 as INVALID_RECORD; what it cannot read at all is corrupt."""
+    found = produced(broker, patched(batch(), 16, ">b", magic))
+    assert found == (INVALID_RECORD if magic in (0, 1) else CORRUPT)
+
+
+def test_mb4_two_batches(broker):
+    assert produced(broker, batch() + batch()) == INVALID_RECORD
+
+
+@pytest.mark.parametrize("records", [b"", None], ids=["empty", "null"])
+def test_mb4_no_batch(broker, records):
+    assert produced(broker, records) == INVALID_RECORD
+
+
+@pytest.mark.parametrize("end", [1, 11, 12, 17, 60, -1])
+def test_mb4_a_batch_that_is_cut(broker, end):
+    data = batch()
+    found = produced(broker, data[:end])
+    assert found <= {*CORRUPT, *INVALID_RECORD}
+    assert found
+
+
+@pytest.mark.parametrize("length", [-1, 0, 13, 2**31 - 1, -(2**31)])
+def test_mb4_lengths_that_are_wrong(broker, length):
+    found = produced(broker, patched(batch(), 8, ">i", length, crc=False))
+    assert found <= {*CORRUPT, *INVALID_RECORD}
+    assert found
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_mb5_unknown_codecs(broker, codec):
+    found = produced(broker, patched(batch(), 21, ">h", codec))
+    assert found <= {"UNSUPPORTED_COMPRESSION_TYPE", *CORRUPT, *INVALID_RECORD}
+    assert found
+
+
+def test_mb5_zstd_before_its_version(broker):
+    data = batch(compression=Compression.ZSTD)
+    assert produced(broker, data, version=6) == {"UNSUPPORTED_COMPRESSION_TYPE"}
+    assert produced(broker, data, version=7) == OK
+
+
+@pytest.mark.parametrize("codec", [c for c in Compression if c is not Compression.NONE])
+def test_mb7_streams_that_are_cut(broker, codec):
+    """The broker stores what producers compressed as it is; whatever it says, the log can be read on."""
+    records = [NewRecord(b"k", bytes(1000), now_ms()) for _ in range(10)]
+    data = batch(*records, compression=codec)
+    cut = bytearray(data[:-8])
+    struct.pack_into(">i", cut, 8, len(cut) - 12)
+    found = produced(broker, with_crc(bytes(cut)))
+    assert found <= {*OK, *CORRUPT, *INVALID_RECORD}
+    assert produced(broker, batch()) == OK
+
+
+@pytest.mark.parametrize("count", [0, 2, 100, -1, 2**31 - 1])
+def test_mb7_counts_that_are_not_the_records(broker, count):
+    found = produced(broker, patched(batch(), 57, ">i", count))
+    assert found <= {*CORRUPT, *INVALID_RECORD}
+    assert found
+
+
+@pytest.mark.parametrize("delta", [-1, 5, 2**31 - 1])
+def test_mb8_last_offset_deltas_that_are_not(broker, delta):
+    assert produced(broker, patched(batch(), 23, ">i", delta)) == INVALID_RECORD
+
+
+def test_mb9_control_batches(broker):
+    assert produced(broker, patched(batch(), 21, ">h", 0x20)) == INVALID_RECORD
+
+
+def test_mb10_producer_ids_and_flags(broker):
+    transactional = patched(batch(), 21, ">h", 0x10)
+    assert produced(broker, transactional) <= {*INVALID_RECORD, "INVALID_TXN_STATE"}
+    no_epoch = patched(batch(), 43, ">q", 4711)
+    assert produced(broker, no_epoch) <= {*INVALID_RECORD, "INVALID_PRODUCER_EPOCH"}
+    no_sequence = patched(no_epoch, 51, ">h", 0)
+    assert produced(broker, no_sequence) == INVALID_RECORD
+
+
+@pytest.mark.parametrize("timestamp_ms", [-2, 2**63 - 1, -(2**63)])
+def test_mb12_timestamps(broker, timestamp_ms):
+    data = patched(patched(batch(), 27, ">q", timestamp_ms), 35, ">q", timestamp_ms)
+    found = produced(broker, data)
+    assert found <= {"INVALID_TIMESTAMP", *INVALID_RECORD}
+    assert found
+
+
+def test_mb12_far_in_the_future(broker):
+    """More than message.timestamp.after.max.ms, an hour."""
+    later = now_ms() + 7_200_000
+    assert produced(broker, batch(NewRecord(b"k", b"v", later))) == {"INVALID_TIMESTAMP"}
+
+
+def test_mb13_null_keys_in_a_compacted_topic(broker):
+    data = batch(NewRecord(None, b"v", now_ms()))
+    assert produced(broker, data, topic=COMPACTED) == INVALID_RECORD
+    assert produced(broker, batch(), topic=COMPACTED) == OK
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32767, -32768])
+def test_mb14_acks_that_are_none(broker, acks):
+    assert produced(broker, batch(), acks=acks) == {"INVALID_REQUIRED_ACKS"}
+
+
+def test_mb14_an_error_with_acks_0_closes(broker):
+    with connected(broker.address) as peer:
+        peer.send(frame_of(request(b"rubbish", acks=0), VERSION))
+        assert peer.frame() is None
+
+
+def test_mb15_batches_that_are_too_large(broker):
+    data = batch(NewRecord(b"k", bytes(1_100_000), now_ms()))
+    assert produced(broker, data) == {"MESSAGE_TOO_LARGE"}
+
+
+@pytest.mark.parametrize("index", [-1, 2, 2**31 - 1, -(2**31)])
+def test_partitions_that_are_not_there(broker, index):
+    assert produced(broker, batch(), index=index) == {"UNKNOWN_TOPIC_OR_PARTITION"}
+
+
+def test_topics_that_are_not_there(broker):
+    data = request(batch(), topic="nowhere")
+    assert codes(ask(broker.address, data, VERSION)) == {"UNKNOWN_TOPIC_OR_PARTITION"}
+    by_id = ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                topic_id=b"\x07" * 16,
+                partition_data=[PartitionProduceData(index=0, records=batch())],
+            )
+        ],
+    )
+    assert codes(ask(broker.address, by_id, 13)) == {"UNKNOWN_TOPIC_ID"}
+
+
+def test_internal_topics(broker):
+    asked = request(batch(), topic="__consumer_offsets")
+    found = codes(ask(broker.address, asked, VERSION))
+    assert found <= {"INVALID_TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PARTITION"}
+
+
+def test_what_was_refused_is_not_read(broker):
+    """At the end of this module the partition holds only what was acknowledged, and is readable to its end."""
+    partition = made(FetchPartition, partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    asked = made(FetchRequest, max_bytes=1 << 20)
+    asked.topics = [FetchTopic(topic=TOPIC, partitions=[partition])]
+    response = ask(broker.address, asked, 4)
+    assert codes(response) == OK
+    assert CLOSED not in codes(response)
