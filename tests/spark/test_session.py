@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from spark.session import WRAPPER, JavaNotFound, java_home
+from spark.session import JavaNotFound, java_home, wrapper_of
 
 
 def test_loading_the_package_loads_nothing_else():
@@ -34,7 +34,7 @@ def fake_java(tmp_path):
 
 def test_the_wrapper_passes_every_word_but_one(tmp_path, fake_java):
     wrapper = tmp_path / "java"
-    wrapper.write_text(WRAPPER.format(java=fake_java))
+    wrapper.write_text(wrapper_of(fake_java))
     words = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", "-Dx=$HOME 'q'", "", "Main"]
     done = subprocess.run(["/bin/sh", wrapper, *words], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"<{w}>" for w in words if "incubator" not in w]
