@@ -29,6 +29,7 @@ from log.checkpoints import (
 )
 from log.config import LogConfig
 from log.files import REAL_FILES, Files, OpenFile
+from log.flush import Names
 from log.health import DirectoryHealth
 from log.meta_properties import MetaProperties
 from log.names import is_partition_directory, parse_directory_name
@@ -218,9 +219,10 @@ class LogDirectory:
         log = self._logs.pop(key, None)
         if log is not None:
             log.close(clean=False)
+        names = Names() if log is None else log.names
         suffix = f".{uuid.uuid4().hex}{DELETE_SUFFIX}"
         name = f"{topic[: FILE_NAME_BYTES_MAX - len(suffix) - 1 - len(str(partition))]}-{partition}{suffix}"
-        with self.health.guard(f"deleting {topic}-{partition}"):
+        with self.health.guard(f"deleting {topic}-{partition}"), names.taken_away():
             self._files.rename(self._directory(key), self.path / name)
         self._deleted.append(self.path / name)
         self._names.discard(key)

@@ -6,12 +6,36 @@ The order makes the flushed offset honest (P6): batches, then the epochs that ex
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from log.atomic_file import write_atomically
 from log.files import Files, OpenFile
 from log.health import DirectoryHealth
+
+
+class Names:
+    """The names of one log's files, which a flush uses in a thread and a deletion of the partition takes away.
+
+    Once `gone` they are nobody's, or already those of a new partition of the same name: neither may be written to, and that they are
+    not there is no failure of the disk.
+    """
+
+    __slots__ = ("gone", "lock")
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.lock = threading.Lock()  # held for one small file and two directory fsyncs at the most
+
+    @contextmanager
+    def taken_away(self) -> Iterator[None]:
+        """For the renaming of the directory; waits for a flush that is at its names."""
+        with self.lock:
+            self.gone = True
+            yield
 
 
 @dataclass(slots=True, eq=False)
@@ -24,6 +48,7 @@ class Flush:
     end_offset: int
     files: Files
     health: DirectoryHealth
+    names: Names
     open_files: list[OpenFile] = field(default_factory=list)
     epochs: tuple[Path, bytes] | None = None
     epochs_version: int = 0
@@ -36,8 +61,13 @@ class Flush:
         with self.health.guard_raw("fsync"):
             for file in self.open_files:
                 self.files.fdatasync(file)
-            if self.epochs is not None:
-                write_atomically(*self.epochs, self.files)
-            for directory in self.directories:
-                self.files.fsync_directory(directory)
+            with self.names.lock:
+                if not self.names.gone:
+                    self._write_names()
         self.done = True
+
+    def _write_names(self) -> None:
+        if self.epochs is not None:
+            write_atomically(*self.epochs, self.files)
+        for directory in self.directories:
+            self.files.fsync_directory(directory)

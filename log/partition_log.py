@@ -19,7 +19,7 @@ from log.batch import BatchView, TimestampType, check_batch, iter_batches
 from log.checkpoints import LEADER_EPOCHS
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.files import REAL_FILES, Files
-from log.flush import Flush
+from log.flush import Flush, Names
 from log.health import DirectoryHealth
 from log.leader_epochs import LeaderEpochs
 from log.names import parse_directory_name
@@ -73,6 +73,7 @@ class PartitionLog:
         self._segments = Segments(directory, segments, files)
         self._producers: ProducerState | None = None
         self._flushes: list[Flush] = []
+        self.names = Names()
         self._names_version = (
             0  # counts changes of names in the directory; the flush makes them durable
         )
@@ -341,7 +342,7 @@ class PartitionLog:
         Raises OSError: the directory is offline, now or before.
         """
         with self._health.guard_raw(f"opening files of {self.directory}"):
-            flush = Flush(self.log_end_offset, self._files, self._health)
+            flush = Flush(self.log_end_offset, self._files, self._health, self.names)
             for segment in self._segments.since(self.flushed_offset):
                 if segment.exists:
                     flush.open_files.append(segment.file)

@@ -163,6 +163,19 @@ def test_creation_and_deletion(path):
     directory.close(broker_epoch=None)
 
 
+def test_a_flush_under_way_leaves_a_deleted_partition_and_its_namesake_alone(path):
+    directory = LogDirectory(path)
+    flush = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3).prepare_flush()
+    assert flush.epochs is not None, "or the test shows nothing"
+    directory.delete_log("t", 0)
+    flush.run()
+    directory.create_log("t", 0, bytes(16), SMALL)
+    flush.run()
+    assert directory.offline is None
+    assert not (path / "t-0" / "leader-epoch-checkpoint").exists()
+    directory.close(broker_epoch=None)
+
+
 def test_a_deletion_that_a_crash_interrupted_is_finished(path):
     leftover = path / ("t-0." + "a" * 32 + "-delete")
     leftover.mkdir()
@@ -206,9 +219,14 @@ def test_missing_or_damaged_partition_metadata_makes_a_stray(path):
     directory.close(broker_epoch=None)
 
 
+def test_an_empty_checkpoint_says_nothing_as_kafka_makes_them_at_start(path):
+    (path / RECOVERY_POINTS).write_bytes(b"")
+    assert read_offsets(path / RECOVERY_POINTS) == {}
+
+
 @pytest.mark.parametrize(
     "text",
-    [b"", b"0\n", b"0\n2\nt 0 5\n", b"1\n0\n", b"0\n1\nt x 5\n", b"0\n1\nt 0 -5\n", b"\xff\xfe"],
+    [b"0\n", b"0\n2\nt 0 5\n", b"1\n0\n", b"0\n1\nt x 5\n", b"0\n1\nt 0 -5\n", b"\xff\xfe"],
 )
 def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text):
     directory = LogDirectory(path)

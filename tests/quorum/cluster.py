@@ -196,5 +196,5 @@ async def open_cluster(
 
 async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     with trio.fail_after(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - conditions of other tasks' insides have no event
             await trio.sleep(0.002)
