@@ -108,8 +108,8 @@ def examine_directory(directory: LogDirectoryFound, options: LogOptions) -> list
     """All wanted partitions of a log directory, with the bounds that its checkpoints tell."""
     path = Path(directory.path)
     try:
-        marks = _offsets(path / HIGH_WATERMARKS)  # before the segments: these only grow
-        starts = _offsets(path / LOG_START_OFFSETS)
+        marks = read_offsets(path / HIGH_WATERMARKS)  # before the segments: these only grow
+        starts = read_offsets(path / LOG_START_OFFSETS)
     except CheckpointDamaged as error:
         raise DataUnreadable(str(error)) from None
     return [
@@ -117,13 +117,6 @@ def examine_directory(directory: LogDirectoryFound, options: LogOptions) -> list
         for p in find_partitions(directory)
         if p.topic != METADATA_TOPIC and (p.topic, p.partition) in options.topics
     ]
-
-
-def _offsets(path: Path) -> dict[tuple[str, int], int]:
-    """A checkpoint's entries. An empty file has none: Kafka makes it so at start, and fills it seconds later."""
-    if path.exists() and not path.stat().st_size:
-        return {}
-    return read_offsets(path)
 
 
 def choose(replicas: Iterable[Replica], options: LogOptions) -> list[Replica]:
