@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 import time
+import traceback
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -16,19 +19,31 @@ from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import Format, say, show_json, show_rows
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
-from trimaran.local.layout import NODES_MAX, ClusterPlan, plan_cluster
+from trimaran.local.children import redirect_output
+from trimaran.local.layout import ClusterPlan
+from trimaran.local.lock import ClusterLock
+from trimaran.local.orphans import orphans_of, stop_orphans
+from trimaran.local.starting import Wanted, lock_directory, plan_of, refuse_if_running
 from trimaran.local.state_file import ClusterState
 
 READY_SECONDS_MAX = 60.0
+POLL_SECONDS = 0.02
+LOG_NAME = "supervisor.log"
+READY = "ready"
+_SILENT_END = (
+    "the cluster did not start",
+    "its supervisor ended without a word",
+    "see LOG; trimaran purge removes what is left, trimaran doctor checks the machine",
+)
 
 
 def up(
     *,
-    controllers: int = 3,
-    brokers: int = 3,
+    controllers: int | None = None,
+    brokers: int | None = None,
     zk: bool = False,
     data: Data = DEFAULT_DATA,
-    ports: str = "auto",
+    ports: Literal["auto", "fixed"] = "auto",
     detach: Annotated[bool, Parameter(name=["-d", "--detach"])] = False,
     override: list[str] | None = None,
     output: Format = "table",
@@ -36,8 +51,8 @@ def up(
     """Formats and starts a local cluster, or starts the one of the data directory again.
 
     Args:
-        controllers: how many controllers vote.
-        brokers: how many brokers serve.
+        controllers: how many controllers vote; 3 in a new cluster.
+        brokers: how many brokers serve; 3 in a new cluster.
         zk: also start a real ZooKeeper and mirror the metadata into it.
         data: the directory of the cluster.
         ports: `auto` (free ones) or `fixed` (9092, 9093 and 2181, one thousand more a node).
@@ -46,109 +61,65 @@ def up(
         output: table or json.
     """
     began = time.perf_counter()
-    plan = _plan(data.resolve(), controllers, brokers, zk, ports == "fixed", override or [])
-    if detach:
-        _supervise_in_background(plan)
-        _show_ready(plan.data, began, output)
-        return Exit.OK
-    from trimaran.local.supervisor import supervise
-
-    supervise(plan, lambda: _show_ready(plan.data, began, output))
+    wanted = Wanted(controllers, brokers, zk, ports == "fixed", override or ())
+    path = data.resolve()
+    refuse_if_running(path)
+    with lock_directory(path) as lock:
+        refuse_if_running(path)
+        plan = plan_of(path, wanted)
+        if detach:
+            _supervise_in_background(plan, lock)
+            _show_ready(plan.data, began, output)
+        else:
+            supervise = _supervisor()
+            supervise(plan, lambda: _show_ready(plan.data, began, output), [lock.fd])
     return Exit.OK
 
 
-def _plan(
-    data: Path, controllers: int, brokers: int, zk: bool, fixed_ports: bool, overrides: list[str]
-) -> ClusterPlan:
-    if (data / state_file.FILE_NAME).exists():
-        state = state_file.read(data)
-        if state.is_up():
-            raise UserError(
-                f"the cluster in {data} is already up",
-                f"its supervisor runs as process {state.supervisor_pid}",
-                "trimaran ps shows it, trimaran down stops it; or choose another --data",
-            )
-        return state_file.plan_of(data, state)
-    if not (1 <= controllers <= NODES_MAX and 0 <= brokers <= NODES_MAX * 10):
-        raise UserError(
-            f"cannot start {controllers} controllers and {brokers} brokers",
-            f"a local cluster has 1 to {NODES_MAX} controllers",
-            "trimaran up --controllers 3 --brokers 3",
-            exit_code=Exit.USAGE,
-        )
-    return _new_cluster(data, controllers, brokers, zk, fixed_ports, overrides)
+def _supervisor() -> Callable[..., None]:
+    from trimaran.local.supervisor import supervise
+
+    return supervise
 
 
-def _new_cluster(
-    data: Path, controllers: int, brokers: int, zk: bool, fixed_ports: bool, overrides: list[str]
-) -> ClusterPlan:
-    from quorum.storage import random_uuid
-    from trimaran.local.formatting import format_cluster
-    from trimaran.properties import from_overrides
-
-    settings = {key: setting.value for key, setting in from_overrides(overrides).items()}
-    try:
-        data.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"cannot make the directory {data}",
-            error.strerror or str(error),
-            "name another with --data",
-            exit_code=Exit.USAGE,
-        ) from error
-    plan = plan_cluster(
-        data,
-        random_uuid(),
-        controllers=controllers,
-        brokers=brokers,
-        zookeeper=zk,
-        fixed_ports=fixed_ports,
-        settings=settings,
-    )
-    format_cluster(plan)
-    return plan
-
-
-def _supervise_in_background(plan: ClusterPlan) -> None:
+def _supervise_in_background(plan: ClusterPlan, lock: ClusterLock) -> None:
     """Forks the supervisor and returns when all nodes are ready; a failure comes back as a UserError."""
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     if os.fork() == 0:
         os.close(reader)
-        _become_supervisor(plan, writer)
+        _become_supervisor(plan, writer, [writer, lock.fd])
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        if pipe.read(1) != b"r":
-            raise UserError(
-                "the cluster did not start",
-                f"its supervisor ended; see {plan.data / 'supervisor.log'}",
-                "trimaran purge removes what is left, trimaran doctor checks the machine",
-            )
+        said = pipe.read().decode()
+    if said != READY:
+        what, why, fix = said.splitlines() if said.count("\n") == 2 else _SILENT_END
+        raise UserError(what, why, fix.replace("LOG", str(plan.data / LOG_NAME)))
 
 
-def _become_supervisor(plan: ClusterPlan, ready_fd: int) -> None:
-    from trimaran.local.children import redirect_output
-    from trimaran.local.supervisor import supervise
-
+def _become_supervisor(plan: ClusterPlan, report_fd: int, private_fds: list[int]) -> None:
+    """Runs in the forked process and never returns; tells its parent how the start went."""
     code = 1
     try:
         os.setsid()
-        redirect_output(plan.data / "supervisor.log")
-
-        def on_ready() -> None:
-            os.write(ready_fd, b"r")
-            os.close(ready_fd)
-
-        supervise(plan, on_ready)
+        redirect_output(plan.data / LOG_NAME)
+        _supervisor()(plan, lambda: _report(report_fd, READY), private_fds)
         code = 0
-    except Exception:  # noqa: BLE001 - the last thing this process does is to say why it ends
-        import traceback
-
+    except BaseException as error:  # noqa: BLE001 - the last thing this process does is to say why it ends
         traceback.print_exc()
+        if isinstance(error, UserError):
+            lines = (error.what, error.why, error.fix)
+            _report(report_fd, "\n".join(" ".join(line.split()) for line in lines))
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def _report(fd: int, text: str) -> None:
+    with contextlib.suppress(OSError):  # reported already, or the parent is gone
+        os.write(fd, text.encode())
+        os.close(fd)
 
 
 def _show_ready(data: Path, began: float, output: str) -> None:
@@ -211,18 +182,24 @@ def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
     else:
         columns = ["role", "id", "address", "dir", "pid", "state"]
         show_rows([asdict(node) for node in state.nodes], "table", columns=columns)
+    if orphans_of(state):
+        say(f"the supervisor is gone; stop what still runs with: trimaran down --data {data}")
     return Exit.NO if any(node.pid is None for node in state.nodes) else Exit.OK
 
 
 def down(*, data: Data = DEFAULT_DATA) -> int:
     """Stops the local cluster; its data stays."""
-    state = state_file.read(data.resolve())
-    if not state.is_up():
+    path = data.resolve()
+    state = state_file.read(path)
+    if state.is_up():
+        control.ask(state.control, "stop")
+        while state.is_up():
+            time.sleep(POLL_SECONDS)
+    elif orphans_of(state):
+        stop_orphans(path, state)
+    else:
         say(f"the cluster in {data} is not running")
         return Exit.OK
-    control.ask(state.control, "stop")
-    while state.is_up():
-        time.sleep(0.02)
     say("stopped")
     return Exit.OK
 
@@ -235,7 +212,7 @@ def purge(
     state = state_file.read(path)
     if not yes and input(f"delete {path} and all records in it? [y/N] ").strip().lower() != "y":
         return Exit.NO
-    if state.is_up():
+    if state.is_up() or orphans_of(state):
         down(data=path)
     shutil.rmtree(path)
     say(f"deleted {path}")

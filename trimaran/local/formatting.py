@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from quorum.config.definition import ConfigError
+from quorum.config.server import parse
 from quorum.storage import format_directories
-from trimaran.local.layout import ClusterPlan, write_properties
+from trimaran.failures import of_config
+from trimaran.local.layout import ClusterPlan, NodePlan, properties_of, write_properties
 from trimaran.node import parse_config
-from trimaran.properties import read_file
+from trimaran.properties import Setting, read_file
 
 
 def format_cluster(plan: ClusterPlan) -> None:
     """Writes every node's properties file and formats its directory."""
-    for node in plan.nodes:
-        if node.role not in {"controller", "broker"}:
-            continue
-        write_properties(plan, node)
+    write_all_properties(plan)
+    for node in _servers(plan):
         format_directories(parse_config(read_file(node.properties_file)), plan.cluster_id)
+
+
+def write_all_properties(plan: ClusterPlan) -> None:
+    """Writes every node's properties file; a UserError, and nothing written, when a setting is wrong."""
+    for node in _servers(plan):
+        _check(properties_of(plan, node))
+    for node in _servers(plan):
+        write_properties(plan, node)
+
+
+def _check(properties: Mapping[str, str]) -> None:
+    try:
+        parse({key: Setting(value, "--override") for key, value in properties.items()})
+    except ConfigError as error:
+        raise of_config(error) from error
+
+
+def _servers(plan: ClusterPlan) -> list[NodePlan]:
+    return [node for node in plan.nodes if node.role in {"controller", "broker"}]

@@ -11,10 +11,8 @@ import gc
 import os
 import selectors
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from trimaran.local import control, state_file
@@ -28,17 +26,20 @@ STOP_ORDER = ("broker", "mirror", "controller", "zookeeper")
 
 
 class Supervisor:
-    """Owns the children of one data directory from start to stop."""
+    """Owns the children of one data directory from start to stop.
 
-    def __init__(self, plan: ClusterPlan) -> None:
+    `private_fds` are descriptors of this process that no node may keep open.
+    """
+
+    def __init__(self, plan: ClusterPlan, private_fds: Iterable[int] = ()) -> None:
         self._plan = plan
+        self._private_fds = tuple(private_fds)
         self._children = {node.name: Child(node) for node in plan.nodes}
         self._selector = selectors.DefaultSelector()
         self._control_path = control.socket_path(plan.data)
         self._control = control.listen(self._control_path)
         self._wake_reader, self._wake_writer = os.pipe()
         self._stopping = False
-        self._waiting_for_ready: list[socket.socket] = []
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Starts every node and serves until told to stop; `on_ready` is called once when all nodes serve."""
@@ -65,7 +66,6 @@ class Supervisor:
             if not announced and self._all_settled():
                 announced = True
                 on_ready()
-            self._answer_waiters()
 
     def _dispatch(self, source: object) -> None:
         if source is self._control:
@@ -73,7 +73,12 @@ class Supervisor:
         elif source == self._wake_reader:
             self._on_signals(os.read(self._wake_reader, 4096))
         else:
-            child = next(c for c in self._children.values() if c.ready_fd == source)
+            self._on_ready_pipe(source)
+
+    def _on_ready_pipe(self, fd: object) -> None:
+        """Nobody's pipe: its child died in the same turn of the loop and was reaped first."""
+        child = next((c for c in self._children.values() if c.ready_fd == fd), None)
+        if child is not None:
             self._selector.unregister(child.ready_fd)  # type: ignore[arg-type]
             child.read_ready()
             self._write_state()
@@ -97,12 +102,12 @@ class Supervisor:
             except ChildProcessError:
                 pid = 0
             if pid == 0:
-                break
+                return
             for child in self._children.values():
                 if child.pid == pid:
                     self._forget_ready_pipe(child)
                     child.reaped(wanted=child.plan.name in wanted)
-        self._write_state()
+                    self._write_state()
 
     # --- nodes
 
@@ -140,6 +145,8 @@ class Supervisor:
         for child in self._children.values():
             if child.ready_fd is not None:
                 os.close(child.ready_fd)
+        for fd in self._private_fds:
+            os.close(fd)
 
     def _forget_ready_pipe(self, child: Child) -> None:
         if child.ready_fd is not None:
@@ -180,11 +187,7 @@ class Supervisor:
             1.0
         )  # the other end is our own command line; a silent one must not hold the loop
         try:
-            request = control.read_line(connection)
-            if request.get("command") == "wait-ready":
-                self._waiting_for_ready.append(connection)
-                return
-            control.write_line(connection, self._obey(request))
+            control.write_line(connection, self._obey(control.read_line(connection)))
         except (OSError, ValueError) as error:
             with contextlib.suppress(OSError):
                 control.write_line(connection, {"ok": False, "error": str(error)})
@@ -230,18 +233,9 @@ class Supervisor:
                 child.state = "paused"
             case _:
                 child.send(signal.SIGCONT)
-                child.state = "running"
+                child.state = "running" if child.state == "paused" else child.state
         self._write_state()
         return {"ok": True, "pid": pid}
-
-    def _answer_waiters(self) -> None:
-        if not self._all_settled():
-            return
-        for connection in self._waiting_for_ready:
-            with contextlib.suppress(OSError):
-                control.write_line(connection, {"ok": True})
-            connection.close()
-        self._waiting_for_ready.clear()
 
     # --- cluster.json
 
@@ -263,14 +257,13 @@ class Supervisor:
         )
 
     def _close(self) -> None:
-        for connection in self._waiting_for_ready:
-            connection.close()
         self._control.close()
         self._control_path.unlink(missing_ok=True)
         self._selector.close()
 
 
-def supervise(plan: ClusterPlan, on_ready: Callable[[], None]) -> None:
+def supervise(
+    plan: ClusterPlan, on_ready: Callable[[], None], private_fds: Iterable[int] = ()
+) -> None:
     """Runs a supervisor in this process until it is told to stop."""
-    Path(plan.data).mkdir(parents=True, exist_ok=True)
-    Supervisor(plan).run(on_ready)
+    Supervisor(plan, private_fds).run(on_ready)

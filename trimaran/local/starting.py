@@ -1,0 +1,118 @@
+"""What `up` starts: a new cluster, or the one that the directory holds already, with further settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from quorum.storage import random_uuid
+from trimaran.errors import Exit, UserError
+from trimaran.local import state_file
+from trimaran.local.formatting import format_cluster, write_all_properties
+from trimaran.local.layout import NODES_MAX, ClusterPlan, plan_cluster
+from trimaran.local.lock import ClusterLock
+from trimaran.local.orphans import orphans_of
+from trimaran.properties import from_overrides
+
+NODES_OF_A_NEW_CLUSTER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user asked for; None where nothing was said."""
+
+    controllers: int | None
+    brokers: int | None
+    zookeeper: bool
+    fixed_ports: bool
+    overrides: Sequence[str]
+
+    def settings(self) -> dict[str, str]:
+        return {key: setting.value for key, setting in from_overrides(self.overrides).items()}
+
+
+def refuse_if_running(data: Path) -> None:
+    """A UserError when a supervisor or nodes of one still run here: there is never a second set."""
+    if not (data / state_file.FILE_NAME).exists():
+        return
+    state = state_file.read(data)
+    if state.is_up():
+        raise UserError(
+            f"the cluster in {data} is already up",
+            f"its supervisor runs as process {state.supervisor_pid}",
+            "trimaran ps shows it, trimaran down stops it; or choose another --data",
+        )
+    if left := orphans_of(state):
+        names = ", ".join(f"{node.name} (pid {node.pid})" for node in left)
+        raise UserError(
+            f"nodes of the cluster in {data} still run",
+            f"their supervisor is gone: {names}",
+            f"stop them first: trimaran down --data {data}",
+        )
+
+
+def lock_directory(data: Path) -> ClusterLock:
+    """Makes the directory if need be and locks it."""
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        return ClusterLock(data)
+    except OSError as error:
+        raise UserError(
+            f"cannot use the directory {data}",
+            error.strerror or str(error),
+            "name another with --data",
+            exit_code=Exit.USAGE,
+        ) from error
+
+
+def plan_of(data: Path, wanted: Wanted) -> ClusterPlan:
+    """The cluster to start, formatted, its properties files written."""
+    if (data / state_file.FILE_NAME).exists():
+        return _existing(data, wanted)
+    return _new(data, wanted)
+
+
+def _existing(data: Path, wanted: Wanted) -> ClusterPlan:
+    plan = state_file.plan_of(data, state_file.read(data))
+    _ensure_same(plan, "controllers", "controller", wanted.controllers)
+    _ensure_same(plan, "brokers", "broker", wanted.brokers)
+    _ensure_same(plan, "ZooKeepers", "zookeeper", 1 if wanted.zookeeper else None)
+    if settings := wanted.settings():
+        plan = replace(plan, settings=plan.settings | settings)
+        write_all_properties(plan)
+    return plan
+
+
+def _ensure_same(plan: ClusterPlan, nodes: str, role: str, wanted: int | None) -> None:
+    found = len(plan.of_role(role))
+    if wanted is not None and wanted != found:
+        raise UserError(
+            f"the cluster in {plan.data} has {found} {nodes}, not {wanted}",
+            "what a local cluster consists of is decided at its first start",
+            f"leave the option out, choose another --data, or trimaran purge --data {plan.data}",
+            exit_code=Exit.USAGE,
+        )
+
+
+def _new(data: Path, wanted: Wanted) -> ClusterPlan:
+    controllers = NODES_OF_A_NEW_CLUSTER if wanted.controllers is None else wanted.controllers
+    brokers = NODES_OF_A_NEW_CLUSTER if wanted.brokers is None else wanted.brokers
+    if not (1 <= controllers <= NODES_MAX and 0 <= brokers <= NODES_MAX * 10):
+        raise UserError(
+            f"cannot start {controllers} controllers and {brokers} brokers",
+            f"a local cluster has 1 to {NODES_MAX} controllers, and brokers up to {NODES_MAX * 10}",
+            "trimaran up --controllers 3 --brokers 3",
+            exit_code=Exit.USAGE,
+        )
+    plan = plan_cluster(
+        data,
+        random_uuid(),
+        controllers=controllers,
+        brokers=brokers,
+        zookeeper=wanted.zookeeper,
+        fixed_ports=wanted.fixed_ports,
+        settings=wanted.settings(),
+    )
+    format_cluster(plan)
+    return plan
