@@ -31,7 +31,7 @@ from log.config import LogConfig
 from log.files import REAL_FILES, Files, OpenFile
 from log.flush import Names
 from log.health import DirectoryHealth
-from log.meta_properties import MetaProperties
+from log.meta_properties import MetaProperties, MetaPropertiesError
 from log.names import is_partition_directory, parse_directory_name
 from log.partition_log import PartitionLog
 from log.partition_metadata import FILE_NAME as PARTITION_METADATA
@@ -373,6 +373,8 @@ class LogDirectory:
         resolved = self.path.resolve()
         if resolved in _locked_here:
             raise DirectoryLocked(f"{self.path} is already open in this process")
+        if not self.path.is_dir():
+            raise MetaPropertiesError(f"{self.path} does not exist: it is not formatted")
         with self.health.guard(f"locking {self.path}"):
             file = self._files.open(self.path / LOCK, create=True)
             try:

@@ -43,6 +43,11 @@ def show_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=str))
 
 
+def show_json_line(value: Any) -> None:
+    """One of many objects, a line each, at once: for streams."""
+    print(json.dumps(value, default=str), flush=True)
+
+
 def text_of(value: Any) -> str:
     match value:
         case None:

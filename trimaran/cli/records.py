@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, check, connected
 from trimaran.cli.groups import end_offset
-from trimaran.cli.output import Format, say, show_json
+from trimaran.cli.output import Format, say, show_json_line
 from trimaran.errors import Exit
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def consume(
         exit_at_end: stop at the end instead of waiting for more.
         bootstrap: the brokers.
         data: the local cluster.
-        output: table for values only, json for whole records.
+        output: table for values only, json for whole records, one object a line.
     """
     with connected(bootstrap_of(bootstrap, data)) as client:
         partitions = partition or list(range(_partition_count(client, topic)))
@@ -158,7 +158,7 @@ def consume(
 
 def _show(topic: str, partition: int, record: Record, output: str) -> None:
     if output == "json":
-        show_json(
+        show_json_line(
             {
                 "topic": topic,
                 "partition": partition,

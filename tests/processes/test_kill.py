@@ -1,0 +1,65 @@
+"""Kill -9 of real processes under load: production goes on, and what was acknowledged is there."""
+
+import pytest
+
+from tests.local_cluster import LocalCluster, until
+from tests.processes.load import Load, lost
+
+TOPIC, PARTITIONS = "t", 6
+SILENCE_SECONDS_MAX = (
+    8.0  # well below Kafka's own fail-over after a kill, well above a loaded machine's
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with LocalCluster(tmp_path_factory.mktemp("kill")) as cluster:
+        cluster.run("topics", "create", TOPIC, "-p", PARTITIONS, "-r", 3)
+        cluster.wait_for_topic(TOPIC)
+        yield cluster
+
+
+def all_in_sync(cluster):
+    return all(len(p["isr"]) == 3 for p in cluster.partitions(TOPIC).values())
+
+
+def victims(cluster, what):
+    leader = str(cluster.partitions(TOPIC)[0]["leader"])
+    controller = str(cluster.active_controller())
+    return {
+        "partition leader": [leader],
+        "active controller": [controller],
+        "both": [controller, leader],
+    }[what]
+
+
+@pytest.mark.parametrize("what", ["partition leader", "active controller", "both"])
+def test_nothing_acknowledged_is_lost_and_production_goes_on(cluster, what):
+    until(lambda: all_in_sync(cluster), "every replica in sync")
+    nodes = victims(cluster, what)
+    with Load(cluster.bootstrap, TOPIC) as load:
+        for node in nodes:
+            cluster.kill(node)
+        load.wait_for_acks()
+        assert {str(p["leader"]) for p in cluster.partitions(TOPIC).values()}.isdisjoint(nodes)
+        assert cluster.active_controller() not in map(int, nodes)
+        for node in nodes:
+            cluster.restart(node)
+        until(lambda: all_in_sync(cluster), "every replica in sync again")
+        load.wait_for_acks()
+    assert load.failed == []
+    assert load.longest_silence() < SILENCE_SECONDS_MAX
+    assert lost(cluster.bootstrap, TOPIC, PARTITIONS, load.acked) == {}
+
+
+def test_a_whole_cluster_killed_and_started_again_has_everything_that_was_acknowledged(cluster):
+    until(lambda: all_in_sync(cluster), "every replica in sync")
+    names = [node.name for node in cluster.state.nodes]
+    with Load(cluster.bootstrap, TOPIC) as load:
+        for name in names:
+            cluster.kill(name)
+        for name in names:
+            cluster.restart(name)
+        load.wait_for_acks(30)
+    assert load.failed == []
+    assert lost(cluster.bootstrap, TOPIC, PARTITIONS, load.acked) == {}
