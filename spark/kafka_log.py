@@ -1,7 +1,22 @@
 """`spark.read.format("kafka_log")`: records and batches of data logs, straight from node directories.
 
 Rows and options are those of Spark's own Kafka source where it has them; no broker is needed and none is asked. Reading never
-writes. Left out yet: brokers as origin, streaming, decoded internal topics, `read_committed`.
+writes. Left out yet: brokers as origin, streaming, decoded internal topics, `read_committed` (records of aborted transactions are
+shown, as Spark's source does by default).
+
+```
+option                              default          meaning
+path (or load([…]))                                  node directories, directories of such, globs
+assign | subscribe |                all but __…      JSON {"topic":[0,1]} | names | regular expression
+  subscribePattern
+startingOffsets, endingOffsets      earliest, latest JSON {"topic":{"0":23}}; -2 earliest, -1 latest
+level                               records          records | batches
+end                                 high_watermark   as the directory's checkpoint has it | log_end
+replicas                            leader           leader: the one that holds most committed records | all
+includeHeaders, includeControl      false            headers; control batches (their raw records, at level records)
+verifyCrc                           true             false: damage is shown in crc_valid instead of raised
+splitBytes, minPartitions           32 MiB, 1        the size and number of Spark's tasks
+```
 """
 
 from __future__ import annotations

@@ -2,6 +2,18 @@
 
 Reads the directories of controllers (and brokers, whose copies are as good) of ours and of Apache Kafka. Left out yet: a running
 quorum as origin, streaming, the tables derived from other records.
+
+```
+option                   default   meaning
+path (or load([…]))                node directories, directories of such, globs
+table                    records   records | partition_history | quorum_epochs
+nodes                    leader    leader: the log of the latest epoch, then the longest | all | ids; of `records` only
+recordTypes              all       names, parted by commas
+includeControl           false     leader changes, voters, snapshot headers
+includeUncommitted       false     what no majority of the voters' directories shares
+includeSnapshots         needed    needed: where the log no longer begins at 0 | true | false
+verifyCrc, splitBytes    true, 4 MiB
+```
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,7 @@ for word in "$@"; do
     *) set -- "$@" "$word" ;;
   esac
 done
-exec "{java}" "$@"
+exec {java} "$@"
 """
 
 
@@ -102,7 +103,7 @@ def wrapper_of(java: Path) -> str:
     dropped = ["--add-modules=jdk.incubator.vector"]
     if _version_of(java) >= JAVA_VERSION_WITHOUT_ACTIONS:
         dropped.append("--add-opens=java.base/sun.security.action=ALL-UNNAMED")
-    return WRAPPER.format(java=java, dropped=" | ".join(dropped))
+    return WRAPPER.format(java=shlex.quote(str(java)), dropped=" | ".join(dropped))
 
 
 def _cache() -> Path:
