@@ -204,10 +204,16 @@ class LocalProtocolError(Exception):
     """We tried to write what the protocol cannot say, e.g. a field that this version lacks."""
 
 
+# Messages quote what a peer sent. This many characters fit every string of the protocol, and a line of a log.
+MESSAGE_CHARS_MAX = 1000
+
+
 class KafkaError(Exception):
-    """A failure with an error code: what a handler answers, or what an answer said."""
+    """A failure with an error code: what a handler answers, or what an answer said; a long message is cut."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        if len(message) > MESSAGE_CHARS_MAX:
+            message = message[:MESSAGE_CHARS_MAX] + "…"
         super().__init__(code, message)
         self.code = code
         self.message = message or code.name

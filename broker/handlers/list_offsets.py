@@ -8,6 +8,8 @@ Source: `ReplicaManager.fetchOffset`, `Partition.fetchOffsetForTimestamp`.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from broker.context import Context
 from broker.partitions.leader import LeaderEpoch
 from wire.errors import ErrorCode, KafkaError
@@ -40,12 +42,19 @@ Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 def list_offsets(request: ListOffsetsRequest, ctx: Context, call: Call) -> ListOffsetsResponse:
     version = call.header.api_version
     is_client = request.replica_id < 0
+    times = Counter(
+        (topic.name, wanted.partition_index)
+        for topic in request.topics
+        for wanted in topic.partitions
+    )
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
                     _offset(topic.name, wanted, ctx, version, is_client)
+                    if times[topic.name, wanted.partition_index] == 1
+                    else _refused(wanted, ErrorCode.INVALID_REQUEST)
                     for wanted in topic.partitions
                 ],
             )
@@ -63,15 +72,17 @@ def _offset(
         )
         timestamp, offset, epoch = _find(leader, wanted.timestamp, version, is_client)
     except KafkaError as error:
-        return ListOffsetsPartitionResponse(
-            partition_index=wanted.partition_index, error_code=_in_version(error.code, version)
-        )
+        return _refused(wanted, _in_version(error.code, version))
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
         timestamp=timestamp,
         offset=offset,
         leader_epoch=epoch if version >= LEADER_EPOCH_VERSION else -1,
     )
+
+
+def _refused(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
 
 
 def _in_version(code: ErrorCode, version: int) -> ErrorCode:

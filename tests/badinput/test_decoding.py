@@ -59,7 +59,7 @@ def test_me1_every_api_and_version(node):
     node.forget_peak()
     before = node.peak_kib()
     for body in (b"\x7f\xff\xff\xff" * 30, b"\xff" * 120, b"\x80" * 120, b"\x7f" * 120, b""):
-        for key, version in _served(node):
+        for key, version in served(node):
             with connected(node.address) as peer:
                 tags = b"\0" * (version in REQUESTS[key].FLEXIBLE)
                 peer.try_send(sized(header(key, version) + tags + body))
@@ -68,7 +68,7 @@ def test_me1_every_api_and_version(node):
     assert node.peak_kib() - before < 16 << 10
 
 
-def _served(node):
+def served(node):
     versions = ask(node.address, ApiVersionsRequest(), 0)
     return [
         (one.api_key, version)
@@ -193,7 +193,7 @@ def test_me9_a_request_of_more_than_it_may_hold(broker):
 def test_mutated_requests(node, seed):
     """Every API in its newest and oldest version, empty but for required fields, with bytes changed."""
     rng = random.Random(seed)
-    for key, version in _served(node):
+    for key, version in served(node):
         body = bytes(made(REQUESTS[key], version).encode(version))
         tags = b"\0" * (version in REQUESTS[key].FLEXIBLE)
         for _ in range(4):
@@ -204,7 +204,7 @@ def test_mutated_requests(node, seed):
 
 
 def test_bodies_of_telling_bytes(node):
-    for key, version in _served(node):
+    for key, version in served(node):
         for telling in TELLING:
             with connected(node.address) as peer:
                 peer.try_send(sized(header(key, version) + telling))

@@ -1,0 +1,337 @@
+"""Sections 4.2 (mE9, mE10) and 4.4: requests that are whole and make no sense, at a broker."""
+
+import pytest
+
+from tests.badinput.made import made
+from tests.badinput.nodes import TOPIC
+from tests.badinput.peer import ask, codes, connected, frame_of
+from tests.badinput.test_records import batch, end_offset, produced
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+pytestmark = pytest.mark.cluster
+
+OK = {"NONE"}
+INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
+
+
+# Fetch
+
+
+def fetch(*partitions: FetchPartition, topic: str = TOPIC, **given) -> FetchRequest:
+    topics = [FetchTopic(topic=topic, partitions=list(partitions))] if partitions else []
+    return made(FetchRequest, 12, topics=topics, **{"max_bytes": 1 << 20, **given})
+
+
+def piece(offset: int = 0, index: int = 0, **given) -> FetchPartition:
+    return made(
+        FetchPartition,
+        12,
+        **{
+            "partition": index,
+            "fetch_offset": offset,
+            "partition_max_bytes": 1 << 20,
+            **given,
+        },
+    )
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -(2**63), 1 << 40, INT64_MAX])
+def test_ma1_offsets_that_are_not_there(broker, offset):
+    assert codes(ask(broker.address, fetch(piece(offset)), 12)) == {"OFFSET_OUT_OF_RANGE"}
+
+
+@pytest.mark.parametrize("size", [0, -1, -(2**31), INT32_MAX])
+def test_ma1_sizes_and_waits_at_their_ends(broker, size):
+    """Whole batches come or none, and nothing is waited for that cannot come."""
+    assert produced(broker, batch()) == OK
+    broker.forget_peak()
+    before = broker.peak_kib()
+    asked = fetch(
+        piece(partition_max_bytes=size), max_bytes=size, min_bytes=1, max_wait_ms=min(size, 0)
+    )
+    assert codes(ask(broker.address, asked, 12)) == OK
+    assert broker.peak_kib() - before < 8 << 10
+
+
+def test_ma1_the_longest_wait_ends_with_the_connection(broker):
+    end = end_offset(broker)
+    asked = fetch(piece(end), min_bytes=INT32_MAX, max_wait_ms=INT32_MAX)
+    for _ in range(50):
+        with connected(broker.address) as peer:
+            peer.send(frame_of(asked, 12))
+    broker.serves()
+
+
+@pytest.mark.parametrize(
+    ("session_id", "epoch", "expected"),
+    [
+        (12345, 1, "FETCH_SESSION_ID_NOT_FOUND"),
+        (12345, INT32_MAX, "FETCH_SESSION_ID_NOT_FOUND"),
+        (-5, 7, "FETCH_SESSION_ID_NOT_FOUND"),
+        (0, 7, "FETCH_SESSION_ID_NOT_FOUND"),
+    ],
+)
+def test_ma2_sessions_that_are_not_there(broker, session_id, epoch, expected):
+    asked = fetch(piece(), session_id=session_id, session_epoch=epoch)
+    assert codes(ask(broker.address, asked, 12)) == {expected}
+
+
+def test_ma2_a_wrong_epoch_of_a_session(broker):
+    with connected(broker.address) as peer:
+        session = peer.ask(fetch(piece(), session_epoch=0), 12).session_id
+        assert session != 0
+        wrong = fetch(session_id=session, session_epoch=9)
+        assert codes(peer.ask(wrong, 12)) == {"INVALID_FETCH_SESSION_EPOCH"}
+        forgetting = fetch(
+            session_id=session,
+            session_epoch=1,
+            forgotten_topics_data=[ForgottenTopic(topic="never-added", partitions=[0, 7])],
+        )
+        assert codes(peer.ask(forgetting, 12)) == OK
+
+
+@pytest.mark.slow
+def test_ma2_more_sessions_than_are_kept(broker):
+    with connected(broker.address) as peer:
+        for _ in range(3000):
+            assert codes(peer.ask(fetch(piece(), session_epoch=0), 12)) == OK
+
+
+@pytest.mark.parametrize("name", ["fetch", "list offsets", "offset for leader epoch"])
+@pytest.mark.parametrize(
+    ("epoch", "expected"), [(1 << 20, "UNKNOWN_LEADER_EPOCH"), (INT32_MAX, "UNKNOWN_LEADER_EPOCH")]
+)
+def test_ma3_epochs_of_the_future(broker, name, epoch, expected):
+    if name == "fetch":
+        response = ask(broker.address, fetch(piece(current_leader_epoch=epoch)), 12)
+    elif name == "list offsets":
+        partition = ListOffsetsPartition(
+            partition_index=0, current_leader_epoch=epoch, timestamp=-1
+        )
+        topics = [ListOffsetsTopic(name=TOPIC, partitions=[partition])]
+        response = ask(broker.address, ListOffsetsRequest(replica_id=-1, topics=topics), 5)
+    else:
+        one = OffsetForLeaderPartition(partition=0, current_leader_epoch=epoch, leader_epoch=0)
+        topics = [OffsetForLeaderTopic(topic=TOPIC, partitions=[one])]
+        response = ask(broker.address, OffsetForLeaderEpochRequest(topics=topics), 3)
+    assert codes(response) == {expected}
+
+
+@pytest.mark.parametrize("replica_id", [11, 12, 99, INT32_MAX])
+def test_ma4_a_stranger_fetches_as_a_replica(cluster, broker, replica_id):
+    """CVE-2018-1288: what he says about offsets moves neither the watermark nor the ISR."""
+    asked = ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name=TOPIC, partition_data=[PartitionProduceData(index=1, records=batch())]
+            )
+        ],
+    )
+    assert codes(ask(broker.address, asked, 9)) == OK
+    end = end_offset(broker, index=1)
+    topics = [
+        FetchTopic(topic_id=cluster.topic_ids[TOPIC], partitions=[piece(end, 1), piece(end, 0)])
+    ]
+    fetching = made(FetchRequest, 15, topics=topics, max_bytes=1 << 20)
+    fetching.replica_state = ReplicaState(replica_id=replica_id, replica_epoch=1)
+    found = codes(ask(broker.address, fetching, 15))
+    assert found
+    # Apache Kafka without an authorizer takes anybody for a replica and finds him to be none of the partition
+    assert found <= {"TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_OR_FOLLOWER"}
+    assert end_offset(broker, index=1) == end
+    (topic,) = ask(
+        broker.address, MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 1
+    ).topics
+    assert [p.isr_nodes for p in topic.partitions] == [[broker.id], [broker.id]]
+
+
+def test_me9_the_same_partition_many_times(broker):
+    asked = fetch(*[piece(0, 0) for _ in range(1000)])
+    assert codes(ask(broker.address, asked, 12)) - {"INVALID_REQUEST"} <= OK
+    twice = ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name=TOPIC,
+                partition_data=[PartitionProduceData(index=0, records=batch()) for _ in range(2)],
+            )
+        ],
+    )
+    assert codes(ask(broker.address, twice, 9)) - {"INVALID_REQUEST"} <= OK
+    listed = [ListOffsetsPartition(partition_index=0, timestamp=-1) for _ in range(2)]
+    topics = [ListOffsetsTopic(name=TOPIC, partitions=listed)]
+    response = ask(broker.address, ListOffsetsRequest(replica_id=-1, topics=topics), 4)
+    assert codes(response) == {"INVALID_REQUEST"}
+
+
+def test_me10_nothing_asked_for(broker):
+    """Empty arrays in every API that has one: an answer or the end, and no mistake of ours."""
+    from tests.badinput.test_decoding import served
+    from wire.messages.registry import REQUESTS
+
+    for key, version in served(broker):
+        given = {"acks": 1} if key == 0 else {}  # with acks 0 nothing is answered
+        found = codes(ask(broker.address, made(REQUESTS[key], version, **given), version))
+        assert "UNKNOWN_SERVER_ERROR" not in found, REQUESTS[key].__name__
+
+
+# Groups
+
+
+def commit(partition: OffsetCommitRequestPartition, *, topic=TOPIC, group="g", **given):
+    topics = [OffsetCommitRequestTopic(name=topic, partitions=[partition])]
+    return made(OffsetCommitRequest, 2, group_id=group, topics=topics, **given)
+
+
+def commits(broker, request, version=2) -> set[str]:
+    """Asks when the group's coordinator is there; it is made by being asked for."""
+    asked = made(FindCoordinatorRequest, 0, key=request.group_id)
+    with connected(broker.address) as peer:
+        for _ in range(2000):
+            if codes(peer.ask(asked, 0)) == OK:
+                found = codes(peer.ask(request, version))
+                if not found & {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"}:
+                    return found
+    raise AssertionError("no coordinator")
+
+
+def test_ma7_metadata_that_is_too_long(broker):
+    good = made(OffsetCommitRequestPartition, 2, committed_offset=5, committed_metadata="x" * 4096)
+    assert commits(broker, commit(good)) == OK
+    long = made(OffsetCommitRequestPartition, 2, committed_offset=5, committed_metadata="x" * 4097)
+    assert commits(broker, commit(long)) == {"OFFSET_METADATA_TOO_LARGE"}
+
+
+def test_ma7_topics_that_are_not_there(broker):
+    one = made(OffsetCommitRequestPartition, 2, committed_offset=5)
+    assert commits(broker, commit(one, topic="nowhere")) == {"UNKNOWN_TOPIC_OR_PARTITION"}
+    by_id = made(OffsetCommitRequest, 10, group_id="g")
+    by_id.topics = [OffsetCommitRequestTopic(topic_id=b"\x09" * 16, partitions=[one])]
+    assert commits(broker, by_id, 10) == {"UNKNOWN_TOPIC_ID"}
+
+
+def test_ma7_a_stranger_in_a_group(broker):
+    one = made(OffsetCommitRequestPartition, 2, committed_offset=5)
+    stranger = commit(one, group="g2", member_id="me", generation_id_or_member_epoch=7)
+    assert commits(broker, stranger) & {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"}
+
+
+@pytest.mark.parametrize("retention_ms", [-2, 0, INT64_MAX, -(2**63)])
+def test_ma7_retention_at_its_ends(broker, retention_ms):
+    one = made(OffsetCommitRequestPartition, 2, committed_offset=5)
+    assert commits(broker, commit(one, retention_time_ms=retention_ms)) == OK
+
+
+JOINS = {
+    "session-too-short": ({"session_timeout_ms": 1}, "INVALID_SESSION_TIMEOUT"),
+    "session-negative": ({"session_timeout_ms": -1}, "INVALID_SESSION_TIMEOUT"),
+    "session-too-long": ({"session_timeout_ms": INT32_MAX}, "INVALID_SESSION_TIMEOUT"),
+    "empty-group": ({"group_id": ""}, "INVALID_GROUP_ID"),
+    "no-protocols": ({"protocols": []}, "INCONSISTENT_GROUP_PROTOCOL"),
+    "no-protocol-type": ({"protocol_type": ""}, "INCONSISTENT_GROUP_PROTOCOL"),
+    "unknown-member": ({"member_id": "nobody"}, "UNKNOWN_MEMBER_ID"),
+}
+
+
+@pytest.mark.parametrize(("given", "expected"), JOINS.values(), ids=JOINS)
+def test_groups_that_cannot_be_joined(broker, given, expected):
+    values = {
+        "group_id": "joined",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
+        "protocol_type": "consumer",
+        "protocols": [JoinGroupRequestProtocol(name="range", metadata=b"")],
+        **given,
+    }
+    one = made(OffsetCommitRequestPartition, 2, committed_offset=5)
+    commits(broker, commit(one))  # the coordinator is there
+    assert codes(ask(broker.address, made(JoinGroupRequest, 5, **values), 5)) == {expected}
+
+
+# Administration
+
+
+@pytest.mark.parametrize("producer_id", [-2, 5])
+def test_ma8_producer_ids_without_a_transaction(broker, producer_id):
+    asked = InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=1, producer_id=producer_id, producer_epoch=3
+    )
+    assert codes(ask(broker.address, asked, 4)) <= {
+        "INVALID_REQUEST",
+        "INVALID_PRODUCER_EPOCH",
+        *OK,
+    }
+
+
+def alter(name: str, value: str | None, resource=TOPIC, kind=2, operation=0):
+    configs = [AlterableConfig(name=name, config_operation=operation, value=value)]
+    one = AlterConfigsResource(resource_type=kind, resource_name=resource, configs=configs)
+    return IncrementalAlterConfigsRequest(resources=[one], validate_only=False)
+
+
+ALTERED = {
+    "unknown-key": (alter("no.such.key", "1"), "INVALID_CONFIG"),
+    "no-number": (alter("retention.ms", "soon"), "INVALID_CONFIG"),
+    "out-of-range": (alter("max.message.bytes", "-1"), "INVALID_CONFIG"),
+    "newline": (alter("cleanup.policy", "delete\ncompact"), "INVALID_CONFIG"),
+    "null-value": (alter("retention.ms", None), "INVALID_REQUEST"),
+    "huge-value": (alter("cleanup.policy", "x" * 32767), "INVALID_CONFIG"),
+    "append-to-a-number": (alter("retention.ms", "1", operation=2), "INVALID_CONFIG"),
+    "unknown-operation": (alter("retention.ms", "1", operation=9), "INVALID_REQUEST"),
+    "unknown-topic": (alter("retention.ms", "1", "nowhere"), "UNKNOWN_TOPIC_OR_PARTITION"),
+    "unknown-type": (alter("retention.ms", "1", kind=99), "INVALID_REQUEST"),
+    "broker-that-is-no-number": (alter("log.cleaner.threads", "1", "x", kind=4), "INVALID_REQUEST"),
+}
+
+
+@pytest.mark.parametrize(("request_", "expected"), ALTERED.values(), ids=ALTERED)
+def test_ma11_configs_that_cannot_be(broker, request_, expected):
+    assert codes(ask(broker.address, request_, 1)) == {expected}
+
+
+def test_ma11_configs_that_are_described(broker):
+    resources = [
+        DescribeConfigsResource(resource_type=2, resource_name="nowhere", configuration_keys=None)
+    ]
+    response = ask(broker.address, DescribeConfigsRequest(resources=resources), 4)
+    assert codes(response) == {"UNKNOWN_TOPIC_OR_PARTITION"}
+    resources = [
+        DescribeConfigsResource(
+            resource_type=4, resource_name=str(broker.id), configuration_keys=None
+        )
+    ]
+    (result,) = ask(broker.address, DescribeConfigsRequest(resources=resources), 4).results
+    assert result.error_code == 0
+    assert not [c.name for c in result.configs if c.is_sensitive and c.value is not None]
+    assert not [c.name for c in result.configs if "password" in c.name and c.value is not None]
