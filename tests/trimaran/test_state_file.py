@@ -26,6 +26,15 @@ def test_a_process_is_known_by_its_start_time_not_its_number_alone():
     assert not is_alive(os.getpid(), (start_time(os.getpid()) or 0) + 1)
 
 
+def test_a_process_that_only_waits_to_be_reaped_is_not_alive():
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    started = start_time(child.pid)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert start_time(child.pid) == started
+    assert not is_alive(child.pid, started)
+    child.wait()
+
+
 def test_nodes_of_a_supervisor_that_died_are_shown_as_stopped(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()

@@ -1,0 +1,100 @@
+"""What `up` says when something is in the way, and that it leaves nothing behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.local_cluster import ROOT, LocalCluster, trimaran, until
+from trimaran.errors import Exit
+from trimaran.local import state_file
+from trimaran.local.lock import ClusterLock
+from trimaran.local.state_file import is_alive
+
+SMALL = ("--controllers", "1", "--brokers", "1")
+
+
+def three_lines(done):
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("warning")]
+    assert [line.split(":")[0].strip() for line in lines] == ["error", "why", "fix"]
+    return done.stderr
+
+
+def test_a_port_in_use_is_named_and_down_stops_the_rest(tmp_path):
+    with LocalCluster(tmp_path, *SMALL) as cluster:
+        cluster.run("down")
+        host, port = cluster.bootstrap.split(":")
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind((host, int(port)))
+            taken.listen()
+            done = cluster.run("up", "-d", check=False)
+        assert done.returncode == Exit.NO
+        said = three_lines(done)
+        assert "broker-11 died while starting" in said
+        assert f"cannot listen on {cluster.bootstrap}" in said
+        assert f"process {os.getpid()}" in said
+        assert cluster.node(11).state == "dead"
+        assert cluster.node(1).state == "running"
+        cluster.run("chaos", "restart", 11)
+        until(lambda: cluster.roles()[11] == "active", "it serves once the port is free")
+
+
+def test_a_directory_that_somebody_is_starting_is_left_alone(tmp_path):
+    with ClusterLock(tmp_path):
+        done = trimaran("up", "-d", "--data", tmp_path, check=False)
+    assert done.returncode == Exit.NO
+    assert "being started" in three_lines(done)
+    assert {path.name for path in tmp_path.iterdir()} == {"supervisor.lock"}
+
+
+def test_a_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = trimaran("up", "-d", "--data", tmp_path / "file" / "data", check=False)
+    assert done.returncode == Exit.USAGE
+    three_lines(done)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--controllers", "0"),
+        ("--brokers", "-1"),
+        ("--override", "no-equals-sign"),
+        ("--override", "log.segment.bytes=0"),
+    ],
+)
+def test_options_that_make_no_cluster_are_refused_and_nothing_is_formatted(tmp_path, options):
+    done = trimaran("up", "-d", "--data", tmp_path, *options, check=False)
+    assert done.returncode == Exit.USAGE
+    three_lines(done)
+    assert {path.name for path in tmp_path.iterdir()} <= {"supervisor.lock"}
+
+
+def test_ctrl_c_stops_a_cluster_in_the_foreground(tmp_path):
+    command = [sys.executable, "-m", "trimaran", "up", *SMALL, "--data", str(tmp_path)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: "ready in" in process.stderr.readline(), "the line that says ready")
+    nodes = state_file.read(tmp_path).nodes
+    assert all(is_alive(node.pid, node.started) for node in nodes)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == Exit.OK
+    assert not any(is_alive(node.pid, node.started) for node in nodes)
+    assert [node.state for node in state_file.read(tmp_path).nodes] == ["stopped"] * 2
+
+
+def test_a_node_has_no_descriptor_of_its_supervisor_or_of_other_nodes(tmp_path):
+    with LocalCluster(tmp_path, *SMALL) as cluster:
+        for node in cluster.state.nodes:
+            names = [os.readlink(fd) for fd in Path(f"/proc/{node.pid}/fd").iterdir()]
+            others = [n for n in names if n.startswith("/") and tmp_path.name in n]
+            own = (node.dir + "/", node.dir + ".log")
+            assert [n for n in others if not n.startswith(own)] == []
+            assert [n for n in names if n.startswith("pipe:")] == []
