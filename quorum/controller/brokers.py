@@ -71,6 +71,8 @@ def register_broker(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"this is cluster {cluster_id}, not {request.cluster_id}",
         )
+    if request.broker_id < 0:  # -1 is nobody: no leader, no replica
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"{request.broker_id} is no broker's id")
     known = image.cluster.brokers.get(request.broker_id)
     same = known is not None and known.incarnation_id == request.incarnation_id
     if other_is_alive and not same:

@@ -88,11 +88,15 @@ class Node:
             (topic,) = ask(self.address, request, 1).topics
             assert [p.leader_id for p in topic.partitions] == [self.id, self.id]
         else:
-            topic = DescribeQuorumRequestTopicData(
-                topic_name="__cluster_metadata",
-                partitions=[DescribeQuorumRequestPartitionData(partition_index=0)],
-            )
-            assert codes(ask(self.address, DescribeQuorumRequest(topics=[topic]), 0)) == {"NONE"}
+            assert codes(ask(self.address, describe_quorum(), 0)) == {"NONE"}
+
+
+def describe_quorum() -> DescribeQuorumRequest:
+    topic = DescribeQuorumRequestTopicData(
+        topic_name="__cluster_metadata",
+        partitions=[DescribeQuorumRequestPartitionData(partition_index=0)],
+    )
+    return DescribeQuorumRequest(topics=[topic])
 
 
 @contextmanager
@@ -176,7 +180,11 @@ def foreign_cluster(addresses: str) -> Iterator[Cluster]:
     broker, controller = map(address_of, addresses.split(","))
     told = ask(broker, made(DescribeClusterRequest), 0)
     yield Cluster(
-        Node("controller", told.controller_id, controller),
+        Node(
+            "controller",
+            ask(controller, describe_quorum(), 0).topics[0].partitions[0].leader_id,
+            controller,
+        ),
         Node("broker", told.brokers[0].broker_id, broker),
         told.cluster_id,
     )
