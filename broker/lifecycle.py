@@ -101,13 +101,13 @@ class Lifecycle:
         self._leave_failures = 0
 
     async def run(self) -> None:
-        """Registers, then sends heartbeats for ever.
+        """Registers, then sends heartbeats until the controller has let the broker go.
 
         Raises:
             RegistrationRefused: the broker cannot serve and must end.
         """
         await self._register(self._times.registration)
-        while True:
+        while not self._may_stop.is_set():
             self._wanted = trio.Event()
             pause = await self._heartbeat()
             with trio.move_on_after(pause):
@@ -194,7 +194,11 @@ class Lifecycle:
 
     async def _heartbeat(self) -> float:
         """One heartbeat; returns in how many seconds the next is due at the latest."""
-        leaving = self.state.value is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        # Also after it was let go: a heartbeat that wants nothing would unfence the broker again.
+        leaving = self.state.value in (
+            BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+            BrokerState.SHUTTING_DOWN,
+        )
         request = BrokerHeartbeatRequest(
             broker_id=self._identity.node_id,
             broker_epoch=self.epoch,
