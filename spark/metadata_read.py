@@ -18,9 +18,9 @@ from spark.read import TIMESTAMP, Wanted, batches_of
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import ControlType, decode_control_key, decode_control_value
 from wire.primitives import read_uvarint, uuid_to_text
+from wire.records.as_json import as_json
 from wire.records.configs import ConfigRecord
 from wire.records.metadata import decode_metadata_record
-from wire.records.security import DelegationTokenRecord, UserScramCredentialRecord
 from wire.records.topics import TopicRecord
 from wire.schema import Struct
 
@@ -106,41 +106,10 @@ def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
 
 # --- JSON --------------------------------------------------------------------------------------------------------------
 
-SECRET_WORDS = ("password", "secret", "jaas", "credential", "ssl.keystore.key")
-SECRET_FIELDS: Mapping[type[Struct], frozenset[str]] = {
-    UserScramCredentialRecord: frozenset({"salt", "stored_key", "server_key"}),
-    DelegationTokenRecord: frozenset({"token_id"}),
-}
-HIDDEN = "(hidden)"
-
 
 def payload_of(message: Struct) -> str:
     """The record as JSON, fields as Kafka names them in snake_case, UUIDs as Kafka's text; secrets are hidden."""
-    return json.dumps(_json(message), separators=(",", ":"))
-
-
-def _json(message: Struct) -> dict[str, Any]:
-    hidden = SECRET_FIELDS.get(type(message), frozenset())
-    if isinstance(message, ConfigRecord) and any(w in message.name.lower() for w in SECRET_WORDS):
-        hidden = frozenset({"value"})
-    return {
-        f.name: HIDDEN if f.name in hidden else _plain(getattr(message, f.name))
-        for f in message.__fields__
-    }
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case bytes() if len(value) == 16:
-            return uuid_to_text(value)
-        case bytes() | memoryview():
-            return bytes(value).hex()
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case Struct():
-            return _json(value)
-        case _:
-            return value
+    return json.dumps(as_json(message), separators=(",", ":"))
 
 
 # --- rows --------------------------------------------------------------------------------------------------------------

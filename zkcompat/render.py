@@ -16,8 +16,8 @@ from quorum.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from wire.records.sensitive import is_sensitive
 from zkcompat.names import config_entity
-from zkcompat.sensitive import is_sensitive
 from zkcompat.tree import Znode
 from zkcompat.znodes import (
     STANDING_PARENTS,

@@ -24,7 +24,6 @@ from trimaran.errors import Exit, UserError
 if TYPE_CHECKING:
     from log.batch import BatchView
     from wire.blocking import BlockingClient
-    from wire.schema import Struct
 
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 METADATA_DIRECTORY = "__cluster_metadata-0"
@@ -85,6 +84,7 @@ def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
 def _rows(batch: BatchView) -> Iterator[dict[str, Any]]:
     from log.batch import decode_records
     from wire.messages.control import ControlType, decode_control_key
+    from wire.records.as_json import as_json
     from wire.records.metadata import decode_metadata_record
 
     for record in decode_records(batch):
@@ -102,28 +102,6 @@ def _rows(batch: BatchView) -> Iterator[dict[str, Any]]:
             "type": name,
             "payload": payload,
         }
-
-
-def as_json(message: Struct) -> dict[str, Any]:
-    """A record as JSON: UUIDs as Kafka's text, bytes as hex."""
-    return {f.name: _plain(getattr(message, f.name)) for f in message.__fields__}
-
-
-def _plain(value: Any) -> Any:
-    from wire.primitives import uuid_to_text
-    from wire.schema import Struct
-
-    match value:
-        case bytes() if len(value) == 16:
-            return uuid_to_text(value)
-        case bytes() | memoryview():
-            return bytes(value).hex()
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case Struct():
-            return as_json(value)
-        case _:
-            return value
 
 
 def _print(rows: Iterable[dict[str, Any]], kinds: list[str] | None, output: str) -> None:
