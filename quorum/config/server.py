@@ -102,10 +102,8 @@ class ServerConfig(Mapping[str, Any]):
         """Where the quorum is to be found: the voters, else the bootstrap servers."""
         if voters := self.voters:
             return [(voter.host, voter.port) for voter in voters]
-        return [
-            _host_port(text, "controller.quorum.bootstrap.servers")
-            for text in self["controller.quorum.bootstrap.servers"]
-        ]
+        key = "controller.quorum.bootstrap.servers"
+        return [_host_port(text, key, self.origins.get(key, "")) for text in self[key]]
 
     @property
     def controller_listeners(self) -> list[Endpoint]:
@@ -307,14 +305,19 @@ def _voter(text: str, origin: str) -> Voter:
         raise ConfigError(
             "controller.quorum.voters", text, "a voter is written id@host:port", origin=origin
         )
-    host, port = _host_port(address, "controller.quorum.voters")
+    host, port = _host_port(address, "controller.quorum.voters", origin)
     return Voter(int(number), host, port)
 
 
-def _host_port(text: str, key: str) -> tuple[str, int]:
+def _host_port(text: str, key: str, origin: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or not 0 <= int(port) < 65536:
-        raise ConfigError(key, text, "an address is written host:port")
+        raise ConfigError(
+            key,
+            text,
+            "an address is written host:port, with a port below 65536",
+            origin=origin,
+        )
     return host.strip("[]"), int(port)
 
 
@@ -331,5 +334,5 @@ def _endpoint(text: str, protocols: Mapping[str, str], key: str, origin: str) ->
             origin=origin,
             fix=f"add {name}:PLAINTEXT to listener.security.protocol.map",
         )
-    host, port = _host_port(address, key)
+    host, port = _host_port(address, key, origin)
     return Endpoint(name, host, port, SECURITY_PROTOCOLS[protocol])
