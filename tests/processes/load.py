@@ -18,17 +18,20 @@ IN_FLIGHT_MAX = 2000
 class Load:
     """Idempotent acks=all producing until the block ends. `acked`: value by (partition, offset)."""
 
-    def __init__(self, bootstrap, topic):
-        self.acked, self.failed, self.ack_times = {}, [], []
+    def __init__(self, bootstrap, topic, partitions):
+        self.acked, self.failed, self._ack_times = {}, [], {}
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "log_level": 2,
+                # a request that a frozen broker has got is given up after this, not after librdkafka's 30 and 60 s
+                "request.timeout.ms": 2000,
+                "socket.timeout.ms": 3000,
             }
         )
-        self._topic = topic
+        self._topic, self._partitions = topic, partitions
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -53,17 +56,23 @@ class Load:
     def _delivered(self, error, message):
         if error is None:
             self.acked[message.partition(), message.offset()] = message.value()
-            self.ack_times.append(time.monotonic())
+            self._ack_times.setdefault(message.partition(), []).append(time.monotonic())
         else:
             self.failed.append(error.str())
 
     def wait_for_acks(self, seconds=20.0):
-        """Until records that were produced from now on are acknowledged in every partition that goes on."""
-        began = len(self.acked)
-        until(lambda: len(self.acked) > began + 50, f"acknowledgements; {self.failed[:3]}", seconds)
+        """Until every partition has acknowledged something that was not acknowledged before."""
+        before = [len(self._ack_times.get(p, ())) for p in range(self._partitions)]
+
+        def all_went_on():
+            return all(len(self._ack_times.get(p, ())) > n for p, n in enumerate(before))
+
+        until(all_went_on, f"acknowledgements in every partition; {self.failed[:3]}", seconds)
 
     def longest_silence(self):
-        return max(b - a for a, b in itertools.pairwise(self.ack_times))
+        """Seconds, of the partition that was silent longest."""
+        times = self._ack_times.values()
+        return max(b - a for one in times for a, b in itertools.pairwise(one))
 
 
 def lost(bootstrap, topic, partitions, acked):

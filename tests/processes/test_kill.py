@@ -37,7 +37,7 @@ def victims(cluster, what):
 def test_nothing_acknowledged_is_lost_and_production_goes_on(cluster, what):
     until(lambda: all_in_sync(cluster), "every replica in sync")
     nodes = victims(cluster, what)
-    with Load(cluster.bootstrap, TOPIC) as load:
+    with Load(cluster.bootstrap, TOPIC, PARTITIONS) as load:
         for node in nodes:
             cluster.kill(node)
         load.wait_for_acks()
@@ -55,7 +55,7 @@ def test_nothing_acknowledged_is_lost_and_production_goes_on(cluster, what):
 def test_a_whole_cluster_killed_and_started_again_has_everything_that_was_acknowledged(cluster):
     until(lambda: all_in_sync(cluster), "every replica in sync")
     names = [node.name for node in cluster.state.nodes]
-    with Load(cluster.bootstrap, TOPIC) as load:
+    with Load(cluster.bootstrap, TOPIC, PARTITIONS) as load:
         for name in names:
             cluster.kill(name)
         for name in names:

@@ -44,7 +44,7 @@ def test_a_broker_told_to_stop_gives_its_leaderships_away_first(cluster):
     until(lambda: all_in_sync(cluster), "every replica in sync")
     broker = cluster.partitions(TOPIC)[0]["leader"]
     pid = cluster.node(broker).pid
-    with Load(cluster.bootstrap, TOPIC) as load:
+    with Load(cluster.bootstrap, TOPIC, PARTITIONS) as load:
         os.kill(pid, signal.SIGTERM)
         until(lambda: cluster.node(broker).pid is None, "the broker has ended")
         assert leads_nothing(cluster, broker)
@@ -69,7 +69,7 @@ def test_a_controller_told_to_stop_hands_over(cluster):
 def test_a_frozen_broker_is_fenced_after_its_session_and_joins_again(cluster):
     until(lambda: all_in_sync(cluster), "every replica in sync")
     broker = cluster.partitions(TOPIC)[0]["leader"]
-    with Load(cluster.bootstrap, TOPIC) as load:
+    with Load(cluster.bootstrap, TOPIC, PARTITIONS) as load:
         cluster.run("chaos", "pause", broker)
         assert cluster.node(broker).state == "paused"
         until(lambda: leads_nothing(cluster, broker), "its partitions have other leaders")

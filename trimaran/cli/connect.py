@@ -24,6 +24,9 @@ Data = Annotated[Path, Parameter(name="--data")]
 DEFAULT_DATA = Path(".trimaran")
 ENVIRONMENT = "KAFKA_BOOTSTRAP_SERVERS"
 TIMEOUT_SECONDS = 20.0
+HELLO_SECONDS = (
+    1.0  # until another node is asked instead; one that is only slow is asked again later
+)
 
 
 def bootstrap_of(given: str | None, data: Path) -> str:
@@ -93,21 +96,24 @@ def connected(bootstrap: str, *, of_controllers: bool = False) -> Iterator[Block
 
 
 def _ensure_somebody_listens(client: BlockingClient, bootstrap: str) -> None:
-    """Asking again is for nodes that come and go; where every address refuses, the user should know at once."""
-    from wire.client.bootstrap import parse_bootstrap
-    from wire.client.errors import ConnectionLost, ConnectRefused
+    """Asking again is for nodes that come and go; where every address refuses, the user should know at once.
 
-    refusals = []
+    A node that is frozen accepts connections and says nothing: it is passed over, as long as another one answers.
+    """
+    from wire.client.bootstrap import parse_bootstrap
+    from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
+
+    failures: list[Exception] = []
     for address in parse_bootstrap(bootstrap):
         try:
-            client.connection_to(address)
-        except ConnectRefused as error:
-            refusals.append(error)
-        except ConnectionLost:
-            return
+            client.connection_to(address, timeout=HELLO_SECONDS)
+        except (ConnectionLost, RequestTimedOut) as error:
+            client.routing.bootstrap.failed(address)
+            failures.append(error)
         else:
             return
-    raise refusals[-1]
+    if all(isinstance(error, ConnectRefused) for error in failures):
+        raise failures[-1]
 
 
 def _timed_out(bootstrap: str, error: Exception) -> UserError:
