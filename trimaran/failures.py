@@ -102,9 +102,9 @@ def _of_storage(error: StorageFailure) -> UserError:
 def _of_kafka(error: KafkaError) -> UserError:
     if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
         return UserError(
-            "the log directory cannot be used",
+            "the log directory failed, or cannot be used",
             error.message,
-            "check that log.dirs exists, is writable, and was formatted: trimaran storage format",
+            "is log.dirs there, writable, formatted, with space left? what was acknowledged is on it",
         )
     return UserError(
         "the cluster refused", str(error), "trimaran quorum status; trimaran brokers list"
