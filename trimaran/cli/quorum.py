@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 
 METADATA_TOPIC = "__cluster_metadata"
+# An election takes about a second, or two when votes were split; later there is none.
+LEADER_SECONDS = 4.0
 
 
 def status(
@@ -28,8 +30,13 @@ def status(
 ) -> int:
     """Shows the quorum as its leader sees it."""
     bootstrap = controllers_of(controllers, data)
-    with connected(bootstrap, of_controllers=True) as client:
-        partition = describe_quorum(client)
+    try:
+        with connected(bootstrap, of_controllers=True) as client:
+            partition = describe_quorum(client, timeout=LEADER_SECONDS)
+    except UserError as error:
+        if (explained := _no_majority(bootstrap)) is not None:
+            raise explained from error
+        raise
     if partition.error_code:
         raise UserError(
             f"no leader of the quorum answers at {bootstrap}",
@@ -58,7 +65,37 @@ def status(
     return Exit.OK
 
 
-def describe_quorum(client: BlockingClient) -> DescribeQuorumResponsePartitionData:
+def _no_majority(bootstrap: str) -> UserError | None:
+    """Nobody leads: which of the controllers answer at all; None if none does."""
+    from wire.blocking import BlockingConnection
+    from wire.client.bootstrap import parse_bootstrap
+    from wire.client.errors import ConnectionLost, RequestTimedOut
+
+    answers = {}
+    try:
+        addresses = parse_bootstrap(bootstrap)
+    except ValueError:
+        return None
+    for host, port in addresses:
+        try:
+            BlockingConnection((host, port), timeout=1.0).close()
+        except (ConnectionLost, RequestTimedOut):
+            answers[f"{host}:{port}"] = "does not"
+        else:
+            answers[f"{host}:{port}"] = "answers"
+    if "answers" not in answers.values():
+        return None
+    return UserError(
+        "no majority of the controllers has a leader",
+        ", ".join(f"{address} {verdict}" for address, verdict in answers.items()),
+        "start those that do not answer: trimaran ps, trimaran chaos restart NODE",
+        exit_code=Exit.NO,
+    )
+
+
+def describe_quorum(
+    client: BlockingClient, *, timeout: float | None = None
+) -> DescribeQuorumResponsePartitionData:
     """What the leader of the quorum says of it; a partition with an error code when there is no leader."""
     from wire.client.destinations import Controller
     from wire.messages.describe_quorum import (
@@ -69,7 +106,7 @@ def describe_quorum(client: BlockingClient) -> DescribeQuorumResponsePartitionDa
 
     wanted = DescribeQuorumRequestPartitionData(partition_index=0)
     topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[wanted])
-    answer = client.call(Controller(), DescribeQuorumRequest(topics=[topic]))
+    answer = client.call(Controller(), DescribeQuorumRequest(topics=[topic]), timeout=timeout)
     check(answer.error_code, answer.error_message)
     found: DescribeQuorumResponsePartitionData = answer.topics[0].partitions[0]
     return found
