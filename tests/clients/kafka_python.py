@@ -105,6 +105,9 @@ class KafkaPython:
             session_timeout_ms=10_000,
             heartbeat_interval_ms=200,
         )
+        # kafka-python 3.0.12 loses an assignment that comes between two polls when what made it join again was its first
+        # sight of the topic (`join_group_async` asks `need_rejoin` before it looks at the finished task)
+        consumer.partitions_for_topic(topic)
         try:
             yield KafkaPythonMember(consumer)
         finally:
