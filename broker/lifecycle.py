@@ -151,10 +151,11 @@ class Lifecycle:
                     if self.state.value is BrokerState.STARTING:
                         self.state.set(BrokerState.RECOVERY)
                     return
+                if last != code.name:  # said once, not at every try
+                    log.warning("registration refused: %s; trying again", code.name)
                 last = code.name
                 if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
                     break
-                log.warning("registration refused: %s; trying again", last)
                 await trio.sleep(pause)
                 pause = min(2 * pause, PAUSE_SECONDS_MAX)
         raise RegistrationRefused(f"the controller did not register this broker: {last}")

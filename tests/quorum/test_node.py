@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 import trio
 
+from quorum.memory_log import MemoryLog
 from quorum.metadata_partition import DIRECTORY_NAME
-from quorum.node import BATCH_BYTES_MAX
+from quorum.node import BATCH_BYTES_MAX, NodeSettings, QuorumNode
 from quorum.quorum_state_file import FILE_NAME, QuorumStateError, load_election
-from quorum.runtime.errors import NotLeaderError
+from quorum.raft.types import Identity
+from quorum.runtime.errors import NotLeaderError, WrongCluster
 from quorum.snapshots import SnapshotContent
-from tests.quorum.cluster import TestCluster, open_cluster, until
+from tests.quorum.cluster import Names, TestCluster, open_cluster, until
 from wire.errors import KafkaError
 from wire.records.topics import TopicRecord
 
@@ -179,3 +181,14 @@ async def test_a_damaged_vote_file_is_not_guessed_at(tmp_path: Path) -> None:
     with pytest.RaisesGroup(QuorumStateError, flatten_subgroups=True):
         async with open_cluster(tmp_path, 1) as cluster:
             await cluster.start(1)
+
+
+async def test_a_node_of_another_cluster_ends(tmp_path: Path) -> None:
+    """One voter that says so may be the stranger himself; a majority is believed."""
+    async with open_cluster(tmp_path) as cluster:
+        await start_all(cluster)
+        await cluster.leader()
+        stranger = Identity(-1, cluster_id="another", bootstrap=tuple(cluster.voters.values()))
+        node = QuorumNode(NodeSettings(stranger), MemoryLog(), Names())
+        with trio.fail_after(20), pytest.RaisesGroup(WrongCluster, flatten_subgroups=True):
+            await node.run()

@@ -1,4 +1,4 @@
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import MESSAGE_CHARS_MAX, ErrorCode, KafkaError
 
 
 def test_codes_have_no_gap():
@@ -29,3 +29,10 @@ def test_kafka_error_says_its_code():
     assert str(KafkaError(ErrorCode.INVALID_RECORD)) == "INVALID_RECORD"
     assert str(KafkaError(ErrorCode.INVALID_RECORD, "no key")) == "INVALID_RECORD: no key"
     assert KafkaError(ErrorCode.INVALID_RECORD).message == "INVALID_RECORD"
+
+
+def test_messages_are_bounded():
+    error = KafkaError(ErrorCode.INVALID_CONFIG, "x" * 100_000)
+    assert len(error.message) <= MESSAGE_CHARS_MAX + 1
+    assert error.message.endswith("…")
+    assert KafkaError(ErrorCode.INVALID_CONFIG, "short").message == "short"

@@ -146,3 +146,14 @@ def test_where_epochs_end(harness):
     assert epoch_end(harness, 5) == (0, 5, 3)
     assert epoch_end(harness, 6) == (0, -1, -1)
     assert epoch_end(harness, 5, current_leader_epoch=3)[0] == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_the_same_partition_twice_is_refused(harness):
+    wanted = [ListOffsetsPartition(partition_index=0, timestamp=-1) for _ in range(2)]
+    message = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)]
+    )
+    request = through_wire(message, 4)
+    response = list_offsets(request, harness.context, call(request, 4))
+    found = [one.error_code for one in response.topics[0].partitions]
+    assert found == [ErrorCode.INVALID_REQUEST] * 2

@@ -107,6 +107,7 @@ def test_a_new_incarnation_is_out_of_sync_everywhere():
     ("request_", "code"),
     [
         (registration(cluster_id="another"), ErrorCode.INCONSISTENT_CLUSTER_ID),
+        (registration(-1), ErrorCode.INVALID_REGISTRATION),
         (registration(is_migrating_zk_broker=True), ErrorCode.BROKER_ID_NOT_REGISTERED),
         (registration(log_dirs=[]), ErrorCode.INVALID_REGISTRATION),
         (registration(log_dirs=[uid(1), uid(1)]), ErrorCode.INVALID_REGISTRATION),

@@ -1,0 +1,80 @@
+"""Requests with every field at random, whole on the wire: an answer or the end of the connection, never a mistake of ours."""
+
+import contextlib
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.badinput.nodes import PEERS, TOPIC, running_cluster, unharmed
+from tests.badinput.peer import Peer, codes
+from tests.badinput.test_decoding import served
+from tests.wire.strategies import messages
+from wire.errors import LocalProtocolError
+from wire.messages.registry import REQUESTS
+from wire.schema import Struct
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.skipif(PEERS is not None, reason="Apache Kafka 4.3's controller ends by it"),
+]
+
+METADATA = "__cluster_metadata"
+# Acknowledgements that nobody waits for are not answered; waits that were asked for are waited.
+ANSWER_SECONDS_MAX = 0.3
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """Anything may be asked of it."""
+    with running_cluster(tmp_path_factory.mktemp("random")) as cluster:
+        cluster.create(TOPIC, 2)
+        yield cluster
+
+
+def knowing(message: Struct, own, rng) -> None:
+    """Puts names and ids of the cluster into a message here and there, so that it gets past the first check."""
+    known = {
+        "name": [TOPIC, METADATA],
+        "topic": [TOPIC, METADATA],
+        "topic_name": [TOPIC, METADATA],
+        "resource_name": [TOPIC, "11", "1", ""],
+        "resource_type": [2, 4],
+        "topic_id": [own.topic_ids[TOPIC], bytes(15) + b"\1"],
+        "cluster_id": [own.cluster_id],
+        "group_id": ["g"],
+        "broker_id": [11, 1],
+        "replica_id": [-1, 11, 1],
+        "controller_id": [1],
+        "leader_id": [1],
+        "partition": [0],
+        "partition_index": [0],
+        "index": [0],
+    }
+    for one in message.__fields__:
+        value = getattr(message, one.name)
+        if one.name in known and value is not None and rng.random() < 0.7:
+            setattr(message, one.name, rng.choice(known[one.name]))
+        elif isinstance(value, int) and rng.random() < 0.4:
+            setattr(message, one.name, type(value)(rng.randrange(-1, 3)))
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, Struct):
+                knowing(item, own, rng)
+
+
+@pytest.mark.parametrize("role", ["broker", "controller"])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_random_requests(own, role, data):
+    node = getattr(own, role)
+    with unharmed(node, lines_max=20):
+        for key, version in served(node):
+            request = data.draw(messages(REQUESTS[key], version), label=REQUESTS[key].__name__)
+            if REQUESTS[key].__name__ != "UnregisterBrokerRequest":
+                knowing(request, own, data.draw(st.randoms()))
+            peer = Peer(node.address)
+            peer.socket.settimeout(ANSWER_SECONDS_MAX)
+            with contextlib.closing(peer), contextlib.suppress(TimeoutError, LocalProtocolError):
+                found = codes(peer.ask(request, version))
+                assert "UNKNOWN_SERVER_ERROR" not in found, request

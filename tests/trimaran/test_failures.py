@@ -1,0 +1,53 @@
+import errno
+import socket
+
+import pytest
+
+from log.directory import DirectoryLocked
+from log.meta_properties import MetaPropertiesError
+from quorum.config.definition import ConfigError
+from quorum.runtime.errors import StorageFailure, WrongCluster
+from trimaran.errors import Exit, UserError
+from trimaran.failures import explain
+from trimaran.ports import listener_on
+from wire.errors import ErrorCode, KafkaError
+
+CAUSES = [
+    (ConfigError("node.id", "x", "must be a whole number", origin="f:3"), "f:3", Exit.USAGE),
+    (MetaPropertiesError("d is missing: the directory is not formatted"), "format", Exit.NO),
+    (MetaPropertiesError("d belongs to node 1, this process is of node 2"), "node.id", Exit.NO),
+    (DirectoryLocked("d is in use by another process"), "in use", Exit.NO),
+    (StorageFailure("d is offline"), "mend", Exit.NO),
+    (WrongCluster("this directory is of cluster a"), "cluster a", Exit.REFUSED),
+    (KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "disk"), "log.dirs", Exit.NO),
+    (FileNotFoundError(errno.ENOENT, "No such file", "/nowhere"), "/nowhere", Exit.NO),
+]
+
+
+@pytest.mark.parametrize(("cause", "word", "exit_code"), CAUSES, ids=lambda c: type(c).__name__)
+def test_causes_that_a_user_can_mend(cause, word, exit_code):
+    told = explain(ExceptionGroup("", [ExceptionGroup("", [cause])]))
+    assert told is not None
+    assert word in str(told)
+    assert told.exit_code == exit_code
+    assert len(str(told).splitlines()) == 3
+
+
+def test_a_mistake_of_ours_is_not_explained():
+    assert explain(ExceptionGroup("", [KeyError("x")])) is None
+
+
+def test_what_is_said_already_stays():
+    error = UserError("a", "b", "c")
+    assert explain(error) is error
+
+
+def test_who_listens_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert "process" in (listener_on(port) or "")
+        told = explain(OSError(errno.EADDRINUSE, "Address already in use", f"127.0.0.1:{port}"))
+        assert told is not None
+        assert f"127.0.0.1:{port}" in told.what
+        assert "process" in told.why
+    assert listener_on(port) is None
