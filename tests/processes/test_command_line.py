@@ -12,11 +12,13 @@ from trimaran.errors import Exit
 from trimaran.local.state_file import is_alive
 
 ROLES = ["controller"] * 3 + ["broker"] * 3
+# Kafka waits three seconds for a new group's further members; there are none here.
+OPTIONS = ("--override", "group.initial.rebalance.delay.ms=0")
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    with LocalCluster(tmp_path_factory.mktemp("cli")) as cluster:
+    with LocalCluster(tmp_path_factory.mktemp("cli"), *OPTIONS) as cluster:
         yield cluster
 
 
