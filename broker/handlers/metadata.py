@@ -12,8 +12,8 @@ from broker.context import Context
 from broker.endpoints import endpoint_of
 from broker.internal_topics import INTERNAL_TOPICS
 from broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from broker.topic_names import invalid_topic_name
 from quorum.metadata.image import MetadataImage, PartitionImage, TopicImage
+from quorum.metadata.topic_names import why_illegal
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.metadata import (
     MetadataRequest,
@@ -68,7 +68,7 @@ def _missing(request: MetadataRequest, ctx: Context, version: int) -> list[str]:
     return [
         topic.name
         for topic in request.topics or []
-        if topic.name is not None and topic.name not in known and not invalid_topic_name(topic.name)
+        if topic.name is not None and topic.name not in known and why_illegal(topic.name) is None
     ]
 
 
@@ -129,7 +129,7 @@ class _TopicWriter:
         by_name = self._image.topics.by_name.get(name)
         if by_name is not None:
             return self.known(by_name)
-        if invalid_topic_name(name):
+        if why_illegal(name) is not None:
             return _error(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
         code = created.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return _error(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)

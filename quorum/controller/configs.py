@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from quorum.config.definition import ConfigDef, ConfigError
 from quorum.config.server_keys import SERVER_CONFIGS
 from quorum.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
-from quorum.controller.topic_names import why_illegal
 from quorum.controller.topics import RECORDS_MAX
 from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from quorum.metadata.topic_names import why_illegal
 from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.incremental_alter_configs import (

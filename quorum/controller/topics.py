@@ -16,7 +16,6 @@ from quorum.config.description import ConfigDescription
 from quorum.config.server import ServerConfig
 from quorum.config.topic_keys import check_topic_configs
 from quorum.controller.placement import Prng, place_replicas
-from quorum.controller.topic_names import METADATA_TOPIC, colliding, why_illegal
 from quorum.metadata.image import (
     MIGRATING_DIRECTORY,
     TOPIC_RESOURCE,
@@ -26,6 +25,7 @@ from quorum.metadata.image import (
     TopicImage,
 )
 from quorum.metadata.records import partition_record
+from quorum.metadata.topic_names import METADATA_TOPIC, colliding, why_illegal
 from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_partitions import (

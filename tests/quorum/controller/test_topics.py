@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from quorum.controller.topic_names import colliding, why_illegal
+from quorum.metadata.topic_names import colliding, why_illegal
 from quorum.controller.topics import (
     TopicRules,
     create_partitions,
