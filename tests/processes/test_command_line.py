@@ -1,4 +1,4 @@
-"""The commands of the issue on one cluster, from `up` to `purge`, each checked by what it prints."""
+"""The commands of a user on one cluster, from `up` to `purge`, each checked by what it prints."""
 
 import json
 import os
