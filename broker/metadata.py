@@ -9,21 +9,47 @@ from collections.abc import Callable
 
 import trio
 
-from quorum.metadata.image import MetadataImage
+from quorum.metadata.image import BrokerRegistration, MetadataImage
+
+# How long a broker that was fenced is still listed: a client that lost it asks for its leaders within a second or two.
+LISTED_SECONDS = 3.0
 
 
 class BrokerMetadata:
     """Holds the image that the partitions of this broker have been brought to."""
 
-    def __init__(self, image: MetadataImage) -> None:
+    def __init__(self, image: MetadataImage, now: Callable[[], float] = trio.current_time) -> None:
         self.image = image
+        self._now = now
         self._changed = trio.Event()
+        self._fenced_at: dict[int, float] = {}  # by id; at most the registered brokers
 
     def set(self, image: MetadataImage) -> None:
         """Shows `image`; called after every publisher has applied it."""
+        if image.cluster is not self.image.cluster:
+            self._note_fenced(image)
         self.image = image
         changed, self._changed = self._changed, trio.Event()
         changed.set()
+
+    def is_listed(self, broker: BrokerRegistration) -> bool:
+        """Whether Metadata lists the broker: it serves, or did a moment ago.
+
+        librdkafka gives a broker up as soon as it is not listed, and with it, for a second, the partitions that it was just moving
+        from there to their new leader. A dead address in the list costs a client one refused connection.
+        """
+        if not broker.fenced:
+            return True
+        fenced_at = self._fenced_at.get(broker.id)
+        return fenced_at is not None and self._now() - fenced_at < LISTED_SECONDS
+
+    def _note_fenced(self, image: MetadataImage) -> None:
+        before = self.image.cluster.brokers
+        for broker_id, broker in image.cluster.brokers.items():
+            if not broker.fenced:
+                self._fenced_at.pop(broker_id, None)
+            elif (known := before.get(broker_id)) is not None and not known.fenced:
+                self._fenced_at[broker_id] = self._now()
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> MetadataImage:
         """Returns the first image seen that satisfies `predicate`; bound it with a cancel scope."""

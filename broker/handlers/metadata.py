@@ -11,6 +11,7 @@ from __future__ import annotations
 from broker.context import Context
 from broker.endpoints import endpoint_of
 from broker.internal_topics import INTERNAL_TOPICS
+from broker.metadata import BrokerMetadata
 from broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from quorum.metadata.image import MetadataImage, PartitionImage, TopicImage
 from quorum.metadata.topic_names import why_illegal
@@ -77,8 +78,8 @@ def _answer(
 ) -> MetadataResponse:
     image = ctx.metadata.image
     version = call.header.api_version
-    brokers = _brokers(image, call.connection.listener)
-    alive = {broker.node_id for broker in brokers}
+    brokers = _brokers(ctx.metadata, call.connection.listener)
+    alive = {one.node_id for one in brokers if not image.cluster.brokers[one.node_id].fenced}
     writer = _TopicWriter(image, alive, version)
     if _wants_all(request, version):
         topics = [writer.known(topic) for topic in image.topics.by_name.values()]
@@ -98,14 +99,14 @@ def _answer(
     )
 
 
-def _brokers(image: MetadataImage, listener: str) -> list[MetadataResponseBroker]:
+def _brokers(metadata: BrokerMetadata, listener: str) -> list[MetadataResponseBroker]:
     """Those that are alive and have the listener."""
     return [
         MetadataResponseBroker(
             node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
         )
-        for broker in sorted(image.cluster.brokers.values(), key=lambda broker: broker.id)
-        if not broker.fenced and (endpoint := endpoint_of(broker, listener)) is not None
+        for broker in sorted(metadata.image.cluster.brokers.values(), key=lambda one: one.id)
+        if metadata.is_listed(broker) and (endpoint := endpoint_of(broker, listener)) is not None
     ]
 
 
