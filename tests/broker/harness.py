@@ -195,7 +195,7 @@ def open_harness(
     directory = LogDirectory(path, now_ms=now_ms)
     fsync = server_config["trimaran.log.fsync"] == "commit"
     group_commit = GroupCommit(directory.health, fsync=fsync)
-    metadata = BrokerMetadata(MetadataImage())
+    metadata = BrokerMetadata(MetadataImage(), lambda: harness.now)
     settings_source = TopicSettingsSource(server_config, metadata, node_id)
     isr_changes = RecordedIsrChanges()
     follows: Any = RecordedFollows()
