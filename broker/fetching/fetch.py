@@ -47,6 +47,7 @@ class FetchTerms:
     replica_epoch: int = -1
     refused: ErrorCode = ErrorCode.NONE  # for every partition: not the broker it says it is
     names_leaders: bool = False  # tells who leads instead of us (KIP-951)
+    committed_unknown: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE  # at the end of what is known
 
     @property
     def is_follower(self) -> bool:
@@ -197,6 +198,9 @@ class Fetch:
         return _Found(data, 0, urgent=True, again=True)
 
     def _read_log(self, slot: Slot, leader: LeaderEpoch) -> _Found:
+        """What lies before the watermark; a consumer that stands at it is not told that this is the end as long as it may
+        have been further once (P7): it waits, and after its time hears a retriable error.
+        """
         terms, log = self._terms, leader.log
         if terms.is_follower:
             leader.record_fetch(
@@ -210,6 +214,10 @@ class Fetch:
         else:
             upto = leader.high_watermark.offset
         slot.seen_upto = upto
+        if upto <= slot.fetch_offset and not (terms.is_follower or leader.knows_committed):
+            return _Found(
+                self._error_data(slot, terms.committed_unknown), 0, urgent=False, again=True
+            )
         piece = None
         budget = terms.max_bytes - self._size
         if upto > slot.fetch_offset and (budget > 0 or not self._size):

@@ -27,6 +27,7 @@ from wire.transport.registry import handles
 # A client may ask to wait for ever; the connection is looked at again after this (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0
 VERSION_NAMING_LEADERS = 16
+VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # clients of older versions take it for a fatal error
 
 
 @handles(FetchRequest, versions="4-18")
@@ -54,6 +55,9 @@ def _terms(request: FetchRequest, ctx: Context, version: int) -> FetchTerms:
         replica_epoch=epoch,
         refused=_refusal(replica_id, epoch, ctx),
         names_leaders=version >= VERSION_NAMING_LEADERS,
+        committed_unknown=ErrorCode.OFFSET_NOT_AVAILABLE
+        if version >= VERSION_KNOWING_OFFSET_NOT_AVAILABLE
+        else ErrorCode.NOT_LEADER_OR_FOLLOWER,
     )
 
 

@@ -118,5 +118,5 @@ def _find(leader: LeaderEpoch, timestamp: int, version: int, is_client: bool) ->
 
 def _check_caught_up(leader: LeaderEpoch, is_client: bool) -> None:
     """A new leader does not know yet what was committed before it: no client may see the end go back (KIP-207)."""
-    if is_client and leader.high_watermark.offset < leader.start_offset:
+    if is_client and not leader.knows_committed:
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)

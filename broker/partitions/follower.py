@@ -8,7 +8,8 @@ leader before it is durable: a partition is `ready` to be fetched when all of it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,20 @@ class FetchPosition:
     offset: int
     last_fetched_epoch: int
     log_start_offset: int
+
+
+@contextmanager
+def open_follower_epoch(partition: Partition, state: PartitionImage) -> Iterator[FollowerEpoch]:
+    """Following in `state.leader_epoch`, as a block: after its exit no answer of that leader is taken over.
+
+    Raises:
+        KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened; then no epoch has begun.
+    """
+    epoch = FollowerEpoch(partition, state)
+    try:
+        yield epoch
+    finally:
+        epoch.end()
 
 
 class FollowerEpoch:

@@ -1,13 +1,15 @@
 """One leadership epoch of one partition: appends, followers' progress, ISR and high watermark.
 
-Source: `Partition` of Kafka where it leads. An epoch owns no task: all that lives in it are waits on its watermark and
-interests of readers, so `end()` is the end of its block. What several epochs share is in `Partition`.
+Source: `Partition` of Kafka where it leads. `open_leader_epoch` is its block; it owns no task (one for each of 50,000
+partitions would cost more than all else), so the block is a plain `with`, which `Partition` holds open until metadata
+ends it. What several epochs share is in `Partition`.
 Left out: transactions, reassignment's catch-up rules (the controller's), reading from followers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,6 +50,24 @@ _AWAIT_METADATA = frozenset(
 )
 
 
+@contextmanager
+def open_leader_epoch(
+    partition: Partition, state: PartitionImage, now: float
+) -> Iterator[LeaderEpoch]:
+    """The leadership of `state.leader_epoch`: on exit whoever waits for its watermark hears NotLeaderError.
+
+    After the exit nothing is appended and no watermark moves in the name of this epoch, whoever still holds it.
+
+    Raises:
+        KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened; then no epoch has begun.
+    """
+    epoch = LeaderEpoch(partition, state, now)
+    try:
+        yield epoch
+    finally:
+        epoch.end()
+
+
 class LeaderEpoch:
     """What request handlers may hold on to: it outlives its epoch, and then answers NOT_LEADER_OR_FOLLOWER."""
 
@@ -71,6 +91,14 @@ class LeaderEpoch:
             f"{self.partition.name} epoch {self.epoch} start {self.start_offset} hw {self.high_watermark.offset} "
             f"end {self.log.log_end_offset} isr {self.isr.isr} proposed {self.isr.proposed}"
         )
+
+    @property
+    def knows_committed(self) -> bool:
+        """False while what was committed before this epoch may lie above the watermark, which must not be told (P7).
+
+        A new leader learns it from its followers' first fetches, one that recovered from a crash also from its first flush.
+        """
+        return self.high_watermark.offset >= self.start_offset
 
     @property
     def ended(self) -> bool:
@@ -336,6 +364,6 @@ class LeaderEpoch:
         self.reconsider_followers()
 
     def end(self) -> None:
-        """Ends the epoch: whoever waits for its watermark hears NotLeaderError."""
+        """Only `open_leader_epoch` calls it."""
         self.high_watermark.close()
         self.low_watermark.close()

@@ -6,10 +6,11 @@ when first asked for. Left out: future replicas (moving between directories).
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from broker.partitions.follower import FollowerEpoch
-from broker.partitions.leader import LeaderEpoch
+from broker.partitions.follower import FollowerEpoch, open_follower_epoch
+from broker.partitions.leader import LeaderEpoch, open_leader_epoch
 from broker.partitions.watchers import Watchers
 from log.partition_log import PartitionLog
 from quorum.metadata.image import PartitionImage
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
 
 
 class Partition:
-    """`state` is the newest metadata; at most one of leader and follower epoch is alive, and it is of `state`'s epoch."""
+    """`state` is the newest metadata; at most one of leader and follower epoch is alive, and it is of `state`'s epoch.
+
+    `_epoch` is that epoch's block, held open here: closing it, whatever else happens, is what ends the epoch.
+    """
 
     __slots__ = (
+        "_epoch",
         "_follower",
         "_leader",
         "_log",
@@ -55,6 +60,7 @@ class Partition:
         self.watchers = Watchers()
         self._saved_watermark = saved_watermark
         self._log: PartitionLog | None = None
+        self._epoch: ExitStack | None = None
         self._leader: LeaderEpoch | None = None
         self._follower: FollowerEpoch | None = None
 
@@ -128,7 +134,11 @@ class Partition:
     def leader(self) -> LeaderEpoch | None:
         """The leader epoch if this broker leads, begun when first asked for (then this opens the log)."""
         if self._leader is None and self.leads and not self.deleted:
-            self._leader = LeaderEpoch(self, self.state, self.services.now())
+            block = ExitStack()
+            self._leader = block.enter_context(
+                open_leader_epoch(self, self.state, self.services.now())
+            )
+            self._epoch = block
             self._saved_watermark = self._leader.high_watermark.offset
         return self._leader
 
@@ -140,7 +150,9 @@ class Partition:
     def follower(self) -> FollowerEpoch | None:
         """The follower epoch if another broker leads, begun when first asked for (then this opens the log)."""
         if self._follower is None and self.follows and not self.deleted:
-            self._follower = FollowerEpoch(self, self.state)
+            block = ExitStack()
+            self._follower = block.enter_context(open_follower_epoch(self, self.state))
+            self._epoch = block
         return self._follower
 
     def apply(self, state: PartitionImage) -> bool:
@@ -157,11 +169,10 @@ class Partition:
     def _end_epoch(self) -> None:
         if self._leader is not None:
             self._saved_watermark = self._leader.high_watermark.offset
-            self._leader.end()
-            self._leader = None
-        if self._follower is not None:
-            self._follower.end()
-            self._follower = None
+        self._leader = self._follower = None
+        if self._epoch is not None:
+            self._epoch.close()
+            self._epoch = None
 
     def settings_changed(self) -> None:
         """The topic's configuration is another one."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import trio
 import trio.testing
 
 from broker.handlers.fetch import fetch
+from broker.partitions.isr import FetchClock
 from tests.broker.batches import append
 from tests.broker.calls import call, finished, through_wire
 from tests.broker.harness import open_harness, partition, registration, topic, topic_id
@@ -175,3 +178,72 @@ async def test_a_follower_is_told_where_it_diverges(harness):
     )
     assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 1)
     assert harness.leader().replicas[12].end_offset == -1, "a diverging fetch proves nothing"
+
+
+def lead_again(harness):
+    """A new epoch with a follower that has not fetched in it yet: the watermark is behind the epoch's start."""
+    brokers = (registration(11), registration(12))
+    harness.set_image(topic("t", partition((11, 12), leader_epoch=3)), brokers=brokers)
+    append(harness, b"a")
+    harness.flush()
+    harness.set_image(topic("t", partition((11, 12), leader_epoch=4, partition_epoch=1)))
+    return harness.leader()
+
+
+async def read_in_version(harness, version, offset):
+    message = fetch_request(offset)
+    message = message.replace(topics=[message.topics[0].replace(topic="t")])
+    response = await finished(fetch(message, harness.context, call(message, version)))
+    return response.responses[0].partitions[0]
+
+
+async def test_a_new_leader_does_not_tell_a_consumer_that_it_is_at_the_end(harness):
+    """P7: the record may have been committed and read before; nobody hears of a watermark of 0."""
+    leader = lead_again(harness)
+    answer = await read(harness, 0)
+    assert (answer.error_code, answer.high_watermark) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+    answer = await read_in_version(harness, 10, 0)
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    leader.record_fetch(12, 1, 0, 112, FetchClock())
+    answer = await read(harness, 0)
+    assert (answer.error_code, answer.high_watermark) == (0, 1)
+    assert answer.records.size > 0
+
+
+async def test_followers_read_what_a_new_leader_has(harness):
+    lead_again(harness)
+    answer = await read(harness, 0, replica_id=12, replica_epoch=112)
+    assert answer.error_code == 0
+    assert answer.records.size > 0
+
+
+async def test_a_long_poll_outlasts_the_time_in_which_a_new_leader_does_not_know(
+    harness, autojump_clock
+):
+    leader = lead_again(harness)
+    answers = []
+
+    async def consume():
+        answers.append(await read(harness, 0, max_wait_ms=10_000))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(consume)
+        await trio.testing.wait_all_tasks_blocked()
+        assert answers == []
+        leader.record_fetch(12, 1, 0, 112, FetchClock())
+    assert (answers[0].error_code, answers[0].high_watermark) == (0, 1)
+
+
+async def test_after_a_crash_the_watermark_is_not_told_before_it_is_known(tmp_path):
+    """P7: the checkpoint was never written, the log has the record, its flush has not come yet."""
+    before = open_harness(tmp_path / "before")
+    before.set_image(topic("t", partition()))
+    append(before, b"a")
+    before.flush()
+    shutil.copytree(tmp_path / "before", tmp_path / "after")
+    after = open_harness(tmp_path / "after")
+    after.set_image(topic("t", partition()))
+    assert (await read(after, 0)).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    after.flush()
+    answer = await read(after, 0)
+    assert (answer.error_code, answer.high_watermark) == (0, 1)

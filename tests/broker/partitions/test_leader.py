@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from broker.partitions.isr import FetchClock
+from broker.partitions.leader import open_leader_epoch
+from log.batch import iter_batches
 from quorum.runtime.errors import NotLeaderError
-from tests.broker.batches import append
+from tests.broker.batches import append, batch
 from tests.broker.harness import open_harness, partition, registration, topic
 from wire.errors import ErrorCode, KafkaError
 
@@ -227,3 +229,22 @@ def test_records_above_the_watermark_are_not_deleted(harness, offset):
     with pytest.raises(KafkaError) as raised:
         leader.delete_records_before(offset + 1 if offset > 0 else offset)
     assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def append_to(leader, value):
+    data = batch(value)
+    return leader.append(data, list(iter_batches(data)))
+
+
+async def test_the_end_of_an_epoch_is_the_exit_of_its_block(harness):
+    """However it comes; who still holds the epoch can neither append nor be acked in its name."""
+    lead(harness)
+    held = harness.leader().partition
+    with open_leader_epoch(held, held.state, harness.now) as leader:
+        append_to(leader, b"a")
+        assert not leader.ended
+    with pytest.raises(NotLeaderError):
+        await leader.high_watermark.wait_reached(1)
+    with pytest.raises(KafkaError) as raised:
+        append_to(leader, b"b")
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
