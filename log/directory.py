@@ -9,7 +9,6 @@ Threads: the calls that may take long (`purge`, `save_checkpoints`, `close`) may
 
 from __future__ import annotations
 
-import fcntl
 import json
 import uuid
 from collections.abc import Callable, Mapping
@@ -370,20 +369,20 @@ class LogDirectory:
         return epoch if isinstance(epoch, int) else -1
 
     def _take_lock(self) -> OpenFile:
-        resolved = self.path.resolve()
+        resolved = self._files.resolve(self.path)
         if resolved in _locked_here:
             raise DirectoryLocked(f"{self.path} is already open in this process")
-        if not self.path.is_dir():
+        if not self._files.is_directory(self.path):
             raise MetaPropertiesError(f"{self.path} does not exist: it is not formatted")
         with self.health.guard(f"locking {self.path}"):
             file = self._files.open(self.path / LOCK, create=True)
             try:
-                fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._files.lock(file)
             except BlockingIOError:
                 raise DirectoryLocked(f"{self.path} is in use by another process") from None
         _locked_here.add(resolved)
         return file
 
     def _release_lock(self) -> None:
-        fcntl.lockf(self._lock.fileno(), fcntl.LOCK_UN)
-        _locked_here.discard(self.path.resolve())
+        self._files.unlock(self._lock)
+        _locked_here.discard(self._files.resolve(self.path))

@@ -1,14 +1,21 @@
 """The few system calls on files that this package makes, in one object that tests replace.
 
-`log/testing.py` has the fault-injecting stand-in. Positional calls only: no handle has a seek pointer to get wrong.
+Nothing else in `log` touches the file system (`tests/log/test_file_layer.py` watches that); `log/testing.py` has the
+fault-injecting stand-in. Positional calls only: no handle has a seek pointer to get wrong.
 Every method raises OSError as the system does; callers turn the first one into an offline directory.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+from log.open_files import OpenFiles
 
 
 class OpenFile:
@@ -27,12 +34,37 @@ class OpenFile:
         os.close(self._fd)
 
 
+class FileStatus(NamedTuple):
+    """Of the name itself, no link followed."""
+
+    size: int
+    modified_ms: int
+    is_regular: bool
+
+
+class Volume(NamedTuple):
+    """The file system that a path lies on, in bytes; `usable` is what this user may still write."""
+
+    total: int
+    usable: int
+
+
 class Files:
     """The real calls."""
 
+    def __init__(self, open_files: OpenFiles | None = None) -> None:
+        """`open_files` bounds the descriptors of whoever uses this object; the process's own limit when not given."""
+        self.open_files = open_files or OpenFiles()
+
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> OpenFile:
-        flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0) | os.O_CLOEXEC
-        return OpenFile(os.open(path, flags, 0o644), path)
+        """A regular file. A FIFO or device in its place is refused, never waited for or written to."""
+        # Without O_NONBLOCK the opening of a FIFO that nobody else has open waits for ever.
+        flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK
+        fd = os.open(path, flags | (os.O_CREAT if create else 0), 0o644)
+        file = OpenFile(fd, path)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return file
 
     def pwrite(self, file: OpenFile, data: bytes | bytearray | memoryview, position: int) -> None:
         """Writes all of `data`; a short write is continued (the rest usually brings the error)."""
@@ -61,6 +93,17 @@ class Files:
     def truncate(self, file: OpenFile, size: int) -> None:
         os.ftruncate(file.fileno(), size)
 
+    def preallocate(self, file: OpenFile, size: int) -> None:
+        """Makes the file `size` bytes of zeros with blocks of its own, so that later writes find their place."""
+        os.posix_fallocate(file.fileno(), 0, size)
+
+    def lock(self, file: OpenFile) -> None:
+        """Excludes other processes until `unlock` or their end; raises BlockingIOError when one has the lock."""
+        fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def unlock(self, file: OpenFile) -> None:
+        fcntl.lockf(file.fileno(), fcntl.LOCK_UN)
+
     def rename(self, source: Path, target: Path) -> None:
         os.replace(source, target)
 
@@ -77,7 +120,28 @@ class Files:
         return sorted(os.listdir(path))
 
     def read_bytes(self, path: Path) -> bytes:
-        return path.read_bytes()
+        """The whole of a small regular file."""
+        file = Files.open(self, path, write=False)
+        fd = file.fileno()
+        return os.pread(fd, os.fstat(fd).st_size, 0)
+
+    def status(self, path: Path) -> FileStatus:
+        found = os.lstat(path)
+        return FileStatus(
+            found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISREG(found.st_mode)
+        )
+
+    def is_directory(self, path: Path) -> bool:
+        """Also for a link to a directory; False when there is nothing."""
+        return path.is_dir()
+
+    def resolve(self, path: Path) -> Path:
+        """The one name of a directory, whatever links lead to it."""
+        return path.resolve()
+
+    def volume(self, path: Path) -> Volume:
+        found = os.statvfs(path)
+        return Volume(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
 
 REAL_FILES = Files()

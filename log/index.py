@@ -21,6 +21,7 @@ from operator import lt
 from pathlib import Path
 
 from log.files import Files, OpenFile
+from log.open_files import NamedFile
 
 PENDING_BYTES_MAX = (
     512  # 64 offset entries: at Kafka's interval of 4 KiB, one write per 256 KiB of log at the most
@@ -43,7 +44,7 @@ class IndexFile:
         """`created`: the caller has just made the segment, so there is no file to read."""
         self.path = path
         self._files = files
-        self._file: OpenFile | None = None
+        self._file = NamedFile(path, files)
         self._pending = bytearray()
         self._written = 0  # entries in the file
         self._created = created
@@ -81,7 +82,7 @@ class IndexFile:
         self._pending = bytearray()
         self._written = 0
         self._created = self._loaded = True
-        self._file = None
+        self._file.close()
         self._last = None
 
     def write_pending(self) -> None:
@@ -126,15 +127,14 @@ class IndexFile:
 
     def release(self) -> None:
         """Closes the file until it is needed again; pending entries stay in memory."""
-        self._file = None
+        self._file.close()
 
     def _opened(self) -> OpenFile:
-        if self._file is None:
-            self._file = self._files.open(self.path, create=True)
-            if self._created:
-                self._files.truncate(self._file, 0)  # a leftover of the same name
-                self._created = False
-        return self._file
+        file = self._file.get(create=True)
+        if self._created:
+            self._files.truncate(file, 0)  # a leftover of the same name
+            self._created = False
+        return file
 
     def _load(self) -> None:
         """Counts the file's entries, and checks once that they ascend. Raises IndexDamaged."""
@@ -142,7 +142,7 @@ class IndexFile:
             return
         size = self.layout.size
         try:
-            file = self._files.open(self.path)
+            file = self._file.get()
         except FileNotFoundError:
             raise IndexDamaged(f"{self.path} is missing") from None
         stored = self._files.size(file)
@@ -153,7 +153,6 @@ class IndexFile:
         data = data[: entries * size].ljust(entries * size, b"\0")
         if not ascends(data, self.layout):
             raise IndexDamaged(f"{self.path}: entries do not ascend")
-        self._file = file
         self._written = entries
         self._loaded = True
         self._last = self.entry(entries - 1) if entries else None

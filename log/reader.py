@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from log.batch import BatchView, has_valid_crc
-from log.files import REAL_FILES
+from log.files import REAL_FILES, OpenFile
 from log.index import OffsetIndex, ascends
+from log.recovery import base_offset_of
 from log.scan import is_plausible, scan_headers
 from log.segment import INDEX_SUFFIX, LOG_SUFFIX
 
@@ -33,15 +34,17 @@ class SegmentFile:
 def list_segments(directory: Path) -> list[SegmentFile]:
     """The segments of a partition's directory, ascending; segments deleted meanwhile are left out."""
     found = []
-    for path in directory.glob("*" + LOG_SUFFIX):
-        if len(path.stem) != 20 or not path.stem.isdecimal() or not path.is_file():
+    for name in REAL_FILES.list_directory(directory):
+        base_offset = base_offset_of(name, LOG_SUFFIX)
+        if base_offset is None:
             continue
         try:
-            size = path.stat().st_size
+            status = REAL_FILES.status(directory / name)
         except FileNotFoundError:
             continue
-        found.append(SegmentFile(str(path), int(path.stem), size))
-    return sorted(found, key=lambda segment: segment.base_offset)
+        if status.is_regular:
+            found.append(SegmentFile(str(directory / name), base_offset, status.size))
+    return found
 
 
 def scan_batches(
@@ -74,7 +77,7 @@ def scan_batches(
         if at:
             position += at
             continue
-        large = _read_large(file.fileno(), position, _batch_size(block, 0), size)
+        large = _read_large(file, position, _batch_size(block, 0), size)
         if large is None or not has_valid_crc(large):
             return
         yield position, large
@@ -91,15 +94,16 @@ def _batch_size(block: memoryview, at: int) -> int | None:
     return header.size
 
 
-def _read_large(fd: int, position: int, size: int | None, file_size: int) -> BatchView | None:
+def _read_large(
+    file: OpenFile, position: int, size: int | None, file_size: int
+) -> BatchView | None:
     """A batch larger than a block; None when the file does not hold it."""
-    import os
-
     if size is None or size == 61 or position + size > file_size:
         return None
     data = bytearray()
     while len(data) < size:
-        piece = os.pread(fd, min(READ_BYTES * 16, size - len(data)), position + len(data))
+        wanted = min(READ_BYTES * 16, size - len(data))
+        piece = REAL_FILES.pread(file, wanted, position + len(data))
         if not piece:
             return None
         data += piece
@@ -139,7 +143,7 @@ def _index_entries(path: Path) -> list[tuple[int, int]]:
     """The offset index's entries, without the zeros that Kafka preallocates; empty when it is missing or damaged."""
     layout = OffsetIndex.layout
     try:
-        data = path.with_suffix(INDEX_SUFFIX).read_bytes().rstrip(b"\0")
+        data = REAL_FILES.read_bytes(path.with_suffix(INDEX_SUFFIX)).rstrip(b"\0")
     except OSError:
         return []
     data = data.ljust(-(-len(data) // layout.size) * layout.size, b"\0")

@@ -7,7 +7,6 @@ instead of growing shorter (P17). Left out: splitting segments whose offsets ove
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,17 +54,17 @@ def list_segments(directory: Path, files: Files) -> list[Segment]:
             if base is not None and file_name(base, LOG_SUFFIX) not in names:
                 files.unlink(directory / name)
     return [
-        Segment(directory, base, files, size=_size(directory, base), created=False)
+        Segment(directory, base, files, size=_size(directory, base, files), created=False)
         for base in bases
     ]
 
 
-def _size(directory: Path, base_offset: int) -> int:
+def _size(directory: Path, base_offset: int, files: Files) -> int:
     path = directory / file_name(base_offset, LOG_SUFFIX)
-    status = os.stat(path, follow_symlinks=False)
-    if not os.path.isfile(path) or os.path.islink(path):
+    status = files.status(path)
+    if not status.is_regular:
         raise SegmentDamaged(f"{path} is not a regular file")
-    return status.st_size
+    return status.size
 
 
 def _complete_swaps(directory: Path, names: set[str], files: Files) -> None:

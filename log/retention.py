@@ -6,7 +6,6 @@ Source: Kafka's `UnifiedLog.deleteOldSegments`. A segment goes when it is too ol
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -49,4 +48,4 @@ def _newest_ms(log: PartitionLog, segment: Segment) -> int:
     timestamp = segment.largest_timestamp(log.config.index_interval_bytes)
     if timestamp >= 0:
         return timestamp
-    return os.stat(segment.path(LOG_SUFFIX)).st_mtime_ns // 1_000_000
+    return segment.files.status(segment.path(LOG_SUFFIX)).modified_ms

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from log.batch import NO_TIMESTAMP, BatchView
 from log.files import Files, OpenFile
 from log.index import IndexDamaged, OffsetIndex, TimeIndex
+from log.open_files import NamedFile
 from log.scan import FIRST_BLOCK_BYTES, scan_headers
 
 LOG_SUFFIX = ".log"
@@ -64,8 +65,8 @@ class Segment:
         self.opened_ms = 0
         self.offset_index = OffsetIndex(self.path(INDEX_SUFFIX), files, created=created)
         self.time_index = TimeIndex(self.path(TIME_INDEX_SUFFIX), files, created=created)
-        self._created = created
-        self._file: OpenFile | None = None
+        self._log_file = NamedFile(self.path(LOG_SUFFIX), files)
+        self.exists = not created  # on the disk
         self.last_epoch: int | None = None  # of the last batch
         self._max_is_known = created
         self._bytes_since_index = 0
@@ -85,21 +86,16 @@ class Segment:
     @property
     def file(self) -> OpenFile:
         """The open `.log`; made when the segment is new and nothing was written yet."""
-        if self._file is None:
-            self._file = self.files.open(self.path(LOG_SUFFIX), create=self._created)
-            if self._created:
-                self.files.truncate(self._file, 0)
-        return self._file
-
-    @property
-    def exists(self) -> bool:
-        return not self._created or self._file is not None
+        if self.exists:
+            return self._log_file.get()
+        file = self._log_file.get(create=True)
+        self.files.truncate(file, 0)  # a leftover of the same name
+        self.exists = True
+        return file
 
     def release(self) -> None:
         """Closes the files of a sealed segment and forgets its tail, until needed again (readers keep theirs)."""
-        if self.exists:
-            self._created = False
-            self._file = None
+        self._log_file.close()
         self.offset_index.release()
         self.time_index.release()
         self._tail_floor = None

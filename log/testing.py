@@ -12,11 +12,12 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from log.files import Files, OpenFile
+from log.files import Files, FileStatus, OpenFile
+from log.open_files import OpenFiles
 
 
 @dataclass(slots=True)
@@ -35,7 +36,8 @@ class FaultyFiles(Files):
     After `fail_at(…, sticky=True)` every later call of that name fails too, as on a dead disk.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, open_files: OpenFiles | None = None) -> None:
+        super().__init__(open_files)
         self.calls: Counter[str] = Counter()
         self._faults: dict[str, tuple[int, int, bool]] = {}  # name: (nth, errno, sticky)
         self._unsynced: dict[Path, _Unsynced] = {}
@@ -119,6 +121,28 @@ class FaultyFiles(Files):
     def mkdir(self, path: Path) -> None:
         self._count("mkdir")
         super().mkdir(path)
+
+    def rmdir(self, path: Path) -> None:
+        self._count("rmdir")
+        super().rmdir(path)
+
+    def list_directory(self, path: Path) -> Sequence[str]:
+        self._count("list_directory")
+        return super().list_directory(path)
+
+    def read_bytes(self, path: Path) -> bytes:
+        self._count("read_bytes")
+        return super().read_bytes(path)
+
+    def status(self, path: Path) -> FileStatus:
+        self._count("status")
+        return super().status(path)
+
+    def preallocate(self, file: OpenFile, size: int) -> None:
+        self._count("preallocate")
+        if size > self.size(file):
+            self._note(file).writes.append((size, b""))
+        super().preallocate(file, size)
 
     # Crashing
 

@@ -148,5 +148,5 @@ def test_only_a_few_old_segments_stay_open(tmp_path):
     log = filled(tmp_path / "t-0")
     log.flush()
     read_all(log)
-    opened = [s for s in log._segments.all if s._file is not None]
+    opened = [s for s in log._segments.all if s._log_file.is_open]
     assert len(log._segments) > 9 >= len(opened)

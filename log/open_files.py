@@ -1,0 +1,105 @@
+"""A bound on open descriptors: files by name that are opened when used and closed again when too many others are.
+
+Source: the idea of the virtual descriptors of PostgreSQL; Kafka holds all segments open and asks for `ulimit -n 100000`.
+The choice of what to close is the clock algorithm: what was used since the hand passed last stays for another round.
+
+A file that is being sent or synced stays open although it is closed here: whoever works with it holds the `OpenFile`, and the
+last reference closes it. Closing loses nothing that was written; Linux reports an error of writing back to the next fsync, also by
+another descriptor (errseq_t), and what waits for a flush is the most recently used there is.
+"""
+
+from __future__ import annotations
+
+import resource
+import weakref
+from collections import deque
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from log.files import Files, OpenFile
+
+# Sockets, snapshots that are being sent, checkpoints: a quarter of the process's limit, and this much at the least.
+RESERVE_MIN = 256
+# A process that is allowed less than the reserve still works, slowly.
+OPEN_MIN = 32
+# Three files for each of 40,000 partitions that are written to at once; more only costs kernel memory.
+OPEN_MAX = 120_000
+
+
+def open_files_max(descriptors: int) -> int:
+    """How many of a process's `descriptors` logs may hold."""
+    return min(OPEN_MAX, max(OPEN_MIN, descriptors - max(RESERVE_MIN, descriptors // 4)))
+
+
+class OpenFiles:
+    """The clock. `limit` is read from RLIMIT_NOFILE at the first use when not given. Safe for threads."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit
+        self._hand: deque[weakref.ref[NamedFile]] = deque()
+        self._lock = Lock()
+
+    @property
+    def limit(self) -> int:
+        if self._limit is None:
+            self._limit = open_files_max(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        return self._limit
+
+    def note(self, opened: NamedFile) -> None:
+        """`opened` has just been opened; others are closed if these are too many now."""
+        with self._lock:
+            if not opened.listed:
+                opened.listed = True
+                self._hand.append(weakref.ref(opened))
+            # Twice round: the first takes away the marks of use.
+            for _ in range(2 * len(self._hand)):
+                if len(self._hand) <= self.limit:
+                    break
+                self._turn(opened)
+
+    def _turn(self, opened: NamedFile) -> None:
+        reference = self._hand.popleft()
+        found = reference()
+        if found is None:
+            return
+        if found is opened or (found.used and found.is_open):
+            found.used = False
+            self._hand.append(reference)
+            return
+        found.listed = False
+        found.close()
+
+
+class NamedFile:
+    """A file that is open while it is used; `get` opens it again under its name.
+
+    Only for files whose name does not change hands while this object is used.
+    """
+
+    __slots__ = ("__weakref__", "_file", "_files", "listed", "path", "used")
+
+    def __init__(self, path: Path, files: Files) -> None:
+        self.path = path
+        self.listed = False  # the clock knows it
+        self.used = False  # since the hand passed
+        self._files = files
+        self._file: OpenFile | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    def get(self, *, create: bool = False) -> OpenFile:
+        """The open file; keep it only as long as it is worked with. Raises OSError."""
+        file = self._file  # another thread may close it between two looks
+        if file is None:
+            file = self._file = self._files.open(self.path, create=create)
+            self._files.open_files.note(self)
+        self.used = True
+        return file
+
+    def close(self) -> None:
+        """Lets go of the file; it is closed when nobody else works with it."""
+        self._file = None
