@@ -7,7 +7,7 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "log"
 LAYER = {"files.py", "testing.py"}
-MODULES = {"os", "io", "shutil", "fcntl", "mmap", "tempfile", "glob"}
+MODULES = {"os", "shutil", "fcntl", "mmap", "tempfile", "glob"}
 PATH_METHODS = {
     "chmod", "exists", "glob", "is_dir", "is_file", "is_symlink", "iterdir", "lstat", "mkdir", "read_bytes", "read_text",
     "rename", "resolve", "rglob", "rmdir", "stat", "symlink_to", "touch", "unlink", "write_bytes", "write_text",
