@@ -1,0 +1,46 @@
+"""AssignReplicasToDirs (73): a broker says which of its log directories hold which replicas (KIP-858)."""
+
+from wire.schema import Message, Struct, int16, int32, int64, request, response, uuid
+
+
+class AssignReplicasToDirsRequestPartitionData(Struct):
+    partition_index: int32
+
+
+class AssignReplicasToDirsRequestTopicData(Struct):
+    topic_id: uuid
+    partitions: list[AssignReplicasToDirsRequestPartitionData]
+
+
+class AssignReplicasToDirsRequestDirectoryData(Struct):
+    id: uuid
+    topics: list[AssignReplicasToDirsRequestTopicData]
+
+
+@request(key=73, versions="0", flexible="0+")
+class AssignReplicasToDirsRequest(Message):
+    broker_id: int32
+    broker_epoch: int64 = -1
+    directories: list[AssignReplicasToDirsRequestDirectoryData]
+
+
+class AssignReplicasToDirsResponsePartitionData(Struct):
+    partition_index: int32
+    error_code: int16 = 0
+
+
+class AssignReplicasToDirsResponseTopicData(Struct):
+    topic_id: uuid
+    partitions: list[AssignReplicasToDirsResponsePartitionData]
+
+
+class AssignReplicasToDirsResponseDirectoryData(Struct):
+    id: uuid
+    topics: list[AssignReplicasToDirsResponseTopicData]
+
+
+@response(key=73, versions="0", flexible="0+")
+class AssignReplicasToDirsResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    directories: list[AssignReplicasToDirsResponseDirectoryData]
