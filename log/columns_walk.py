@@ -1,0 +1,472 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""The loops of `log.columns` over the bytes of records: C where the package was built with a compiler, else plain Python.
+
+Cython compiles this very file (its pure-Python mode). Two rules keep both ways the same and hostile bytes harmless: every index
+into a buffer is checked against its bounds (compiled too), and whatever could pass 64 bits is masked or compared before it is added.
+Grammar of a record: see `log.batch.BatchView`. Use it through `log.columns`; the types for callers are in `columns_walk.pyi`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+try:
+    import cython
+except ImportError:
+    from log import cython_names as cython
+
+COMPILED = cython.compiled
+
+
+class Problem(IntEnum):
+    """Why records are refused; the sentences are in `log.columns`."""
+
+    CUT_SHORT = 1
+    RECORD_SIZE = 2
+    VARINT = 3
+    SIZE = 4
+    HEADER_COUNT = 5
+    HEADER_KEY = 6
+    TIMESTAMP_OVERFLOW = 7
+    OFFSET_DELTA = 8
+    NULL_KEY = 9
+    TIMESTAMP_RANGE = 10
+    TRAILING_BYTES = 11
+
+
+_CUT_SHORT = cython.declare(cython.int, Problem.CUT_SHORT)
+_RECORD_SIZE = cython.declare(cython.int, Problem.RECORD_SIZE)
+_VARINT = cython.declare(cython.int, Problem.VARINT)
+_SIZE = cython.declare(cython.int, Problem.SIZE)
+_HEADER_COUNT = cython.declare(cython.int, Problem.HEADER_COUNT)
+_HEADER_KEY = cython.declare(cython.int, Problem.HEADER_KEY)
+_TIMESTAMP_OVERFLOW = cython.declare(cython.int, Problem.TIMESTAMP_OVERFLOW)
+_OFFSET_DELTA = cython.declare(cython.int, Problem.OFFSET_DELTA)
+_NULL_KEY = cython.declare(cython.int, Problem.NULL_KEY)
+_TIMESTAMP_RANGE = cython.declare(cython.int, Problem.TIMESTAMP_RANGE)
+_TRAILING_BYTES = cython.declare(cython.int, Problem.TRAILING_BYTES)
+
+_INT64_MAX = cython.declare(cython.longlong, (1 << 63) - 1)
+_INT64_MIN = cython.declare(cython.longlong, -(1 << 63))
+_MASK_32 = cython.declare(cython.ulonglong, (1 << 32) - 1)
+_MASK_64 = cython.declare(cython.ulonglong, (1 << 64) - 1)
+_BITS_OF_VARINT = cython.declare(cython.int, 35)  # five groups of seven
+_BITS_OF_VARLONG = cython.declare(cython.int, 70)
+# Bodies up to this size (~10 µs) are walked with the interpreter's lock held: to get it back from a busy thread can take 5 ms.
+_LOCK_HELD_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1 << 16)
+
+
+@cython.final
+@cython.cclass
+class Walker:
+    """Goes over the records of bodies that lie in `data`; the fields are those of the record read last."""
+
+    data: cython.const[cython.uchar][::1]
+    at: cython.Py_ssize_t  # where to read on
+    stop: cython.Py_ssize_t  # end of the body
+    end: cython.Py_ssize_t  # end of the record
+    index: cython.Py_ssize_t  # of the record in its body
+    value: cython.longlong  # of the varint read last
+    start: cython.Py_ssize_t  # of the slice read last
+    size: cython.longlong  # of the slice read last, -1 null
+    record_start: cython.Py_ssize_t
+    timestamp_delta: cython.longlong
+    timestamp: cython.longlong
+    offset_at: (
+        cython.Py_ssize_t
+    )  # where the offset delta lies: what is before depends on the base timestamp
+    offset_delta: cython.longlong
+    key_start: cython.Py_ssize_t
+    key_size: cython.longlong
+    value_start: cython.Py_ssize_t
+    value_size: cython.longlong
+    headers_start: cython.Py_ssize_t
+    headers_count: cython.longlong
+    max_timestamp: cython.longlong
+    max_delta: cython.longlong  # offset delta of the first record of the largest timestamp
+    row: cython.Py_ssize_t  # of the columns, to be filled next
+    batch_column: cython.int[::1]
+    offset_column: cython.longlong[::1]
+    timestamp_column: cython.longlong[::1]
+    record_start_column: cython.int[::1]
+    key_start_column: cython.int[::1]
+    key_size_column: cython.int[::1]
+    value_start_column: cython.int[::1]
+    value_size_column: cython.int[::1]
+    headers_start_column: cython.int[::1]
+    headers_count_column: cython.int[::1]
+    keep: cython.const[cython.uchar][::1]
+    out: cython.uchar[::1]
+    out_at: cython.Py_ssize_t
+    kept: cython.Py_ssize_t
+    last_delta: cython.longlong
+
+    def __init__(self, data) -> None:
+        self.data = data
+
+    def check(self, count, base_timestamp, requires_keys, timestamp_min, timestamp_max):
+        records: cython.Py_ssize_t = count
+        base: cython.longlong = base_timestamp
+        keys: cython.bint = requires_keys
+        least: cython.longlong = timestamp_min
+        most: cython.longlong = timestamp_max
+        problem: cython.int
+        self._open(0, len(self.data))
+        if self.stop > _LOCK_HELD_BYTES_MAX:
+            with cython.nogil:
+                problem = self._check(records, base, keys, least, most)
+        else:
+            problem = self._check(records, base, keys, least, most)
+        return problem, self.index, self.max_timestamp, self.max_delta
+
+    def write_to(self, columns) -> None:
+        self.row = 0
+        self.batch_column = columns.batch
+        self.offset_column = columns.offset
+        self.timestamp_column = columns.timestamp_ms
+        self.record_start_column = columns.record_start
+        self.key_start_column = columns.key_start
+        self.key_size_column = columns.key_size
+        self.value_start_column = columns.value_start
+        self.value_size_column = columns.value_size
+        self.headers_start_column = columns.headers_start
+        self.headers_count_column = columns.headers_count
+
+    def fill(self, start, stop, batch, count, base_offset, last_delta, base_timestamp, append_time):
+        records: cython.Py_ssize_t = count
+        batch_index: cython.int = batch
+        offset: cython.longlong = base_offset
+        last: cython.longlong = last_delta
+        base: cython.longlong = base_timestamp
+        has_append_time: cython.bint = append_time is not None
+        appended: cython.longlong = append_time if has_append_time else 0
+        problem: cython.int
+        self._open(start, stop)
+        if self.stop - self.at > _LOCK_HELD_BYTES_MAX:
+            with cython.nogil:
+                problem = self._fill(
+                    batch_index, records, offset, last, base, has_append_time, appended
+                )
+        else:
+            problem = self._fill(
+                batch_index, records, offset, last, base, has_append_time, appended
+            )
+        return problem, self.index
+
+    def retain(self, keep, out, count, base_timestamp, shift):
+        records: cython.Py_ssize_t = count
+        base: cython.longlong = base_timestamp
+        by: cython.longlong = shift
+        problem: cython.int
+        self.keep = keep
+        self.out = out
+        self._open(0, len(self.data))
+        with cython.nogil:
+            problem = self._retain(records, base, by)
+        return (
+            problem,
+            self.index,
+            self.out_at,
+            self.kept,
+            self.last_delta,
+            self.max_timestamp,
+            self.max_delta,
+        )
+
+    def headers(self, places, row):
+        """Fills the four columns of `places` with the headers of the records in `row`, (start, count) pairs."""
+        starts: cython.int[::1] = row[0]
+        counts: cython.int[::1] = row[1]
+        key_start: cython.int[::1] = places[0]
+        key_size: cython.int[::1] = places[1]
+        value_start: cython.int[::1] = places[2]
+        value_size: cython.int[::1] = places[3]
+        problem: cython.int = 0
+        index: cython.Py_ssize_t
+        filled: cython.Py_ssize_t = 0
+        self.end = len(self.data)
+        for index in range(len(starts)):
+            self.at = starts[index]
+            for _ in range(counts[index]):
+                problem = self._slice() or problem
+                key_start[filled] = self.start
+                key_size[filled] = self.size
+                problem = self._slice() or problem
+                value_start[filled] = self.start
+                value_size[filled] = self.size
+                filled += 1
+        return problem
+
+    @cython.cfunc
+    def _open(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
+        self.at = start
+        self.stop = stop
+        self.index = 0
+        self.max_timestamp = -1
+        self.max_delta = -1
+        self.out_at = 0
+        self.kept = 0
+        self.last_delta = -1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _check(
+        self,
+        count: cython.Py_ssize_t,
+        base_timestamp: cython.longlong,
+        requires_keys: cython.bint,
+        timestamp_min: cython.longlong,
+        timestamp_max: cython.longlong,
+    ) -> cython.int:
+        problem: cython.int
+        while self.index < count:
+            problem = self._record() or self._time(base_timestamp)
+            if problem:
+                return problem
+            if self.offset_delta != self.index:
+                return _OFFSET_DELTA
+            if requires_keys and self.key_size < 0:
+                return _NULL_KEY
+            if self.timestamp != -1 and not timestamp_min <= self.timestamp <= timestamp_max:
+                return _TIMESTAMP_RANGE
+            self.index += 1
+        return 0 if self.at == self.stop else _TRAILING_BYTES
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _fill(
+        self,
+        batch: cython.int,
+        count: cython.Py_ssize_t,
+        base_offset: cython.longlong,
+        last_delta: cython.longlong,
+        base_timestamp: cython.longlong,
+        has_append_time: cython.bint,
+        append_time: cython.longlong,
+    ) -> cython.int:
+        problem: cython.int
+        row: cython.Py_ssize_t
+        while self.index < count:
+            problem = self._record() or self._time(base_timestamp)
+            if problem:
+                return problem
+            if not 0 <= self.offset_delta <= last_delta:
+                return _OFFSET_DELTA
+            row = self.row
+            self.batch_column[row] = batch
+            self.offset_column[row] = base_offset + self.offset_delta
+            self.timestamp_column[row] = append_time if has_append_time else self.timestamp
+            self.record_start_column[row] = self.record_start
+            self.key_start_column[row] = self.key_start
+            self.key_size_column[row] = self.key_size
+            self.value_start_column[row] = self.value_start
+            self.value_size_column[row] = self.value_size
+            self.headers_start_column[row] = self.headers_start
+            self.headers_count_column[row] = self.headers_count
+            self.row = row + 1
+            self.index += 1
+        return 0 if self.at == self.stop else _TRAILING_BYTES
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _retain(
+        self, count: cython.Py_ssize_t, base_timestamp: cython.longlong, shift: cython.longlong
+    ) -> cython.int:
+        problem: cython.int
+        while self.index < count:
+            problem = self._record()
+            if problem:
+                return problem
+            if self.keep[self.index]:
+                problem = self._time(base_timestamp)
+                if problem:
+                    return problem
+                problem = self._copy(shift)
+                if problem:
+                    return problem
+                self.kept += 1
+                self.last_delta = self.offset_delta
+            self.index += 1
+        return 0 if self.at == self.stop else _TRAILING_BYTES
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _copy(self, shift: cython.longlong) -> cython.int:
+        """Writes the record behind the others, its timestamp delta less by `shift`."""
+        delta: cython.longlong = self.timestamp_delta
+        begin: cython.Py_ssize_t = self.record_start
+        at: cython.Py_ssize_t
+        if shift:
+            if (delta < 0 and shift > delta - _INT64_MIN) or (
+                delta >= 0 and shift < delta - _INT64_MAX
+            ):
+                return _TIMESTAMP_OVERFLOW
+            delta -= shift
+            begin = self.offset_at
+            self._put_varint(1 + _varint_size(delta) + self.end - begin)
+            self.out[self.out_at] = 0  # attributes
+            self.out_at += 1
+            self._put_varint(delta)
+        for at in range(begin, self.end):
+            self.out[self.out_at] = self.data[at]
+            self.out_at += 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _put_varint(self, value: cython.longlong) -> cython.int:
+        raw: cython.ulonglong = _zigzag(value)
+        while raw > 0x7F:
+            self.out[self.out_at] = raw & 0x7F | 0x80
+            self.out_at += 1
+            raw >>= 7
+        self.out[self.out_at] = raw
+        self.out_at += 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _record(self) -> cython.int:
+        """Reads the record at `at` and moves behind it."""
+        problem: cython.int
+        self.record_start = self.at
+        problem = self._varint(self.stop, _BITS_OF_VARINT)
+        if problem:
+            return problem
+        if not 6 <= self.value <= self.stop - self.at:
+            return _RECORD_SIZE
+        self.end = self.at + self.value
+        self.at += 1  # attributes, unused
+        problem = self._varint(self.end, _BITS_OF_VARLONG)
+        if problem:
+            return problem
+        self.timestamp_delta = self.value
+        self.offset_at = self.at
+        problem = self._varint(self.end, _BITS_OF_VARINT)
+        if problem:
+            return problem
+        self.offset_delta = self.value
+        problem = self._slice()
+        if problem:
+            return problem
+        self.key_start, self.key_size = self.start, self.size
+        problem = self._slice()
+        if problem:
+            return problem
+        self.value_start, self.value_size = self.start, self.size
+        problem = self._varint(self.end, _BITS_OF_VARINT)
+        if problem:
+            return problem
+        self.headers_start, self.headers_count = self.at, self.value
+        if self.value:
+            problem = self._headers(self.value)
+            if problem:
+                return problem
+        return 0 if self.at == self.end else _RECORD_SIZE
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _headers(self, count: cython.longlong) -> cython.int:
+        problem: cython.int
+        if not 0 <= count <= (self.end - self.at) // 2:  # a header takes two bytes at the least
+            return _HEADER_COUNT
+        while count:
+            problem = self._slice()
+            if problem:
+                return problem
+            if self.size < 0:
+                return _HEADER_KEY
+            problem = self._slice()
+            if problem:
+                return problem
+            count -= 1
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _slice(self) -> cython.int:
+        """Reads a size and passes over its bytes."""
+        problem: cython.int = self._varint(self.end, _BITS_OF_VARINT)
+        if problem:
+            return problem
+        if not -1 <= self.value <= self.end - self.at:
+            return _SIZE
+        self.start = self.at
+        self.size = self.value
+        if self.value > 0:
+            self.at += self.value
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _varint(self, end: cython.Py_ssize_t, bits_end: cython.int) -> cython.int:
+        """Reads a zigzag varint that lies before `end`; surplus bits of its last byte are dropped, as Java does."""
+        at: cython.Py_ssize_t = self.at
+        bits: cython.int = 7
+        byte: cython.ulonglong
+        raw: cython.ulonglong
+        if at >= end:
+            return _CUT_SHORT
+        byte = self.data[at]
+        at += 1
+        raw = byte & 0x7F
+        while byte & 0x80:
+            if bits >= bits_end:
+                return _VARINT
+            if at >= end:
+                return _CUT_SHORT
+            byte = self.data[at]
+            at += 1
+            raw |= (byte & 0x7F) << bits
+            bits += 7
+        raw &= _MASK_32 if bits_end == _BITS_OF_VARINT else _MASK_64
+        self.at = at
+        self.value = (raw >> 1) ^ -(raw & 1)
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _time(self, base: cython.longlong) -> cython.int:
+        """The record's timestamp, and whether it is the largest so far."""
+        delta: cython.longlong = self.timestamp_delta
+        if (delta > 0 and base > _INT64_MAX - delta) or (delta < 0 and base < _INT64_MIN - delta):
+            return _TIMESTAMP_OVERFLOW
+        self.timestamp = base + delta
+        if self.timestamp > self.max_timestamp:
+            self.max_timestamp = self.timestamp
+            self.max_delta = self.offset_delta
+        return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _zigzag(value: cython.longlong) -> cython.ulonglong:
+    raw: cython.ulonglong = value & _MASK_64
+    return ((raw << 1) ^ -(raw >> 63)) & _MASK_64
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _varint_size(value: cython.longlong) -> cython.int:
+    raw: cython.ulonglong = _zigzag(value)
+    size: cython.int = 1
+    while raw > 0x7F:
+        raw >>= 7
+        size += 1
+    return size

@@ -1,0 +1,41 @@
+"""The names of the `cython` module that `log/columns_walk.py` uses, for machines where it runs as plain Python.
+
+The compiler knows these names by itself and never reads this file; interpreted, they mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+compiled = False
+int = longlong = ulonglong = Py_ssize_t = object()  # noqa: A001 - its name
+
+
+class _NoGil:
+    """Both the decorator and the context manager."""
+
+    def __call__(self, function: T) -> T:
+        return function
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _same(thing: T) -> T:
+    return thing
+
+
+nogil = _NoGil()
+cclass = final = cfunc = inline = _same
+
+
+def exceptval(*_: Any, **__: Any) -> Callable[[T], T]:
+    return _same
+
+
+def declare(_type: object, value: T) -> T:
+    return value
