@@ -1,7 +1,7 @@
 """All that a controller's listener answers: the quorum's APIs, and those of the controller.
 
 Not served of what Kafka 4.3's controller serves: access control, SCRAM, delegation tokens, quotas, reassignments, features,
-voters, assignment of directories, AlterConfigs (0.11's way).
+voters, AlterConfigs (0.11's way).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from quorum.controller.context import ControllerContext
 from quorum.controller.features import SUPPORTED_FEATURES
 from quorum.controller.handlers.allocate_producer_ids import allocate_producer_ids
 from quorum.controller.handlers.alter_partition import alter_partition
+from quorum.controller.handlers.assign_replicas_to_dirs import assign_replicas_to_dirs
 from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
 from quorum.controller.handlers.broker_registration import broker_registration
 from quorum.controller.handlers.controller_registration import controller_registration
@@ -54,6 +55,7 @@ CONTROLLER_HANDLERS = (
     unregister_broker,
     allocate_producer_ids,
     controller_registration,
+    assign_replicas_to_dirs,
     envelope,
 )
 

@@ -1,0 +1,102 @@
+"""Which log directory of a broker holds which replica, as the broker says it (KIP-858).
+
+Source: Kafka's `ReplicationControlManager.handleAssignReplicasToDirs`. A replica in a directory that is not online (lost, or not
+registered) is out of sync and leads nothing from then on.
+"""
+
+from __future__ import annotations
+
+from quorum.controller.partitions import (
+    Place,
+    change_partition,
+    check_broker_epoch,
+    directory_is_online,
+    may_lead,
+)
+from quorum.metadata.image import BrokerRegistration, MetadataImage, PartitionImage
+from quorum.metadata.topics_delta import merge_change
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode
+from wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    AssignReplicasToDirsResponseDirectoryData,
+    AssignReplicasToDirsResponsePartitionData,
+    AssignReplicasToDirsResponseTopicData,
+)
+from wire.records.topics import PartitionChangeRecord
+from wire.schema import Message
+
+
+def assign_replicas(
+    request: AssignReplicasToDirsRequest, image: MetadataImage
+) -> Result[Message, AssignReplicasToDirsResponse]:
+    """Notes the directories; each partition is answered by itself.
+
+    Raises:
+        KafkaError: STALE_BROKER_EPOCH.
+    """
+    check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    broker = image.cluster.brokers[request.broker_id]
+    records: list[Message] = []
+    changed: dict[tuple[bytes, int], PartitionImage] = {}
+    directories = []
+    for directory in request.directories:
+        topics = []
+        for asked in directory.topics:
+            topic = image.topics.by_id.get(asked.topic_id)
+            partitions = []
+            for index in (one.partition_index for one in asked.partitions):
+                code, place = ErrorCode.UNKNOWN_TOPIC_ID, None
+                if topic is not None:
+                    partition = changed.get((topic.id, index)) or topic.partitions.get(index)
+                    code = _check(partition, broker.id)
+                    place = None if partition is None else Place(topic, index, partition)
+                if place is not None and code is ErrorCode.NONE:
+                    record = _assign(image, place, broker, directory.id)
+                    if record is not None:
+                        records.append(record)
+                        changed[asked.topic_id, index] = merge_change(place.partition, record)
+                partitions.append(
+                    AssignReplicasToDirsResponsePartitionData(
+                        partition_index=index, error_code=code
+                    )
+                )
+            topics.append(
+                AssignReplicasToDirsResponseTopicData(
+                    topic_id=asked.topic_id, partitions=partitions
+                )
+            )
+        directories.append(
+            AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics)
+        )
+    return Result(records, AssignReplicasToDirsResponse(directories=directories), atomic=False)
+
+
+def _check(partition: PartitionImage | None, broker_id: int) -> ErrorCode:
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if broker_id not in partition.replicas:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE
+
+
+def _assign(
+    image: MetadataImage, place: Place, broker: BrokerRegistration, directory: bytes
+) -> PartitionChangeRecord | None:
+    partition = place.partition
+    assigned = tuple(
+        directory if replica == broker.id else known
+        for replica, known in zip(partition.replicas, partition.directories, strict=True)
+    )
+    if assigned == partition.directories:
+        return None
+    moved = partition._replace(directories=assigned)
+    isr = None
+    if not directory_is_online(broker, directory):
+        isr = tuple(replica for replica in partition.isr if replica != broker.id)
+    record = change_partition(place._replace(partition=moved), may_lead(image, moved), isr=isr)
+    if record is None:
+        record = PartitionChangeRecord(topic_id=place.topic.id, partition_id=place.partition_id)
+    record.directories = list(assigned)
+    return record
