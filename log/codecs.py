@@ -2,7 +2,8 @@
 
 Source: Kafka's `compress` package, the xerial framing of snappy-java, the LZ4 frame format, RFC 8878 (zstd).
 Every decompressor stops at an output limit of ours, so a small batch cannot grow without bound in memory
-(CVE-2023-34455). Left out: compression levels, and format v1's broken LZ4 header checksum (KAFKA-3160).
+(CVE-2023-34455). In format v0 an LZ4 frame's header checksum is computed wrongly by all clients of that time (KAFKA-3160):
+it is written so and not checked there. Left out: compression levels.
 """
 
 from __future__ import annotations
@@ -47,18 +48,23 @@ class OutputTooLarge(RemoteProtocolError):
     """The decompressed bytes would exceed the caller's limit."""
 
 
-def compress(kind: Compression, data: Bytes) -> bytes:
-    """The compressed form of `data`, framed as Kafka's Java producer frames it."""
-    return _COMPRESSORS[kind](data)
+def compress(kind: Compression, data: Bytes, *, magic: int = 2) -> bytes:
+    """The compressed form of `data`, framed as Kafka's Java producer frames it in the record format `magic`."""
+    packed = _COMPRESSORS[kind](data)
+    if magic == 0 and kind is Compression.LZ4:
+        return _with_lz4_checksum(packed, broken=True)
+    return packed
 
 
-def decompress(kind: Compression, data: Bytes, limit_bytes: int) -> bytes:
-    """The original bytes.
+def decompress(kind: Compression, data: Bytes, limit_bytes: int, *, magic: int = 2) -> bytes:
+    """The original bytes of a batch of the record format `magic`.
 
     Raises:
         OutputTooLarge: there would be more than `limit_bytes` of them.
         RemoteProtocolError: the stream is damaged, cut short, or followed by something else.
     """
+    if magic == 0 and kind is Compression.LZ4:
+        data = _with_lz4_checksum(data, broken=False)
     return _DECOMPRESSORS[kind](data, limit_bytes)
 
 
@@ -191,6 +197,46 @@ def _decompress_lz4(data: Bytes, limit_bytes: int) -> bytes:
     if decompressor.unused_data:
         raise _damaged("lz4", "bytes after the end")
     return bytes(out)
+
+
+_LZ4_CONTENT_SIZE = 0x08  # flags in the first byte of the descriptor: eight more bytes follow
+_LZ4_DICTIONARY_ID = 0x01  # four more
+
+
+def _with_lz4_checksum(frame: Bytes, *, broken: bool) -> bytes:
+    """The frame with the header checksum that its format asks for; `broken` takes the frame's magic in, as KAFKA-3160 did.
+
+    ```
+    frame := magic 4 bytes, descriptor 2 to 14 bytes, checksum 1 byte: bits 8-15 of xxh32 of the descriptor, …
+    ```
+    """
+    fixed = bytearray(frame)
+    if len(fixed) < 7:
+        raise _damaged("lz4", "cut short")
+    flags = fixed[4]
+    end = 6 + 8 * bool(flags & _LZ4_CONTENT_SIZE) + 4 * bool(flags & _LZ4_DICTIONARY_ID)
+    if end >= len(fixed):
+        raise _damaged("lz4", "cut short")
+    fixed[end] = _xxh32_of_few(bytes(fixed[0 if broken else 4 : end])) >> 8 & 0xFF
+    return bytes(fixed)
+
+
+def _xxh32_of_few(data: bytes) -> int:
+    """xxHash32 with seed 0 of at most 15 bytes (longer ones have another first step); xxHash specification, 0.1.1."""
+    assert len(data) < 16
+    prime2, prime3, prime4, prime5 = 2246822519, 3266489917, 668265263, 374761393
+    prime1, mask = 2654435761, 0xFFFFFFFF
+    value = prime5 + len(data)
+    whole = len(data) & ~3
+    for start in range(0, whole, 4):
+        value = value + int.from_bytes(data[start : start + 4], "little") * prime3 & mask
+        value = (value << 17 | value >> 15) * prime4 & mask
+    for byte in data[whole:]:
+        value = value + byte * prime5 & mask
+        value = (value << 11 | value >> 21) * prime1 & mask
+    value = (value ^ value >> 15) * prime2 & mask
+    value = (value ^ value >> 13) * prime3 & mask
+    return value ^ value >> 16
 
 
 def _compress_zstd(data: Bytes) -> bytes:
