@@ -18,7 +18,7 @@ from spark.read import TIMESTAMP, Wanted, batches_of
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import ControlType, decode_control_key, decode_control_value
 from wire.primitives import read_uvarint, uuid_to_text
-from wire.records.as_json import as_json
+from wire.as_json import as_json
 from wire.records.configs import ConfigRecord
 from wire.records.metadata import decode_metadata_record
 from wire.records.topics import TopicRecord
@@ -108,7 +108,7 @@ def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
 
 
 def payload_of(message: Struct) -> str:
-    """The record as JSON, fields as Kafka names them in snake_case, UUIDs as Kafka's text; secrets are hidden."""
+    """The record as JSON, fields as Kafka names them in snake_case, UUIDs as Kafka's text, bytes as base64; secrets are hidden."""
     return json.dumps(as_json(message), separators=(",", ":"))
 
 

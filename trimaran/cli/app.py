@@ -59,6 +59,11 @@ COMMANDS = (
         "trimaran.cli.metadata:tail",
         "Follow the metadata log of a running quorum.",
     ),
+    (
+        ("wire", "decode"),
+        "trimaran.cli.wire:decode",
+        "Print captured frames as JSON, and check that we write the same bytes.",
+    ),
     (("topics", "list"), "trimaran.cli.topics:list_topics", "List topics."),
     (("topics", "create"), "trimaran.cli.topics:create", "Create a topic."),
     (
@@ -110,6 +115,7 @@ NOUNS = {
     "storage": "Directories of a node.",
     "quorum": "The quorum of controllers.",
     "metadata": "The metadata log.",
+    "wire": "The protocol's frames.",
     "topics": "Topics.",
     "brokers": "Brokers of a cluster.",
     "groups": "Consumer groups.",

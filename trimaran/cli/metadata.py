@@ -83,8 +83,8 @@ def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
 
 def _rows(batch: BatchView) -> Iterator[dict[str, Any]]:
     from log.batch import decode_records
+    from wire.as_json import as_json
     from wire.messages.control import ControlType, decode_control_key
-    from wire.records.as_json import as_json
     from wire.records.metadata import decode_metadata_record
 
     for record in decode_records(batch):

@@ -1,0 +1,63 @@
+"""Messages as JSON: by version, bytes and ids by their type, secrets hidden."""
+
+from __future__ import annotations
+
+import json
+
+from wire.as_json import HIDDEN, as_json
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+
+UUID = bytes(range(16))
+
+
+def test_only_the_fields_of_the_version():
+    request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=UUID, name="t")])
+    assert "topic_id" in as_json(request, 12)["topics"][0]
+    assert "topic_id" not in as_json(request, 9)["topics"][0]
+    assert "topic_id" in as_json(request)["topics"][0]
+
+
+def test_ids_are_text_and_sixteen_bytes_of_data_are_not_ids():
+    request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=UUID, name=None)])
+    assert as_json(request, 12)["topics"] == [{"topic_id": "AAECAwQFBgcICQoLDA0ODw", "name": None}]
+
+
+def produce(records):
+    data = PartitionProduceData(index=0, records=records)
+    return ProduceRequest(
+        transactional_id=None,
+        acks=1,
+        timeout_ms=1,
+        topic_data=[TopicProduceData(name="t", partition_data=[data])],
+    )
+
+
+def shown_records(shown):
+    return shown["topic_data"][0]["partition_data"][0]["records"]
+
+
+def test_records_are_base64_or_what_the_caller_makes_of_them():
+    assert shown_records(as_json(produce(b"abc"), 9)) == "YWJj"
+    assert shown_records(as_json(produce(memoryview(b"abc")), 9, len)) == 3
+    assert shown_records(as_json(produce(None), 9)) is None
+
+
+def test_secrets_are_hidden_whatever_carries_them():
+    configs = [
+        AlterableConfig(name="ssl.key.password", config_operation=0, value="sesame"),
+        AlterableConfig(name="retention.ms", config_operation=0, value="1"),
+        AlterableConfig(name="sasl.jaas.config", config_operation=1, value=None),
+    ]
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    shown = as_json(request, 1)["resources"][0]["configs"]
+    assert [one["value"] for one in shown] == [HIDDEN, "1", None]
+    told = json.dumps(as_json(SaslAuthenticateRequest(auth_bytes=b"\0alice\0sesame"), 2))
+    assert json.loads(told) == {"auth_bytes": HIDDEN}

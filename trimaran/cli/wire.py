@@ -1,0 +1,117 @@
+"""`wire decode`: captured frames as JSON, and whether we would have written the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+from cyclopts import Parameter
+
+from trimaran.cli.output import say, show_json_line
+from trimaran.errors import Exit
+
+if TYPE_CHECKING:
+    from wire.captured import CapturedFrame, Decoded
+
+STDIN = Path("-")
+
+
+def decode(
+    file: Path,
+    *,
+    check: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Prints each captured frame as a line of JSON.
+
+    The input is a JSON object a line: {"api_key": 3, "api_version": 12, "direction": "request", "frame": "AAMADA…"}, the frame in
+    base64 with its header and without its length. A line that is none, or a frame that is malformed, gives an object with
+    `line` and `error`, and exit code 1 in the end. Secrets are hidden; record batches are shown as their headers.
+
+    Args:
+        file: where the lines are; - for standard input.
+        check: encodes each message again and says in `check` whether the bytes are the same ("same", or where they differ);
+            any difference gives exit code 1.
+    """
+    total = bad = 0
+    with _opened(file) as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            total += 1
+            shown = _decoded(line, check)
+            bad += "error" in shown or shown.get("check", "same") != "same"
+            show_json_line({"line": number, **shown})
+    wrong = "malformed or different" if check else "malformed"
+    say(f"{total} frames, {bad} {wrong}")
+    return Exit.NO if bad else Exit.OK
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[TextIO]:
+    if file == STDIN:
+        yield sys.stdin
+        return
+    with file.open(encoding="utf-8") as lines:
+        yield lines
+
+
+def _decoded(line: str, check: bool) -> dict[str, Any]:
+    from wire.captured import decode as decode_frame
+    from wire.captured import parse_line
+    from wire.errors import RemoteProtocolError
+
+    shown: dict[str, Any] = {}
+    try:
+        captured = parse_line(line)
+        shown = {
+            "api_key": captured.api_key,
+            "api_version": captured.api_version,
+            "direction": captured.direction,
+        }
+        decoded = decode_frame(captured)
+    except RemoteProtocolError as error:
+        return {**shown, "error": str(error)}
+    return shown | _shown(captured, decoded) | (_checked(captured, decoded) if check else {})
+
+
+def _shown(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
+    from wire.as_json import as_json
+
+    header: dict[str, Any] = {"correlation_id": decoded.correlation_id}
+    if captured.direction == "request":
+        header["client_id"] = decoded.client_id
+    return {
+        "api_name": captured.api_name,
+        "header": header,
+        "message": as_json(decoded.message, captured.api_version, _batches),
+    }
+
+
+def _checked(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
+    from wire.captured import encode_again, first_difference
+    from wire.errors import LocalProtocolError
+
+    try:
+        again = encode_again(captured, decoded)
+    except LocalProtocolError as error:
+        return {"check": f"cannot be encoded again: {error}"}
+    place = first_difference(captured.frame, again)
+    if place is None:
+        return {"check": "same"}
+    return {"check": f"differs at byte {place}: {len(captured.frame)} bytes, {len(again)} again"}
+
+
+def _batches(records: bytes) -> Any:
+    """Each batch by its header; what is no batch of format 2 stays base64."""
+    from log.batch import iter_batches
+    from trimaran.record_rows import batch_row
+    from wire.as_json import base64_text
+    from wire.errors import RemoteProtocolError
+
+    try:
+        return [batch_row(batch) for batch in iter_batches(memoryview(records))]
+    except RemoteProtocolError:
+        return base64_text(records)
