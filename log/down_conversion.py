@@ -1,0 +1,75 @@
+"""Batches of v2 as message sets of v0 or v1, for consumers that know no other: Fetch v0 and v1 get v0, v2 and v3 get v1.
+
+Offsets and timestamps stay, each batch keeps its compression; headers are lost and control batches left out, as the old formats have
+neither. Of batches without compression the records below the offset asked for are left out; compressed ones stay whole, and the
+consumer skips what it did not ask for.
+
+Source: Kafka 3.9's `RecordsUtil.downConvert` and `LazyDownConversionRecords`. Unlike there the answer ends with a whole message.
+Left out: zstd, which the old formats cannot say: UNSUPPORTED_COMPRESSION_TYPE, after everything before it has been read.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from log.batch import BatchView, Buffer, TimestampType, decode_records, iter_batches
+from log.codecs import Compression
+from log.message_sets import MESSAGES_MAX, SET_BYTES_MAX, build_message_set
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+
+OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)
+"""The head of a message that does not fit: a consumer that finds nothing else says that its fetch size is too small."""
+
+
+def down_convert(batches: Buffer, magic: int, first_offset: int) -> bytes:
+    """The message set of format `magic` that whole `batches` become, cut off at their size: the first one comes in any case.
+
+    `OVERFLOW` when nothing of them can be said in the old format (as Kafka answers). A record costs about 10 µs: not for an event loop.
+
+    Raises:
+        KafkaError: UNSUPPORTED_COMPRESSION_TYPE, the first batch is of zstd; MESSAGE_TOO_LARGE, it has more than a million records;
+            CORRUPT_MESSAGE, its records are damaged.
+    """
+    out = bytearray()
+    view = memoryview(batches)
+    for batch in iter_batches(view, allow_partial_tail=True):
+        if batch.is_control:
+            continue
+        try:
+            converted = _converted(batch, magic, first_offset)
+        except KafkaError:
+            if out:
+                break  # the next fetch begins here, and is told
+            raise
+        if out and len(out) + len(converted) > len(view):
+            break
+        out += converted
+    if not out:
+        return OVERFLOW if view else b""
+    return bytes(out)
+
+
+def _converted(batch: BatchView, magic: int, first_offset: int) -> bytes:
+    compression = batch.compression
+    if compression is Compression.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"{batch} is of zstd, for a consumer older than it",
+        )
+    if batch.count > MESSAGES_MAX:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{batch} is not converted")
+    try:
+        records = decode_records(batch, SET_BYTES_MAX)
+    except RemoteProtocolError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if compression is Compression.NONE:
+        records = [record for record in records if record.offset >= first_offset]
+    if not records:
+        return b""
+    append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    return build_message_set(
+        records,
+        magic=magic,
+        compression=compression,
+        append_time_ms=batch.max_timestamp if append_time else None,
+    )
