@@ -1,6 +1,6 @@
 """CreateTopics (19): creates topics, or only validates that it could.
 
-Versions: 2 is the baseline; 4 default partitions and replication (KIP-464); 5 flexible, answers
+Versions: 1 only validates when asked to, and says what is wrong; 2 throttle time; 4 default partitions and replication (KIP-464); 5 flexible, answers
 what was created (KIP-525); 6 quotas (KIP-599); 7 topic ids (KIP-516).
 """
 
@@ -38,11 +38,11 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig]
 
 
-@request(key=19, versions="2-7", flexible="5+")
+@request(key=19, versions="0-7", flexible="5+")
 class CreateTopicsRequest(Message):
     topics: list[CreatableTopic]
     timeout_ms: int32 = 60000
-    validate_only: boolean = False
+    validate_only: boolean = field("1+", default=False)
 
 
 class CreatableTopicConfigs(Struct):
@@ -57,14 +57,14 @@ class CreatableTopicResult(Struct):
     name: string
     topic_id: uuid = field("7+", default=NIL_UUID, ignorable=True)
     error_code: int16 = 0
-    error_message: string | None = None
+    error_message: string | None = field("1+", default=None, ignorable=True)
     topic_config_error_code: int16 = field("5+", default=0, tag=0, ignorable=True)
     num_partitions: int32 = field("5+", default=-1, ignorable=True)
     replication_factor: int16 = field("5+", default=-1, ignorable=True)
     configs: list[CreatableTopicConfigs] | None = field("5+", factory=list, ignorable=True)
 
 
-@response(key=19, versions="2-7", flexible="5+")
+@response(key=19, versions="0-7", flexible="5+")
 class CreateTopicsResponse(Message):
-    throttle_time_ms: int32 = 0
+    throttle_time_ms: int32 = field("2+", default=0, ignorable=True)
     topics: list[CreatableTopicResult]

@@ -12,7 +12,7 @@ class DeleteTopicState(Struct):
     topic_id: uuid
 
 
-@request(key=20, versions="1-6", flexible="4+")
+@request(key=20, versions="0-6", flexible="4+")
 class DeleteTopicsRequest(Message):
     topics: list[DeleteTopicState] = field("6+", factory=list)
     topic_names: list[string] = field("0-5", factory=list, ignorable=True)
@@ -26,7 +26,7 @@ class DeletableTopicResult(Struct):
     error_message: string | None = field("5+", default=None, ignorable=True)
 
 
-@response(key=20, versions="1-6", flexible="4+")
+@response(key=20, versions="0-6", flexible="4+")
 class DeleteTopicsResponse(Message):
-    throttle_time_ms: int32 = 0
+    throttle_time_ms: int32 = field("1+", default=0, ignorable=True)
     responses: list[DeletableTopicResult]

@@ -23,10 +23,10 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[string] | None
 
 
-@request(key=32, versions="1-4", flexible="4+")
+@request(key=32, versions="0-4", flexible="4+")
 class DescribeConfigsRequest(Message):
     resources: list[DescribeConfigsResource]
-    include_synonyms: boolean = False
+    include_synonyms: boolean = field("1+", default=False)
     include_documentation: boolean = field("3+", default=False)
 
 
@@ -40,9 +40,10 @@ class DescribeConfigsResourceResult(Struct):
     name: string
     value: string | None
     read_only: boolean
-    config_source: int8 = -1
+    is_default: boolean = field("0", default=False)
+    config_source: int8 = field("1+", default=-1, ignorable=True)
     is_sensitive: boolean
-    synonyms: list[DescribeConfigsSynonym]
+    synonyms: list[DescribeConfigsSynonym] = field("1+", factory=list, ignorable=True)
     config_type: int8 = field("3+", default=0, ignorable=True)
     documentation: string | None = field("3+", default="", ignorable=True)
 
@@ -55,7 +56,7 @@ class DescribeConfigsResult(Struct):
     configs: list[DescribeConfigsResourceResult]
 
 
-@response(key=32, versions="1-4", flexible="4+")
+@response(key=32, versions="0-4", flexible="4+")
 class DescribeConfigsResponse(Message):
     throttle_time_ms: int32 = 0
     results: list[DescribeConfigsResult]

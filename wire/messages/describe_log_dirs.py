@@ -23,7 +23,7 @@ class DescribableLogDirTopic(Struct):
     partitions: list[int32]
 
 
-@request(key=35, versions="1-5", flexible="2+")
+@request(key=35, versions="0-5", flexible="2+")
 class DescribeLogDirsRequest(Message):
     topics: list[DescribableLogDirTopic] | None
 
@@ -49,7 +49,7 @@ class DescribeLogDirsResult(Struct):
     is_cordoned: boolean = field("5+", default=False, ignorable=True)
 
 
-@response(key=35, versions="1-5", flexible="2+")
+@response(key=35, versions="0-5", flexible="2+")
 class DescribeLogDirsResponse(Message):
     throttle_time_ms: int32 = 0
     error_code: int16 = field("3+", default=0, ignorable=True)

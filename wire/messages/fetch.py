@@ -1,6 +1,7 @@
 """Fetch (1): reads record batches; consumers read, followers and observers replicate.
 
-Versions: 7 adds fetch sessions (KIP-227); 9 the caller's leader epoch (KIP-320); 11 racks
+Versions: 0 and 1 answer message sets of v0, 2 and 3 of v1; 3 adds a limit of the answer (KIP-74); 4 isolation levels
+(KIP-98); 7 adds fetch sessions (KIP-227); 9 the caller's leader epoch (KIP-320); 11 racks
 (KIP-392); 12 flexible, divergence of the last fetched epoch (KIP-595); 13 names topics by id; 15
 the replica's epoch (KIP-903); 16 endpoints of new leaders (KIP-951); 17 the replica's directory
 (KIP-853); 18 the replica's high watermark (KIP-1166).
@@ -51,15 +52,15 @@ class ForgottenTopic(Struct):
     partitions: list[int32]
 
 
-@request(key=1, versions="4-18", flexible="12+")
+@request(key=1, versions="0-18", flexible="12+")
 class FetchRequest(Message):
     cluster_id: string | None = field("12+", default=None, tag=0, ignorable=True)
     replica_id: int32 = field("0-14", default=-1)
     replica_state: ReplicaState = field("15+", factory=ReplicaState, tag=1)
     max_wait_ms: int32
     min_bytes: int32
-    max_bytes: int32 = 0x7FFFFFFF
-    isolation_level: int8 = 0
+    max_bytes: int32 = field("3+", default=0x7FFFFFFF, ignorable=True)
+    isolation_level: int8 = field("4+", default=0, ignorable=True)
     session_id: int32 = field("7+", default=0, ignorable=True)
     session_epoch: int32 = field("7+", default=-1, ignorable=True)
     topics: list[FetchTopic]
@@ -91,12 +92,14 @@ class PartitionData(Struct):
     partition_index: int32
     error_code: int16 = 0
     high_watermark: int64
-    last_stable_offset: int64 = -1
+    last_stable_offset: int64 = field("4+", default=-1, ignorable=True)
     log_start_offset: int64 = field("5+", default=-1, ignorable=True)
     diverging_epoch: EpochEndOffset = field("12+", factory=EpochEndOffset, tag=0)
     current_leader: LeaderIdAndEpoch = field("12+", factory=LeaderIdAndEpoch, tag=1)
     snapshot_id: SnapshotId = field("12+", factory=SnapshotId, tag=2)
-    aborted_transactions: list[AbortedTransaction] | None
+    aborted_transactions: list[AbortedTransaction] | None = field(
+        "4+", default=None, ignorable=True
+    )
     preferred_read_replica: int32 = field("11+", default=-1)
     records: record_batches | None
 
@@ -114,9 +117,9 @@ class NodeEndpoint(Struct):
     rack: string | None = None
 
 
-@response(key=1, versions="4-18", flexible="12+")
+@response(key=1, versions="0-18", flexible="12+")
 class FetchResponse(Message):
-    throttle_time_ms: int32 = 0
+    throttle_time_ms: int32 = field("1+", default=0, ignorable=True)
     error_code: int16 = field("7+", default=0, ignorable=True)
     session_id: int32 = field("7+", default=0)
     responses: list[FetchableTopicResponse]

@@ -1,6 +1,6 @@
 """ListOffsets (2): finds offsets by timestamp, or the first, the last and other special ones.
 
-Versions: 2 adds isolation levels; 4 leader epochs (KIP-320); 6 flexible; 7 the maximal timestamp
+Versions: 0 answers a list of offsets where segments begin; 2 adds isolation levels; 4 leader epochs (KIP-320); 6 flexible; 7 the maximal timestamp
 (KIP-734); 8 and 9 tiered storage (KIP-405, KIP-1005); 10 a timeout for asking it (KIP-1075);
 11 the first offset not yet uploaded.
 """
@@ -12,6 +12,7 @@ class ListOffsetsPartition(Struct):
     partition_index: int32
     current_leader_epoch: int32 = field("4+", default=-1, ignorable=True)
     timestamp: int64
+    max_num_offsets: int32 = field("0", default=1)
 
 
 class ListOffsetsTopic(Struct):
@@ -19,7 +20,7 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition]
 
 
-@request(key=2, versions="1-11", flexible="6+")
+@request(key=2, versions="0-11", flexible="6+")
 class ListOffsetsRequest(Message):
     replica_id: int32
     isolation_level: int8 = field("2+", default=0)
@@ -30,8 +31,9 @@ class ListOffsetsRequest(Message):
 class ListOffsetsPartitionResponse(Struct):
     partition_index: int32
     error_code: int16 = 0
-    timestamp: int64 = -1
-    offset: int64 = -1
+    old_style_offsets: list[int64] = field("0", factory=list)
+    timestamp: int64 = field("1+", default=-1)
+    offset: int64 = field("1+", default=-1)
     leader_epoch: int32 = field("4+", default=-1)
 
 
@@ -40,7 +42,7 @@ class ListOffsetsTopicResponse(Struct):
     partitions: list[ListOffsetsPartitionResponse]
 
 
-@response(key=2, versions="1-11", flexible="6+")
+@response(key=2, versions="0-11", flexible="6+")
 class ListOffsetsResponse(Message):
     throttle_time_ms: int32 = field("2+", default=0, ignorable=True)
     topics: list[ListOffsetsTopicResponse]

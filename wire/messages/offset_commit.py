@@ -1,6 +1,6 @@
 """OffsetCommit (8): stores a group's offsets.
 
-Versions: 5 drops the retention time; 6 adds leader epochs; 7 static members (KIP-345); 8 flexible;
+Versions: 0 commits to ZooKeeper, later ones to Kafka; 1 has a time for each offset, 2 to 4 how long all of them are kept; 5 drops the retention time; 6 adds leader epochs; 7 static members (KIP-345); 8 flexible;
 9 members of the consumer protocol (KIP-848); 10 names topics by id.
 """
 
@@ -12,6 +12,7 @@ class OffsetCommitRequestPartition(Struct):
     partition_index: int32
     committed_offset: int64
     committed_leader_epoch: int32 = field("6+", default=-1, ignorable=True)
+    commit_timestamp: int64 = field("1", default=-1)
     committed_metadata: string | None
 
 
@@ -21,11 +22,11 @@ class OffsetCommitRequestTopic(Struct):
     partitions: list[OffsetCommitRequestPartition]
 
 
-@request(key=8, versions="2-10", flexible="8+")
+@request(key=8, versions="0-10", flexible="8+")
 class OffsetCommitRequest(Message):
     group_id: string
-    generation_id_or_member_epoch: int32 = -1
-    member_id: string
+    generation_id_or_member_epoch: int32 = field("1+", default=-1, ignorable=True)
+    member_id: string = field("1+", default="", ignorable=True)
     group_instance_id: string | None = field("7+", default=None)
     retention_time_ms: int64 = field("2-4", default=-1, ignorable=True)
     topics: list[OffsetCommitRequestTopic]
@@ -42,7 +43,7 @@ class OffsetCommitResponseTopic(Struct):
     partitions: list[OffsetCommitResponsePartition]
 
 
-@response(key=8, versions="2-10", flexible="8+")
+@response(key=8, versions="0-10", flexible="8+")
 class OffsetCommitResponse(Message):
     throttle_time_ms: int32 = field("3+", default=0, ignorable=True)
     topics: list[OffsetCommitResponseTopic]

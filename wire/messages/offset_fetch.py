@@ -1,6 +1,6 @@
 """OffsetFetch (9): reads a group's stored offsets.
 
-Versions: 2 null topics mean all, and a group error; 5 leader epochs; 6 flexible; 7 stable offsets
+Versions: 0 reads from ZooKeeper, later ones from Kafka; 2 null topics mean all, and a group error; 5 leader epochs; 6 flexible; 7 stable offsets
 only (KIP-447); 8 many groups in one request (KIP-709); 9 members of the consumer protocol
 (KIP-848); 10 names topics by id.
 """
@@ -39,7 +39,7 @@ class OffsetFetchRequestGroup(Struct):
     topics: list[OffsetFetchRequestTopics] | None
 
 
-@request(key=9, versions="1-10", flexible="6+")
+@request(key=9, versions="0-10", flexible="6+")
 class OffsetFetchRequest(Message):
     group_id: string = field("0-7", default="")
     topics: list[OffsetFetchRequestTopic] | None = field("0-7", factory=list, nullable="2-7")
@@ -80,7 +80,7 @@ class OffsetFetchResponseGroup(Struct):
     error_code: int16 = 0
 
 
-@response(key=9, versions="1-10", flexible="6+")
+@response(key=9, versions="0-10", flexible="6+")
 class OffsetFetchResponse(Message):
     throttle_time_ms: int32 = field("3+", default=0, ignorable=True)
     topics: list[OffsetFetchResponseTopic] = field("0-7", factory=list)

@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (23): where a leader epoch ended, so that logs can be cut to agree.
 
-Versions: 2 the caller's leader epoch (KIP-320); 3 its replica id; 4 flexible.
+Versions: 1 answers the epoch found; 2 the caller's leader epoch (KIP-320); 3 its replica id; 4 flexible.
 """
 
 from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string
@@ -8,7 +8,7 @@ from wire.schema import Message, Struct, field, int16, int32, int64, request, re
 
 class OffsetForLeaderPartition(Struct):
     partition: int32
-    current_leader_epoch: int32 = -1
+    current_leader_epoch: int32 = field("2+", default=-1, ignorable=True)
     leader_epoch: int32
 
 
@@ -17,7 +17,7 @@ class OffsetForLeaderTopic(Struct):
     partitions: list[OffsetForLeaderPartition]
 
 
-@request(key=23, versions="2-4", flexible="4+")
+@request(key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochRequest(Message):
     replica_id: int32 = field("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic]
@@ -26,7 +26,7 @@ class OffsetForLeaderEpochRequest(Message):
 class EpochEndOffset(Struct):
     error_code: int16 = 0
     partition: int32
-    leader_epoch: int32 = -1
+    leader_epoch: int32 = field("1+", default=-1, ignorable=True)
     end_offset: int64 = -1
 
 
@@ -35,7 +35,7 @@ class OffsetForLeaderTopicResult(Struct):
     partitions: list[EpochEndOffset]
 
 
-@response(key=23, versions="2-4", flexible="4+")
+@response(key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Message):
-    throttle_time_ms: int32 = 0
+    throttle_time_ms: int32 = field("2+", default=0, ignorable=True)
     topics: list[OffsetForLeaderTopicResult]

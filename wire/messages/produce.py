@@ -1,6 +1,7 @@
 """Produce (0): appends record batches to partitions.
 
-Versions: 3 is the first with v2 batches and transactions; 5 answers the log start offset; 7 allows
+Versions: 0 and 1 carry message sets of v0, 2 of v1; 1 answers the throttle time; 2 the log append time; 3 is the first
+with v2 batches and transactions; 5 answers the log start offset; 7 allows
 zstd; 8 answers errors per record (KIP-467); 9 flexible; 10 answers the current leader (KIP-951);
 12 lets a transaction begin with its first produce (KIP-890); 13 names topics by id.
 """
@@ -32,9 +33,9 @@ class TopicProduceData(Struct):
     partition_data: list[PartitionProduceData]
 
 
-@request(key=0, versions="3-13", flexible="9+")
+@request(key=0, versions="0-13", flexible="9+")
 class ProduceRequest(Message):
-    transactional_id: string | None = None
+    transactional_id: string | None = field("3+", default=None)
     acks: int16
     timeout_ms: int32
     topic_data: list[TopicProduceData]
@@ -54,7 +55,7 @@ class PartitionProduceResponse(Struct):
     index: int32
     error_code: int16 = 0
     base_offset: int64
-    log_append_time_ms: int64 = -1
+    log_append_time_ms: int64 = field("2+", default=-1, ignorable=True)
     log_start_offset: int64 = field("5+", default=-1, ignorable=True)
     record_errors: list[BatchIndexAndErrorMessage] = field("8+", factory=list, ignorable=True)
     error_message: string | None = field("8+", default=None, ignorable=True)
@@ -74,8 +75,8 @@ class NodeEndpoint(Struct):
     rack: string | None = None
 
 
-@response(key=0, versions="3-13", flexible="9+")
+@response(key=0, versions="0-13", flexible="9+")
 class ProduceResponse(Message):
     responses: list[TopicProduceResponse]
-    throttle_time_ms: int32 = 0
+    throttle_time_ms: int32 = field("1+", default=0, ignorable=True)
     node_endpoints: list[NodeEndpoint] = field("10+", factory=list, tag=0)
