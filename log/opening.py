@@ -13,15 +13,15 @@ from log.checkpoints import LEADER_EPOCHS, CheckpointDamaged
 from log.config import LogConfig
 from log.files import Files
 from log.leader_epochs import LeaderEpochs
-from log.recovery import list_segments, recover_segment
+from log.recovery import list_segments, list_snapshots, recover_segment
 from log.scan import scan_headers
 from log.segment import (
-    INDEX_SUFFIX,
     LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
     Segment,
     SegmentDamaged,
+    file_name,
 )
 
 
@@ -109,9 +109,14 @@ def _recover(
             break
     for segment in segments[keep:]:
         segment.release()
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX):
+        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
             files.unlink(segment.path(suffix))
     del segments[keep:]
+    for segment in segments[first:]:
+        segment.transaction_index.truncate_to(recovery_point)
+    for offset in list_snapshots(segments[0].directory, files):
+        if offset > recovery_point:  # so that the aborts above it are read, and indexed, again
+            files.unlink(segments[0].directory / file_name(offset, SNAPSHOT_SUFFIX))
 
 
 def _read_epochs(directory: Path, files: Files) -> LeaderEpochs | None:

@@ -21,6 +21,7 @@ from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.files import REAL_FILES, Files
 from log.flush import Flush, Names
 from log.health import DirectoryHealth
+from log.index import IndexDamaged
 from log.leader_epochs import LeaderEpochs
 from log.names import parse_directory_name
 from log.opening import load_log
@@ -32,6 +33,7 @@ from log.segment import Segment, SegmentDamaged
 from log.segments import Segments
 from log.slices import LogSlice
 from log.timestamps import TimestampOffset, find_max_timestamp, find_timestamp
+from log.transaction_index import AbortedTransaction
 from wire.errors import ErrorCode, KafkaError
 
 
@@ -248,11 +250,18 @@ class PartitionLog:
                 active.create()
                 self._names_version += 1
             active.append(data, views, self.config.index_interval_bytes)
+            for view in views:
+                self._follow_transaction(active, view)
+                producers.update(view)
         except OSError as error:
             raise self._health.fail(f"append to {self.directory}: {error}") from error
-        for view in views:
-            producers.update(view)
         self.log_end_offset = last_offset + 1
+
+    def _follow_transaction(self, segment: Segment, view: BatchView) -> None:
+        """Before the state moves on, so that a failure leaves the last stable offset where it is (KAFKA-7866)."""
+        aborted = self.producers.aborted_by(view)
+        if aborted is not None and segment.transaction_index.append(aborted):
+            self._names_version += 1
 
     def roll(self, now_ms: int) -> None:
         """Begins a new segment at the log's end, unless the active one is empty. Raises KafkaError."""
@@ -334,6 +343,31 @@ class PartitionLog:
             except SegmentDamaged as damage:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
 
+    # Transactions
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Where a read_committed reader stops: below it every transaction is decided, and so replicated (T3)."""
+        stable = self.producers.last_stable_offset(high_watermark)
+        return min(max(stable, self.log_start_offset), high_watermark)
+
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions with a part in [start, end), by their markers' offsets (T8). Raises KafkaError."""
+        _ = self.producers  # after a crash this completes the indexes
+        with self._health.guard(f"transaction index of {self.directory.name}"):
+            try:
+                return self._segments.aborted_transactions(start, end)
+            except IndexDamaged:
+                self._rebuild_transaction_indexes()
+                return self._segments.aborted_transactions(start, end)
+
+    def _rebuild_transaction_indexes(self) -> None:
+        """Reads all headers again; what a damaged index lost is added to it."""
+        for segment in self._segments.all:
+            segment.transaction_index.keep_sound()
+        remove_snapshots(self.directory, self._files, above=-1)
+        self._producers = None
+        _ = self.producers
+
     # Flushing
 
     def prepare_flush(self) -> Flush:
@@ -348,6 +382,8 @@ class PartitionLog:
                     flush.open_files.append(segment.file)
                     if segment is not self._segments.active:
                         flush.open_files += segment.index_files()
+                    else:
+                        flush.open_files += segment.transaction_index_files()
         if self.epochs.version != self._epochs_saved:
             flush.epochs = (self.directory / LEADER_EPOCHS, self.epochs.format())
         flush.epochs_version = self.epochs.version

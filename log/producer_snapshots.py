@@ -2,19 +2,94 @@
 
 Source: Kafka's `ProducerStateManager` (`takeSnapshot`, `truncateAndReload`) and `UnifiedLog.rebuildProducerState`. A snapshot
 named after offset N holds the state of all batches below N. A damaged one is passed over for the one before it.
+
+```
+.snapshot = int16 version (1), uint32 CRC-32C of the rest, int32 count, then per producer
+            int64 id, int16 epoch, int32 last sequence, int64 last offset, int32 last offset - first offset,
+            int64 timestamp, int32 coordinator epoch, int64 first offset of its open transaction (-1 none)
+```
 """
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from pathlib import Path
 
-from log.batch import BatchView
+import crc32c
+
+from log.batch import SEQUENCE_SPACE, BatchView
 from log.files import Files
-from log.producers import CONTROL_BATCH_BYTES_MAX, ProducerState
+from log.index import IndexDamaged
+from log.producers import ProducerState
+from log.producers_entry import KeptBatch, ProducerEntry
+from log.producers_marker import CONTROL_BATCH_BYTES_MAX
 from log.recovery import list_snapshots
 from log.scan import read_batch, scan_headers
 from log.segment import SNAPSHOT_SUFFIX, Segment, file_name
+
+_HEAD = struct.Struct(">hIi")
+_ENTRY = struct.Struct(">qhiqiqiq")
+_CRC_START = 6
+
+
+def format_snapshot(state: ProducerState) -> bytes:
+    out = bytearray(_HEAD.pack(1, 0, len(state)))
+    for producer_id, entry in state.entries():
+        kept = entry.batches[-1] if entry.batches else None
+        out += _ENTRY.pack(
+            producer_id,
+            entry.epoch,
+            kept.last_sequence if kept else -1,
+            kept.last_offset if kept else -1,
+            kept.last_offset - kept.base_offset if kept else 0,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.transaction_start,
+        )
+    struct.pack_into(">I", out, 2, crc32c.crc32c(memoryview(out)[_CRC_START:]))
+    return bytes(out)
+
+
+def parse_snapshot(data: bytes, end_offset: int) -> ProducerState:
+    """The state below `end_offset`. Raises ValueError when the snapshot is damaged."""
+    if len(data) < _HEAD.size:
+        raise ValueError("short producer snapshot")
+    version, crc, count = _HEAD.unpack_from(data)
+    if version != 1 or len(data) != _HEAD.size + count * _ENTRY.size:
+        raise ValueError(
+            f"producer snapshot of version {version}, {count} entries, {len(data)} bytes"
+        )
+    if crc != crc32c.crc32c(memoryview(data)[_CRC_START:]):
+        raise ValueError("producer snapshot with a wrong CRC")
+    entries = [_entry(*fields) for fields in _ENTRY.iter_unpack(data[_HEAD.size :])]
+    return ProducerState.of_entries(end_offset, entries)
+
+
+def _entry(
+    producer_id: int,
+    epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    transaction_start: int,
+) -> tuple[int, ProducerEntry]:
+    entry = ProducerEntry(epoch)
+    entry.last_timestamp = timestamp
+    entry.coordinator_epoch = coordinator_epoch
+    entry.transaction_start = transaction_start
+    if last_offset >= 0:
+        first_sequence = (
+            -1 if last_sequence < 0 else (last_sequence - offset_delta) % SEQUENCE_SPACE
+        )
+        entry.batches.append(
+            KeptBatch(
+                first_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp
+            )
+        )
+    return producer_id, entry
 
 
 def write_snapshot(
@@ -22,7 +97,7 @@ def write_snapshot(
 ) -> None:
     """Writes the state under its end offset; `durable` fsyncs it. Raises OSError."""
     file = files.open(directory / file_name(state.end_offset, SNAPSHOT_SUFFIX), create=True)
-    data = state.format_snapshot()
+    data = format_snapshot(state)
     files.truncate(file, 0)
     files.pwrite(file, data, 0)
     if durable:
@@ -44,21 +119,46 @@ def remove_snapshots(
 def load_producers(
     directory: Path, segments: list[Segment], files: Files, *, start_offset: int, end_offset: int
 ) -> ProducerState:
-    """The state at `end_offset`: the newest sound snapshot not above it, and the headers from there on. Raises OSError."""
+    """The state at `end_offset`: the newest sound snapshot not above it, and the headers from there on.
+
+    What the transaction indexes lack of the aborts read here (a crash before they were synced) is added to them; a
+    damaged one is cut, and read anew from the first batch on. Raises OSError.
+    """
     state = _newest_snapshot(directory, files, end_offset) or ProducerState(start_offset)
+    if not _cut_damaged_indexes(segments):
+        state = ProducerState(start_offset)
     bases = [segment.base_offset for segment in segments]
     first = max(0, bisect_right(bases, state.end_offset) - 1)
     begin = state.end_offset
     for segment in segments[first:] if begin < end_offset else ():
-        if not segment.exists:
-            continue
-        for position, view in scan_headers(files, segment.file, 0, segment.size):
-            if view.base_offset >= begin:
-                state.update(_whole_marker(files, segment, position, view))
-        if segment is not segments[-1]:
-            segment.release()
+        if segment.exists:
+            _replay(segment, state, begin)
+            if segment is not segments[-1]:
+                segment.release()
     state.end_offset = end_offset
     return state
+
+
+def _replay(segment: Segment, state: ProducerState, begin: int) -> None:
+    for position, view in scan_headers(segment.files, segment.file, 0, segment.size):
+        if view.base_offset >= begin:
+            whole = _whole_marker(segment, position, view)
+            aborted = state.aborted_by(whole)
+            if aborted is not None:
+                segment.transaction_index.append(aborted)
+            state.update(whole)
+
+
+def _cut_damaged_indexes(segments: list[Segment]) -> bool:
+    """Whether all transaction indexes are sound."""
+    sound = True
+    for segment in segments:
+        try:
+            _ = segment.transaction_index.last_offset
+        except IndexDamaged:
+            segment.transaction_index.keep_sound()
+            sound = False
+    return sound
 
 
 def _newest_snapshot(directory: Path, files: Files, end_offset: int) -> ProducerState | None:
@@ -67,14 +167,14 @@ def _newest_snapshot(directory: Path, files: Files, end_offset: int) -> Producer
             continue
         try:
             data = files.read_bytes(directory / file_name(offset, SNAPSHOT_SUFFIX))
-            return ProducerState.parse_snapshot(data, offset)
+            return parse_snapshot(data, offset)
         except ValueError:
             continue
     return None
 
 
-def _whole_marker(files: Files, segment: Segment, position: int, view: BatchView) -> BatchView:
+def _whole_marker(segment: Segment, position: int, view: BatchView) -> BatchView:
     """Of a transaction marker the record is needed too; of everything else the header is enough."""
     if view.is_control and view.producer_id >= 0 and view.size <= CONTROL_BATCH_BYTES_MAX:
-        return read_batch(files, segment.file, position, view.size) or view
+        return read_batch(segment.files, segment.file, position, view.size) or view
     return view

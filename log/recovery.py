@@ -18,10 +18,10 @@ from log.index import IndexDamaged
 from log.scan import scan_headers
 from log.segment import (
     DELETED_SUFFIX,
-    INDEX_SUFFIX,
+    INDEX_SUFFIXES,
     LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
     Segment,
     SegmentDamaged,
     file_name,
@@ -30,7 +30,6 @@ from log.segment import (
 CRC_BLOCK_BYTES = 1 << 20  # a batch is checked in pieces: its declared size is not allocated
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
-SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, ".txnindex")
 
 
 def base_offset_of(name: str, suffix: str) -> int | None:
@@ -42,14 +41,11 @@ def base_offset_of(name: str, suffix: str) -> int | None:
 def list_segments(directory: Path, files: Files) -> list[Segment]:
     """The segments, ascending, after finishing what a crash interrupted (deletions, swaps of the cleaner)."""
     names = set(files.list_directory(directory))
-    for name in sorted(names):
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
-            files.unlink(directory / name)
-            names.discard(name)
+    _drop_unfinished(directory, names, files)
     _complete_swaps(directory, names, files)
     bases = sorted(b for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
     for name in sorted(names):
-        for suffix in SEGMENT_SUFFIXES[1:]:
+        for suffix in INDEX_SUFFIXES:
             base = base_offset_of(name, suffix)
             if base is not None and file_name(base, LOG_SUFFIX) not in names:
                 files.unlink(directory / name)
@@ -67,8 +63,33 @@ def _size(directory: Path, base_offset: int, files: Files) -> int:
     return status.size
 
 
+def _drop_unfinished(directory: Path, names: set[str], files: Files) -> None:
+    """Removes what was deleted or not cleaned to its end. A swap that has not all its files is none (KAFKA-12520)."""
+    cleaned = [b for n in names if (b := _swapped_base(n, CLEANED_SUFFIX)) is not None]
+    unfinished = min(cleaned, default=None)
+    for name in sorted(names):
+        base = _swapped_base(name, SWAP_SUFFIX)
+        is_begun = unfinished is not None and base is not None and base >= unfinished
+        if is_begun or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
+            files.unlink(directory / name)
+            names.discard(name)
+
+
+def _swapped_base(name: str, suffix: str) -> int | None:
+    """The base offset in a name like `00000000000000000042.txnindex.swap`."""
+    if not name.endswith(suffix):
+        return None
+    stem = name.removesuffix(suffix)
+    found = (base_offset_of(stem, kind) for kind in SEGMENT_SUFFIXES)
+    return next((base for base in found if base is not None), None)
+
+
 def _complete_swaps(directory: Path, names: set[str], files: Files) -> None:
-    """A `.log.swap` holds the cleaned content of all segments in its range: they go, it takes their place (KAFKA-12520)."""
+    """A `.log.swap` holds the cleaned content of all segments in its range: they go, it takes their place.
+
+    The order of `Segments.replace`: the old segment of the same base loses its log last, the new one gets it last. So once
+    the old log is gone, the indexes of that base are the new ones.
+    """
     for name in sorted(n for n in names if n.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         base = base_offset_of(name.removesuffix(SWAP_SUFFIX), LOG_SUFFIX)
         if base is None:
@@ -77,16 +98,21 @@ def _complete_swaps(directory: Path, names: set[str], files: Files) -> None:
         end = base + 1
         for _, view in scan_headers(files, file, 0, files.size(file)):
             end = view.next_offset
+        first_old = base if file_name(base, LOG_SUFFIX) in names else base + 1
         for old in sorted(names):
             for suffix in SEGMENT_SUFFIXES:
                 old_base = base_offset_of(old, suffix)
-                if old_base is not None and base <= old_base < end:
+                if old_base is not None and first_old <= old_base < end:
                     files.unlink(directory / old)
                     names.discard(old)
-        files.rename(directory / name, directory / name.removesuffix(SWAP_SUFFIX))
-        names.add(name.removesuffix(SWAP_SUFFIX))
+        for suffix in SEGMENT_SUFFIXES:
+            new = file_name(base, suffix)
+            if new + SWAP_SUFFIX in names:
+                files.rename(directory / (new + SWAP_SUFFIX), directory / new)
+                names.discard(new + SWAP_SUFFIX)
+                names.add(new)
     for name in sorted(n for n in names if n.endswith(SWAP_SUFFIX)):
-        files.unlink(directory / name)  # indexes of swapped segments are rebuilt
+        files.unlink(directory / name)
         names.discard(name)
 
 

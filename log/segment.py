@@ -1,7 +1,7 @@
 """A segment: one file of batches end to end, with its two sparse indexes.
 
 Source: Kafka's `LogSegment`. The newest part is also known in memory (`_tail_…`), so that reads near the end, which is
-nearly all of them, do no I/O to find their place. Left out: the transaction index, compaction.
+nearly all of them, do no I/O to find their place.
 """
 
 from __future__ import annotations
@@ -17,12 +17,19 @@ from log.files import Files, OpenFile
 from log.index import IndexDamaged, OffsetIndex, TimeIndex
 from log.open_files import NamedFile
 from log.scan import FIRST_BLOCK_BYTES, scan_headers
+from log.transaction_index import TransactionIndex
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
+INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+SEGMENT_SUFFIXES = (
+    *INDEX_SUFFIXES,
+    LOG_SUFFIX,
+)  # the log goes last: while it is there, so is what belongs to it
 
 TAIL_BATCHES_MAX = 2048  # 32 KiB of memory for a busy partition; reads further back use the index
 HINTS_MAX = (
@@ -65,6 +72,7 @@ class Segment:
         self.opened_ms = 0
         self.offset_index = OffsetIndex(self.path(INDEX_SUFFIX), files, created=created)
         self.time_index = TimeIndex(self.path(TIME_INDEX_SUFFIX), files, created=created)
+        self.transaction_index = TransactionIndex(self.path(TRANSACTION_INDEX_SUFFIX), files)
         self._log_file = NamedFile(self.path(LOG_SUFFIX), files)
         self.exists = not created  # on the disk
         self.last_epoch: int | None = None  # of the last batch
@@ -154,8 +162,13 @@ class Segment:
         ) * self.time_index.layout.size > index_bytes_max
 
     def index_files(self) -> list[OpenFile]:
-        """The files of both indexes, everything written to them."""
-        return [self.offset_index.reopen_for_use(), self.time_index.reopen_for_use()]
+        """The files of the indexes, everything written to them."""
+        files = [self.offset_index.reopen_for_use(), self.time_index.reopen_for_use()]
+        return [*files, *self.transaction_index_files()]
+
+    def transaction_index_files(self) -> list[OpenFile]:
+        """The transaction index, when there is one."""
+        return [self.transaction_index.file()] if self.transaction_index.exists else []
 
     def create(self) -> None:
         """Makes the three files of a new segment, empty as Kafka's tools expect them. Raises OSError."""
@@ -177,6 +190,7 @@ class Segment:
         self.size = position
         self._hints.clear()
         self._keep_indexes_below(position, next_offset)
+        self.transaction_index.truncate_to(next_offset)
         self.load_tail(index_interval)
         self.next_offset = next_offset
 

@@ -11,14 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from log.files import Files
-from log.segment import (
-    DELETED_SUFFIX,
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    Segment,
-)
+from log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
 from log.slices import LogSlice
+from log.transaction_index import AbortedTransaction
 
 OPEN_SEGMENTS_MAX = (
     8  # old segments whose files stay open; more would let slow readers eat the file handles
@@ -114,21 +109,33 @@ class Segments:
             start = segment.locate(offset, index_interval)
             at += 1
         end = segment.size
-        if upto < (end_offset if at == len(self.all) else self.bases[at]):
+        below = end_offset if at == len(self.all) else self.bases[at]
+        if upto < below:
+            below = upto
             position = segment.locate(upto, index_interval)
             end = segment.size if position is None else position
         if end > start + max_bytes:
             boundary = segment.boundary(start + max_bytes, start, index_interval)
             if boundary is not None:
                 segment.hint(boundary)
-                end = boundary.position
+                end, below = boundary.position, boundary.offset
             elif min_one:
                 end = min(end, segment.end_of_batch(start))
             else:
                 return None
         if end <= start:
             return None
-        return LogSlice(segment.file, start, end - start, offset, self._files)
+        return LogSlice(segment.file, start, end - start, offset, below, self._files)
+
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        """See `PartitionLog.aborted_transactions`; raises IndexDamaged too."""
+        found: list[AbortedTransaction] = []
+        for segment in self.since(start):
+            here, complete = segment.transaction_index.overlapping(start, end)
+            found += here
+            if complete:
+                break
+        return found
 
     def _use(self, segment: Segment) -> None:
         """Bounds the number of old segments with open files, the least recently read going first."""
@@ -146,7 +153,7 @@ class Segments:
         if not segment.exists:
             return
         segment.release()
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in SEGMENT_SUFFIXES:
             path = segment.path(suffix)
             target = path.with_name(path.name + DELETED_SUFFIX)
             try:

@@ -19,6 +19,7 @@ class LogSlice:
     position: int
     size: int
     first_offset: int  # the offset asked for; the first batch may begin below it
+    end_offset: int  # above all offsets in it
     files: Files
 
     def fileno(self) -> int:

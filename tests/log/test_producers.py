@@ -4,16 +4,12 @@ import random
 
 import pytest
 
-from log.batch import NewRecord, build_batch
-from log.producers import PRODUCERS_MAX, Duplicate, ProducerState
+from log.producer_snapshots import format_snapshot, parse_snapshot
+from log.producers import PRODUCERS_MAX, ProducerState
+from log.producers_entry import Duplicate
+from log.producers_marker import EndMarker, build_end_marker
 from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
 from wire.errors import ErrorCode, KafkaError
-from wire.messages.control import (
-    ControlType,
-    EndTxnMarker,
-    encode_control_key,
-    encode_control_value,
-)
 
 # `00000000000000003000.snapshot` as Kafka 4.3 reads and writes it.
 SNAPSHOT = bytes.fromhex(
@@ -106,20 +102,10 @@ def test_a_transaction_marker_ends_the_transaction():
     view.attributes |= 0x10
     state.update(view)
     assert state.first_unstable_offset == 1
-    marker = build_batch(
-        [
-            NewRecord(
-                encode_control_key(ControlType.COMMIT),
-                encode_control_value(EndTxnMarker(coordinator_epoch=9), 0),
-                5000,
-            )
-        ],
-        base_offset=2,
-        producer_id=7,
-        producer_epoch=1,
-        is_control=True,
-        is_transactional=True,
+    marker = build_end_marker(
+        EndMarker(True, 9), producer_id=7, producer_epoch=1, timestamp_ms=5000
     )
+    view_of(marker).stamp(2, 0)
     state.update(view_of(marker))
     entry = state.get(7)
     assert (state.first_unstable_offset, entry.epoch, entry.coordinator_epoch) == (None, 1, 9)
@@ -155,11 +141,11 @@ def test_expiry():
 
 
 def test_snapshots_are_kafkas():
-    state = ProducerState.parse_snapshot(SNAPSHOT, 3000)
+    state = parse_snapshot(SNAPSHOT, 3000)
     entry = state.get(0)
     assert (entry.epoch, entry.last_timestamp) == (0, 1700000029990)
     assert entry.batches[0] == (2900, 2999, 2900, 2999, 1700000029990)
-    assert state.format_snapshot() == SNAPSHOT
+    assert format_snapshot(state) == SNAPSHOT
 
 
 @pytest.mark.parametrize("position", range(len(SNAPSHOT)))
@@ -167,9 +153,9 @@ def test_every_damaged_byte_of_a_snapshot_is_noticed(position):
     damaged = bytearray(SNAPSHOT)
     damaged[position] ^= 1
     with pytest.raises(ValueError, match="snapshot"):
-        ProducerState.parse_snapshot(bytes(damaged), 3000)
+        parse_snapshot(bytes(damaged), 3000)
     with pytest.raises(ValueError, match="snapshot"):
-        ProducerState.parse_snapshot(SNAPSHOT[:position], 3000)
+        parse_snapshot(SNAPSHOT[:position], 3000)
 
 
 def facts(state):

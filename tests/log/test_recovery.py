@@ -206,7 +206,7 @@ def test_a_swap_that_a_crash_interrupted_is_completed(tmp_path):
     cleaned = batches[0] + batches[len(batches) // 2]
     last_cleaned = list(iter_batches(cleaned))[-1]
     swap_in(log.directory, 0, cleaned)
-    (log.directory / f"{0:020d}.log.cleaned").write_bytes(b"half")
+    (log.directory / f"{bases[2]:020d}.log.cleaned").write_bytes(b"half")
     (log.directory / f"{bases[1]:020d}.log.deleted").write_bytes(b"x")
     opened = open_log(log.directory, config, recovery_point=log.log_end_offset)
     rest = [b for b in batches if next(iter_batches(b)).base_offset >= last_cleaned.next_offset]
@@ -216,6 +216,17 @@ def test_a_swap_that_a_crash_interrupted_is_completed(tmp_path):
     offsets = [v.base_offset for b in got for v in iter_batches(b)]
     assert offsets == sorted(set(offsets))
     assert not [p for p in log.directory.iterdir() if p.suffix in (".swap", ".cleaned", ".deleted")]
+
+
+def test_a_swap_that_a_crash_found_half_renamed_is_none(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 40)
+    batches = read_all(log)
+    log.close()
+    swap_in(log.directory, 0, batches[0])
+    (log.directory / f"{0:020d}.txnindex.cleaned").write_bytes(b"")
+    opened = open_log(log.directory, recovery_point=log.log_end_offset)
+    assert read_all(opened) == batches
+    assert not [p for p in log.directory.iterdir() if p.suffix in (".swap", ".cleaned")]
 
 
 @pytest.mark.parametrize("kind", ["directory", "fifo", "symlink"])

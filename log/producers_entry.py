@@ -1,0 +1,87 @@
+"""What a partition knows of one producer id: its epoch, its last batches, its open transaction.
+
+Source: Kafka's `ProducerStateEntry`, `BatchMetadata`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from log.batch import NO_TIMESTAMP, SEQUENCE_SPACE, BatchView
+
+BATCHES_KEPT = (
+    5  # a producer has at most five requests in flight (max.in.flight.requests.per.connection)
+)
+NO_EPOCH = -1
+NO_TRANSACTION = -1
+
+
+class Duplicate(NamedTuple):
+    """A batch that the log already has: where, and the timestamp it was given."""
+
+    base_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class KeptBatch(NamedTuple):
+    """A batch as far as duplicates of it must be known."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class ProducerEntry:
+    """`batches` are of `epoch`, oldest first; `coordinator_epoch` is that of the last marker, -1 before one."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "transaction_start")
+
+    def __init__(self, epoch: int = NO_EPOCH) -> None:
+        self.epoch = epoch
+        self.batches: deque[KeptBatch] = deque(maxlen=BATCHES_KEPT)
+        self.coordinator_epoch = -1
+        self.last_timestamp = NO_TIMESTAMP
+        self.transaction_start = NO_TRANSACTION
+
+    @property
+    def last_data_offset(self) -> int:
+        """Of the newest data batch of this epoch, -1 when there is none."""
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def enter_epoch(self, epoch: int) -> None:
+        if self.epoch != epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+    def add(self, batch: BatchView) -> None:
+        self.batches.append(
+            KeptBatch(
+                batch.base_sequence,
+                batch.last_sequence,
+                batch.base_offset,
+                batch.last_offset,
+                batch.max_timestamp,
+            )
+        )
+
+    def find_duplicate(self, batch: BatchView) -> Duplicate | None:
+        """The kept batch with exactly the sequences of `batch`, which is of this epoch."""
+        for kept in self.batches:
+            if (
+                kept.first_sequence == batch.base_sequence
+                and kept.last_sequence == batch.last_sequence
+            ):
+                return Duplicate(kept.base_offset, kept.last_offset, kept.timestamp_ms)
+        return None
+
+    def expected_sequence(self, batch: BatchView) -> int:
+        """The sequence with which `batch` would be the next one; its own where any is good."""
+        if batch.producer_epoch != self.epoch:  # a new epoch begins at 0 (KIP-360)
+            return 0 if self.epoch != NO_EPOCH else batch.base_sequence
+        if self.batches:
+            return (self.batches[-1].last_sequence + 1) % SEQUENCE_SPACE
+        return 0  # the epoch came by a transaction marker

@@ -1,0 +1,55 @@
+"""Transaction markers: the control record that ends a producer's transaction in a partition.
+
+Source: Kafka's `EndTransactionMarker`, `MemoryRecords.withEndTransactionMarker` (KIP-98).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from log.batch import BatchView, NewRecord, build_batch, decode_records
+from wire.errors import KafkaError, RemoteProtocolError
+from wire.messages.control import ControlType, decode_control_key, encode_control_key
+
+CONTROL_BATCH_BYTES_MAX = 1024  # a marker takes under 100 bytes
+_VALUE = struct.Struct(">hi")  # version, coordinator epoch
+_VALUE_VERSION = 0
+
+
+class EndMarker(NamedTuple):
+    """`coordinator_epoch` is the leader epoch of the coordinator's partition: who wrote it."""
+
+    is_commit: bool
+    coordinator_epoch: int
+
+
+def read_end_marker(batch: BatchView) -> EndMarker | None:
+    """The marker in a whole control batch; None for an empty one (its transaction was compacted away) and other control records."""
+    if not batch.count or len(batch.buffer) != batch.size:
+        return None
+    try:
+        [record] = decode_records(batch, CONTROL_BATCH_BYTES_MAX)
+        kind = decode_control_key(record.key or b"")
+        if kind not in (ControlType.COMMIT, ControlType.ABORT):
+            return None
+        return EndMarker(kind is ControlType.COMMIT, _VALUE.unpack_from(record.value or b"")[1])
+    except (RemoteProtocolError, KafkaError, ValueError, struct.error):
+        return None  # a marker of a later Kafka ends nothing that we could name (mB9)
+
+
+def build_end_marker(
+    marker: EndMarker, *, producer_id: int, producer_epoch: int, timestamp_ms: int
+) -> bytearray:
+    """A control batch with the marker, to be appended."""
+    kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
+    value = _VALUE.pack(_VALUE_VERSION, marker.coordinator_epoch)
+    return bytearray(
+        build_batch(
+            [NewRecord(encode_control_key(kind), value, timestamp_ms)],
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            is_control=True,
+            is_transactional=True,
+        )
+    )

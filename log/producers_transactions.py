@@ -1,0 +1,55 @@
+"""The open transactions of a partition, and those that ended above the high watermark: what holds the last stable offset back.
+
+Source: `ongoingTxns` and `unreplicatedTxns` of Kafka's `ProducerStateManager`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+ENDED_MAX = 1024  # 64 KiB; when the watermark stands still the oldest two are taken as one, which only holds the offset back longer
+
+
+class _Ended(NamedTuple):
+    first_offset: int
+    last_offset: int  # the marker's
+
+
+class OpenTransactions:
+    """Both kinds ascend: offsets do."""
+
+    __slots__ = ("_ended", "_open")
+
+    def __init__(self) -> None:
+        self._open: dict[int, int] = {}  # producer id: first offset
+        self._ended: deque[_Ended] = deque()
+
+    def begin(self, producer_id: int, first_offset: int) -> None:
+        self._open[producer_id] = first_offset
+
+    def end(self, producer_id: int, last_offset: int) -> None:
+        first_offset = self._open.pop(producer_id)
+        self._ended.append(_Ended(first_offset, last_offset))
+        if len(self._ended) > ENDED_MAX:
+            oldest, second = self._ended.popleft(), self._ended.popleft()
+            first = min(oldest.first_offset, second.first_offset)
+            self._ended.appendleft(_Ended(first, second.last_offset))
+
+    def first_open_offset(self, *, without: int = -1) -> int | None:
+        """Where the oldest open transaction begins, that of producer `without` not counted."""
+        for producer_id, offset in self._open.items():
+            if producer_id != without:
+                return offset
+        return None
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Everything below it is decided, and the decision is replicated."""
+        ended = self._ended
+        while ended and ended[0].last_offset < high_watermark:
+            ended.popleft()
+        stable = min((txn.first_offset for txn in ended), default=high_watermark)
+        first_open = self.first_open_offset()
+        if first_open is not None and first_open < stable:
+            stable = first_open
+        return min(stable, high_watermark)
