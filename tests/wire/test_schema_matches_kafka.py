@@ -1,10 +1,11 @@
-"""Every declaration says, at every version, what Kafka's own message JSON says.
+"""Every declaration says, at every version, what Kafka's own message JSON says, and none is missing.
 
-$KAFKA_DIR is a Kafka source tree, or any directories (separated by colons) with its JSON files;
-without it the test is skipped.
+$KAFKA_DIR is a Kafka source tree, or any directories (separated by colons) with its JSON files, of 3.9 or of 4.3: the
+first has the oldest versions, the second the newest. Without it the test is skipped.
 """
 
 import functools
+import itertools
 import json
 import os
 import re
@@ -31,30 +32,90 @@ ZEROS = {
 }
 
 
+# What Kafka renamed without a change on the wire.
+RENAMED_MESSAGES = {
+    "ListClientMetricsResourcesRequest": "ListConfigResourcesRequest",
+    "ListClientMetricsResourcesResponse": "ListConfigResourcesResponse",
+}
+RENAMED_FIELDS = {
+    ("VoteRequest", "candidate_epoch"): "replica_epoch",
+    ("VoteRequest", "candidate_id"): "replica_id",
+    ("VoteRequest", "candidate_directory_id"): "replica_directory_id",
+    ("ListConfigResourcesResponse", "client_metrics_resources"): "config_resources",
+    ("ListConfigResourcesResponse", "name"): "resource_name",
+}
+
+# Fields that Kafka added after 3.9 to versions that 3.9 has: as tags, which 3.9 skips, or to what was early access then.
+LATER_FIELDS = {
+    ("ConsumerGroupCurrentMemberAssignmentValue", "assignment_epochs"),
+    ("ConsumerGroupMetadataValue", "metadata_hash"),
+    ("ConsumerGroupTargetAssignmentMetadataValue", "assignment_timestamp"),
+    ("OffsetCommitValue", "topic_id"),
+    ("ReadShareGroupStateSummaryResponse", "leader_epoch"),
+    ("RemoteLogSegmentMetadataRecord", "txn_index_empty"),
+    ("RemoteLogSegmentMetadataSnapshotRecord", "txn_index_empty"),
+    ("ShareGroupMetadataValue", "metadata_hash"),
+    ("TransactionLogValue", "client_transaction_version"),
+    ("TransactionLogValue", "next_producer_epoch"),
+    ("TransactionLogValue", "next_producer_id"),
+    ("TransactionLogValue", "previous_producer_id"),
+}
+
+GONE_AFTER_3_9 = {"ShareGroupPartitionMetadataKey", "ShareGroupPartitionMetadataValue"}
+NEW_AFTER_3_9 = re.compile(
+    r"Streams.*|Share(Snapshot|Update)(Key|Value)|LegacyOffsetCommit(Key|Value)"
+    r"|ShareGroup(Target|Current|State).*(Key|Value)|ConsumerGroupRegularExpression(Key|Value)"
+    r"|(Describe|Alter|Delete)ShareGroupOffsets(Request|Response)"
+    r"|ClearElrRecord|ControlRecordTypeSchema|EndTxnMarker|ProducerSnapshot"
+)
+# Written by hand in `wire.messages.header`.
+HEADERS = {"RequestHeader", "ResponseHeader"}
+
+
 @functools.cache
 def kafka_json() -> dict[str, dict]:
+    """Declarations by name, those without a version left out."""
     found = {}
     for root in KAFKA_DIR.split(os.pathsep):
-        for path in Path(root).rglob("*.json"):
-            # A comment is a line of its own, or stands behind one; no string contains " // ".
-            text = re.sub(r"(^\s*| )//.*$", "", path.read_text(), flags=re.MULTILINE)
-            if '"validVersions"' in text:
-                declaration = json.loads(text)
-                found.setdefault(declaration["name"], declaration)
+        for path in sorted(Path(root).rglob("*.json")):
+            if "test" in path.relative_to(root).parts:
+                continue
+            declaration = parse(path.read_text())
+            if declaration.get("validVersions", "none") != "none":
+                name = RENAMED_MESSAGES.get(declaration["name"], declaration["name"])
+                found.setdefault(name, declaration)
     return found
 
 
-def stable_versions(name: str) -> Versions:
-    spec = kafka_json()[name]
-    versions = Versions.parse(spec["validVersions"])
-    request = kafka_json().get(name.replace("Response", "Request"), spec)
-    unstable = request.get("latestVersionUnstable", False)
-    return Versions(versions.low, versions.high - unstable)
+def parse(text: str) -> dict:
+    """JSON with comments, or {} for a file that declares no message."""
+    if '"validVersions"' not in text:
+        return {}
+    # A comment is a line of its own, or stands behind one; no string contains " // ".
+    text = re.sub(r"(^\s*| )//.*$", "", text, flags=re.MULTILINE)
+    return json.loads(re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
+
+
+def is_before_4() -> bool:
+    return "LeaderAndIsrRequest" in kafka_json()
+
+
+def versions_in_common(cls: type) -> dict[int, int]:
+    """Our version → Kafka's: the same but for the keys of coordinator records, whose version was their type in 3.9."""
+    theirs = Versions.parse(kafka_json()[cls.__name__]["validVersions"])
+    if cls.__name__.endswith("Key") and is_before_4():
+        return {0: theirs.high}
+    return {v: v for v in range(theirs.low, theirs.high + 1)}
 
 
 def snake(name: str) -> str:
     name = name.replace("KRaft", "Kraft")
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def absence(name: str, ignorable: bool, default: object) -> tuple:
+    """A field that a version lacks; what stands for nothing in an ignorable one is the same, as it decides nothing."""
+    return name, ignorable, None if ignorable and default in ("", []) else default
 
 
 class KafkaSide:
@@ -64,23 +125,27 @@ class KafkaSide:
         self.version = version
         self.common = {c["name"]: c["fields"] for c in spec.get("commonStructs", [])}
         self.spec = spec
+        self.message = RENAMED_MESSAGES.get(spec["name"], spec["name"])
 
     def layout(self) -> object:
         return self.struct(self.spec["fields"])
+
+    def name(self, field: dict) -> str:
+        name = snake(field["name"])
+        return RENAMED_FIELDS.get((self.message, name), name)
 
     def struct(self, fields: list[dict]) -> object:
         present, tagged, absent = [], [], []
         for field in fields:
             versions = field.get("versions") or field["taggedVersions"]
             if self.version not in Versions.parse(versions):
-                absent.append(
-                    (snake(field["name"]), field.get("ignorable", False), self.default(field))
-                )
+                ignorable = str(field.get("ignorable", False)).lower() == "true"
+                absent.append(absence(self.name(field), ignorable, self.default(field)))
                 continue
             null = self.version in Versions.parse(field.get("nullableVersions", "none"))
-            seen = (snake(field["name"]), self.type(field["type"], field), null)
+            seen = (self.name(field), self.type(field["type"], field), null)
             if self.version in Versions.parse(field.get("taggedVersions", "none")):
-                tagged.append((field["tag"], *seen, self.default(field)))
+                tagged.append((int(field["tag"]), *seen, self.default(field)))
             else:
                 present.append(seen)
         return present, sorted(tagged, key=lambda t: t[0]), sorted(absent)
@@ -121,7 +186,7 @@ class OurSide:
         return (
             [self.field(p) for p in plan.plain],
             [(p.field.tag, *self.field(p), self.default(p)) for p in plan.tagged],
-            [(p.name, p.field.ignorable, self.default(p)) for p in plan.absent],
+            [absence(p.name, p.field.ignorable, self.default(p)) for p in plan.absent],
         )
 
     def field(self, p: FieldPlan) -> tuple:
@@ -138,53 +203,89 @@ class OurSide:
         return p.field.default
 
 
-def drop_never_present(kafka: object, ours: object) -> object:
-    """Leaves out Kafka's absent fields that no version of ours has: they cannot be set."""
-    if isinstance(kafka, list):
-        return [drop_never_present(k, o) for k, o in zip(kafka, ours, strict=True)]
-    if isinstance(kafka, tuple) and len(kafka) == 3 and isinstance(kafka[2], list):
-        plain, tagged, absent = kafka
-        names = {name for name, *_ in ours[2]}
-        return (
-            [drop_never_present(k, o) for k, o in zip(plain, ours[0], strict=True)],
-            [drop_never_present(k, o) for k, o in zip(tagged, ours[1], strict=True)],
-            sorted(a for a in absent if a[0] in names),
-        )
-    if isinstance(kafka, tuple):
-        return tuple(drop_never_present(k, o) for k, o in zip(kafka, ours, strict=True))
-    return kafka
+def leave_out_later(cls: type, ours: object, theirs: object) -> object:
+    """Ours without fields that came to Kafka after the version of $KAFKA_DIR: absent at this version, or listed above."""
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return [
+            leave_out_later(cls, o, t)
+            for o, t in itertools.zip_longest(ours, theirs)
+            if o is not None
+        ]
+    if not isinstance(ours, tuple) or not isinstance(theirs, tuple):
+        return ours
+    if len(ours) == 3 and isinstance(ours[2], list):
+        known = {f[0] for f in (*theirs[0], *theirs[2])} | {f[1] for f in theirs[1]}
+        later = {name for message, name in LATER_FIELDS if message == cls.__name__} - known
+        plain = [f for f in ours[0] if f[0] not in later]
+        tagged = [f for f in ours[1] if f[1] not in later]
+        absent = sorted(f for f in ours[2] if f[0] in known)
+        parts = (leave_out_later(cls, o, t) for o, t in zip((plain, tagged), theirs, strict=False))
+        return *parts, absent
+    return tuple(leave_out_later(cls, o, t) for o, t in zip(ours, theirs, strict=False))
 
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
 def test_declaration_matches(cls):
-    if cls.__name__ not in kafka_json():
-        pytest.skip(f"$KAFKA_DIR has no {cls.__name__}.json")
-    spec = kafka_json()[cls.__name__]
-    assert stable_versions(cls.__name__) == cls.VERSIONS
-    assert Versions.parse(spec["flexibleVersions"]) == cls.FLEXIBLE
-    assert spec.get("apiKey", -1) == cls.KEY
-    for version in versions_of(cls):
-        ours = OurSide(cls, version).layout()
-        kafka = KafkaSide(spec, version).layout()
-        assert drop_never_present(kafka, ours) == normalized(ours), version
+    spec = kafka_json().get(cls.__name__)
+    if spec is None:
+        assert is_known_elsewhere(cls.__name__), "no such message in Kafka"
+        return
+    theirs = versions_in_common(cls)
+    assert set(theirs) <= set(versions_of(cls))
+    if is_before_4():
+        assert min(theirs) == cls.VERSIONS.low
+    else:
+        assert max(theirs) == cls.VERSIONS.high
+    flexible = Versions.parse(spec["flexibleVersions"])
+    assert key_of(spec) == cls.KEY
+    for version, kafka_version in theirs.items():
+        assert (version in cls.FLEXIBLE) == (kafka_version in flexible)
+        kafka = KafkaSide(spec, kafka_version).layout()
+        ours = leave_out_later(cls, OurSide(cls, version).layout(), kafka)
+        assert ours == kafka, version
 
 
-def normalized(ours: object) -> object:
-    """Absent fields have no order."""
-    if isinstance(ours, list):
-        return [normalized(o) for o in ours]
-    if isinstance(ours, tuple) and len(ours) == 3 and isinstance(ours[2], list):
-        return normalized(ours[0]), normalized(ours[1]), sorted(ours[2])
-    return tuple(normalized(o) for o in ours) if isinstance(ours, tuple) else ours
+def key_of(spec: dict) -> int:
+    if spec["type"] == "data" and re.search("Key$", spec["name"]):
+        return Versions.parse(spec["validVersions"]).high
+    if spec["type"] == "data" and re.search(
+        "(Offset|Group|Member|Assignment).*Value$", spec["name"]
+    ):
+        return key_of(kafka_json()[spec["name"].replace("Value", "Key")])
+    return spec.get("apiKey", -1)
 
 
-def test_no_field_is_missing():
-    """A field present in some served version of Kafka is present in ours (absences included)."""
-    for cls in MESSAGES:
-        if cls.__name__ in kafka_json():
-            fields = {f.name for f in cls.__fields__}
-            served = stable_versions(cls.__name__)
-            for field in kafka_json()[cls.__name__]["fields"]:
-                versions = Versions.parse(field.get("versions") or field["taggedVersions"])
-                if max(versions.low, served.low) <= min(versions.high, served.high):
-                    assert snake(field["name"]) in fields, cls.__name__
+def is_known_elsewhere(name: str) -> bool:
+    """In the other one of 3.9 and 4.3."""
+    if is_before_4():
+        return NEW_AFTER_3_9.fullmatch(name) is not None
+    api = re.fullmatch(
+        "(LeaderAndIsr|StopReplica|UpdateMetadata|ControlledShutdown)(Request|Response)", name
+    )
+    return name in GONE_AFTER_3_9 or api is not None
+
+
+def test_no_message_is_missing():
+    assert kafka_json().keys() - HEADERS <= {cls.__name__ for cls in MESSAGES}
+
+
+def test_every_header_version_is_known():
+    """The layouts are in `wire.messages.header`; a new version or field here means work there."""
+    request, response = (kafka_json()[name] for name in sorted(HEADERS))
+    assert Versions.parse(request["validVersions"]).high == 2
+    assert Versions.parse(response["validVersions"]).high == 1
+    names = [f["name"] for f in (*request["fields"], *response["fields"])]
+    correlation = "CorrelationId"
+    assert names == ["RequestApiKey", "RequestApiVersion", correlation, "ClientId", correlation]
+
+
+def test_count(capsys):
+    """Says how much was compared."""
+    compared = [cls for cls in MESSAGES if cls.__name__ in kafka_json()]
+    versions = sum(len(versions_in_common(cls)) for cls in compared)
+    assert len(compared) == len(kafka_json().keys() - HEADERS)
+    with capsys.disabled():
+        print(
+            f"\n{len(compared)} messages, {versions} versions of them compared; "
+            f"{len(MESSAGES)} messages with {sum(map(len, map(versions_of, MESSAGES)))} versions are declared"
+        )

@@ -1,10 +1,23 @@
 """AlterPartition (56): a leader proposes a new set of in-sync replicas (KIP-497).
 
-Versions: 1 recovery state (KIP-704); 2 is the baseline and names topics by id (KIP-841); 3 the
-epochs of replicas (KIP-903).
+Versions: 1 recovery state (KIP-704); 2 names topics by id (KIP-841); 3 the epochs of replicas
+(KIP-903).
 """
 
-from wire.schema import Message, Struct, field, int8, int16, int32, int64, request, response, uuid
+from wire.primitives import NIL_UUID
+from wire.schema import (
+    Message,
+    Struct,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    request,
+    response,
+    string,
+    uuid,
+)
 
 
 class BrokerState(Struct):
@@ -17,16 +30,17 @@ class AlterPartitionRequestPartitionData(Struct):
     leader_epoch: int32
     new_isr: list[int32] = field("0-2", factory=list)
     new_isr_with_epochs: list[BrokerState] = field("3+", factory=list)
-    leader_recovery_state: int8 = 0
+    leader_recovery_state: int8 = field("1+", default=0)
     partition_epoch: int32
 
 
 class AlterPartitionRequestTopicData(Struct):
-    topic_id: uuid
+    topic_name: string = field("0-1", default="", ignorable=True)
+    topic_id: uuid = field("2+", default=NIL_UUID, ignorable=True)
     partitions: list[AlterPartitionRequestPartitionData]
 
 
-@request(key=56, versions="2-3", flexible="0+")
+@request(key=56, versions="0-3", flexible="0+")
 class AlterPartitionRequest(Message):
     broker_id: int32
     broker_epoch: int64 = -1
@@ -39,16 +53,17 @@ class AlterPartitionResponsePartitionData(Struct):
     leader_id: int32
     leader_epoch: int32
     isr: list[int32]
-    leader_recovery_state: int8 = 0
+    leader_recovery_state: int8 = field("1+", default=0, ignorable=True)
     partition_epoch: int32
 
 
 class AlterPartitionResponseTopicData(Struct):
-    topic_id: uuid
+    topic_name: string = field("0-1", default="", ignorable=True)
+    topic_id: uuid = field("2+", default=NIL_UUID, ignorable=True)
     partitions: list[AlterPartitionResponsePartitionData]
 
 
-@response(key=56, versions="2-3", flexible="0+")
+@response(key=56, versions="0-3", flexible="0+")
 class AlterPartitionResponse(Message):
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs (34): moves replicas between the log directories of one broker (KIP-113).
 
-Versions: 1 is the baseline; 2 flexible.
+Versions: 2 flexible.
 """
 
 from wire.schema import Message, Struct, int16, int32, request, response, string
@@ -16,7 +16,7 @@ class AlterReplicaLogDir(Struct):
     topics: list[AlterReplicaLogDirTopic]
 
 
-@request(key=34, versions="1-2", flexible="2+")
+@request(key=34, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsRequest(Message):
     dirs: list[AlterReplicaLogDir]
 
@@ -31,7 +31,7 @@ class AlterReplicaLogDirTopicResult(Struct):
     partitions: list[AlterReplicaLogDirPartitionResult]
 
 
-@response(key=34, versions="1-2", flexible="2+")
+@response(key=34, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsResponse(Message):
     throttle_time_ms: int32 = 0
     results: list[AlterReplicaLogDirTopicResult]

@@ -1,24 +1,27 @@
 """InitProducerId (22): hands out producer ids and bumps their epochs.
 
 Versions: 2 flexible; 3 the caller's id and epoch (KIP-360); 4 a new error; 5 transactions of
-KIP-890.
-Left out: 6, two-phase commit (KIP-939), which Kafka 4.3 does not serve by default.
+KIP-890; 6 two-phase commit (KIP-939), unstable: Kafka 4.3 does not serve it by default.
 """
 
-from wire.schema import Message, field, int16, int32, int64, request, response, string
+from wire.schema import Message, boolean, field, int16, int32, int64, request, response, string
 
 
-@request(key=22, versions="0-5", flexible="2+")
+@request(key=22, versions="0-6", flexible="2+")
 class InitProducerIdRequest(Message):
     transactional_id: string | None
     transaction_timeout_ms: int32
     producer_id: int64 = field("3+", default=-1)
     producer_epoch: int16 = field("3+", default=-1)
+    enable2_pc: boolean = field("6+", default=False)
+    keep_prepared_txn: boolean = field("6+", default=False)
 
 
-@response(key=22, versions="0-5", flexible="2+")
+@response(key=22, versions="0-6", flexible="2+")
 class InitProducerIdResponse(Message):
     throttle_time_ms: int32 = 0
     error_code: int16 = 0
     producer_id: int64 = -1
     producer_epoch: int16
+    ongoing_txn_producer_id: int64 = field("6+", default=-1)
+    ongoing_txn_producer_epoch: int16 = field("6+", default=-1)

@@ -1,0 +1,20 @@
+"""AddOffsetsToTxn (25): takes a group's offsets into a transaction (KIP-98).
+
+Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 TRANSACTION_ABORTABLE (KIP-890).
+"""
+
+from wire.schema import Message, int16, int32, int64, request, response, string
+
+
+@request(key=25, versions="0-4", flexible="3+")
+class AddOffsetsToTxnRequest(Message):
+    transactional_id: string
+    producer_id: int64
+    producer_epoch: int16
+    group_id: string
+
+
+@response(key=25, versions="0-4", flexible="3+")
+class AddOffsetsToTxnResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0

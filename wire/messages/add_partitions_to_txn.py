@@ -1,0 +1,63 @@
+"""AddPartitionsToTxn (24): takes partitions into a transaction, or only checks that they are in it.
+
+Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 many transactions and checks, among brokers
+(KIP-890); 5 TRANSACTION_ABORTABLE. Clients stay below 4.
+"""
+
+from wire.schema import (
+    Message,
+    Struct,
+    boolean,
+    field,
+    int16,
+    int32,
+    int64,
+    request,
+    response,
+    string,
+)
+
+
+class AddPartitionsToTxnTopic(Struct):
+    name: string
+    partitions: list[int32]
+
+
+class AddPartitionsToTxnTransaction(Struct):
+    transactional_id: string
+    producer_id: int64
+    producer_epoch: int16
+    verify_only: boolean = False
+    topics: list[AddPartitionsToTxnTopic]
+
+
+@request(key=24, versions="0-5", flexible="3+")
+class AddPartitionsToTxnRequest(Message):
+    transactions: list[AddPartitionsToTxnTransaction] = field("4+", factory=list)
+    v3_and_below_transactional_id: string = field("0-3", default="")
+    v3_and_below_producer_id: int64 = field("0-3", default=0)
+    v3_and_below_producer_epoch: int16 = field("0-3", default=0)
+    v3_and_below_topics: list[AddPartitionsToTxnTopic] = field("0-3", factory=list)
+
+
+class AddPartitionsToTxnPartitionResult(Struct):
+    partition_index: int32
+    partition_error_code: int16 = 0
+
+
+class AddPartitionsToTxnTopicResult(Struct):
+    name: string
+    results_by_partition: list[AddPartitionsToTxnPartitionResult]
+
+
+class AddPartitionsToTxnResult(Struct):
+    transactional_id: string
+    topic_results: list[AddPartitionsToTxnTopicResult]
+
+
+@response(key=24, versions="0-5", flexible="3+")
+class AddPartitionsToTxnResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = field("4+", default=0, ignorable=True)
+    results_by_transaction: list[AddPartitionsToTxnResult] = field("4+", factory=list)
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field("0-3", factory=list)

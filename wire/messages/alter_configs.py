@@ -1,0 +1,36 @@
+"""AlterConfigs (33): replaces all configs of resources; IncrementalAlterConfigs came after it (KIP-133).
+
+Versions: 2 flexible.
+"""
+
+from wire.schema import Message, Struct, boolean, int8, int16, int32, request, response, string
+
+
+class AlterableConfig(Struct):
+    name: string
+    value: string | None
+
+
+class AlterConfigsResource(Struct):
+    resource_type: int8
+    resource_name: string
+    configs: list[AlterableConfig]
+
+
+@request(key=33, versions="0-2", flexible="2+")
+class AlterConfigsRequest(Message):
+    resources: list[AlterConfigsResource]
+    validate_only: boolean
+
+
+class AlterConfigsResourceResponse(Struct):
+    error_code: int16 = 0
+    error_message: string | None = None
+    resource_type: int8
+    resource_name: string
+
+
+@response(key=33, versions="0-2", flexible="2+")
+class AlterConfigsResponse(Message):
+    throttle_time_ms: int32 = 0
+    responses: list[AlterConfigsResourceResponse]

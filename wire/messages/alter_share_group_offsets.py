@@ -1,0 +1,39 @@
+"""AlterShareGroupOffsets (91): sets where a share group begins in partitions (KIP-932)."""
+
+from wire.schema import Message, Struct, int16, int32, int64, request, response, string, uuid
+
+
+class AlterShareGroupOffsetsRequestPartition(Struct):
+    partition_index: int32
+    start_offset: int64
+
+
+class AlterShareGroupOffsetsRequestTopic(Struct):
+    topic_name: string
+    partitions: list[AlterShareGroupOffsetsRequestPartition]
+
+
+@request(key=91, versions="0", flexible="0+")
+class AlterShareGroupOffsetsRequest(Message):
+    group_id: string
+    topics: list[AlterShareGroupOffsetsRequestTopic]
+
+
+class AlterShareGroupOffsetsResponsePartition(Struct):
+    partition_index: int32
+    error_code: int16 = 0
+    error_message: string | None = None
+
+
+class AlterShareGroupOffsetsResponseTopic(Struct):
+    topic_name: string
+    topic_id: uuid
+    partitions: list[AlterShareGroupOffsetsResponsePartition]
+
+
+@response(key=91, versions="0", flexible="0+")
+class AlterShareGroupOffsetsResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    error_message: string | None = None
+    responses: list[AlterShareGroupOffsetsResponseTopic]

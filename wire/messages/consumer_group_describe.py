@@ -1,0 +1,66 @@
+"""ConsumerGroupDescribe (69): members and assignments of groups of the consumer protocol (KIP-848).
+
+Versions: 1 answers which protocol a member speaks (KIP-1099).
+"""
+
+from wire.schema import (
+    Message,
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    request,
+    response,
+    string,
+    uuid,
+)
+
+
+@request(key=69, versions="0-1", flexible="0+")
+class ConsumerGroupDescribeRequest(Message):
+    group_ids: list[string]
+    include_authorized_operations: boolean
+
+
+class TopicPartitions(Struct):
+    topic_id: uuid
+    topic_name: string
+    partitions: list[int32]
+
+
+class Assignment(Struct):
+    topic_partitions: list[TopicPartitions]
+
+
+class Member(Struct):
+    member_id: string
+    instance_id: string | None = None
+    rack_id: string | None = None
+    member_epoch: int32
+    client_id: string
+    client_host: string
+    subscribed_topic_names: list[string]
+    subscribed_topic_regex: string | None = None
+    assignment: Assignment
+    target_assignment: Assignment
+    member_type: int8 = field("1+", default=-1, ignorable=True)
+
+
+class DescribedGroup(Struct):
+    error_code: int16 = 0
+    error_message: string | None = None
+    group_id: string
+    group_state: string
+    group_epoch: int32
+    assignment_epoch: int32
+    assignor_name: string
+    members: list[Member]
+    authorized_operations: int32 = -2147483648
+
+
+@response(key=69, versions="0-1", flexible="0+")
+class ConsumerGroupDescribeResponse(Message):
+    throttle_time_ms: int32 = 0
+    groups: list[DescribedGroup]

@@ -1,0 +1,40 @@
+"""ConsumerGroupHeartbeat (68): a consumer joins, stays in and leaves its group, and gets its partitions (KIP-848).
+
+Versions: 1 subscription by a pattern that the broker evaluates; members name themselves (KIP-1082).
+"""
+
+from wire.schema import Message, Struct, field, int16, int32, request, response, string, uuid
+
+
+class TopicPartitions(Struct):
+    topic_id: uuid
+    partitions: list[int32]
+
+
+@request(key=68, versions="0-1", flexible="0+")
+class ConsumerGroupHeartbeatRequest(Message):
+    group_id: string
+    member_id: string
+    member_epoch: int32
+    instance_id: string | None = None
+    rack_id: string | None = None
+    rebalance_timeout_ms: int32 = -1
+    subscribed_topic_names: list[string] | None = None
+    subscribed_topic_regex: string | None = field("1+", default=None)
+    server_assignor: string | None = None
+    topic_partitions: list[TopicPartitions] | None = None
+
+
+class Assignment(Struct):
+    topic_partitions: list[TopicPartitions]
+
+
+@response(key=68, versions="0-1", flexible="0+")
+class ConsumerGroupHeartbeatResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    error_message: string | None = None
+    member_id: string | None = None
+    member_epoch: int32
+    heartbeat_interval_ms: int32
+    assignment: Assignment | None = None

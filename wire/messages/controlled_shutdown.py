@@ -1,0 +1,24 @@
+"""ControlledShutdown (7): a broker that stops asks its ZooKeeper controller to move leaders away.
+
+Version 0 has a request header without client id.
+Versions: 2 broker epoch (KIP-380); 3 flexible. Gone in 4.0.
+"""
+
+from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string
+
+
+@request(key=7, versions="0-3", flexible="3+")
+class ControlledShutdownRequest(Message):
+    broker_id: int32
+    broker_epoch: int64 = field("2+", default=-1, ignorable=True)
+
+
+class RemainingPartition(Struct):
+    topic_name: string
+    partition_index: int32
+
+
+@response(key=7, versions="0-3", flexible="3+")
+class ControlledShutdownResponse(Message):
+    error_code: int16 = 0
+    remaining_partitions: list[RemainingPartition]

@@ -1,0 +1,28 @@
+"""DeleteShareGroupOffsets (92): forgets where a share group begins in topics (KIP-932)."""
+
+from wire.schema import Message, Struct, int16, int32, request, response, string, uuid
+
+
+class DeleteShareGroupOffsetsRequestTopic(Struct):
+    topic_name: string
+
+
+@request(key=92, versions="0", flexible="0+")
+class DeleteShareGroupOffsetsRequest(Message):
+    group_id: string
+    topics: list[DeleteShareGroupOffsetsRequestTopic]
+
+
+class DeleteShareGroupOffsetsResponseTopic(Struct):
+    topic_name: string
+    topic_id: uuid
+    error_code: int16 = 0
+    error_message: string | None = None
+
+
+@response(key=92, versions="0", flexible="0+")
+class DeleteShareGroupOffsetsResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    error_message: string | None = None
+    responses: list[DeleteShareGroupOffsetsResponseTopic]

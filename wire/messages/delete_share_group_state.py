@@ -1,0 +1,34 @@
+"""DeleteShareGroupState (86): a group coordinator has the state of share partitions deleted (KIP-932)."""
+
+from wire.schema import Message, Struct, int16, int32, request, response, string, uuid
+
+
+class PartitionData(Struct):
+    partition: int32
+
+
+class DeleteStateData(Struct):
+    topic_id: uuid
+    partitions: list[PartitionData]
+
+
+@request(key=86, versions="0", flexible="0+")
+class DeleteShareGroupStateRequest(Message):
+    group_id: string
+    topics: list[DeleteStateData]
+
+
+class PartitionResult(Struct):
+    partition: int32
+    error_code: int16 = 0
+    error_message: string | None = None
+
+
+class DeleteStateResult(Struct):
+    topic_id: uuid
+    partitions: list[PartitionResult]
+
+
+@response(key=86, versions="0", flexible="0+")
+class DeleteShareGroupStateResponse(Message):
+    results: list[DeleteStateResult]

@@ -1,0 +1,39 @@
+"""DescribeAcls (29): lists the ACLs that match a filter (KIP-140).
+
+Versions: 1 pattern types (KIP-290); 2 flexible; 3 user resources (KIP-373).
+"""
+
+from wire.schema import Message, Struct, field, int8, int16, int32, request, response, string
+
+
+@request(key=29, versions="0-3", flexible="2+")
+class DescribeAclsRequest(Message):
+    resource_type_filter: int8
+    resource_name_filter: string | None
+    pattern_type_filter: int8 = field("1+", default=3)
+    principal_filter: string | None
+    host_filter: string | None
+    operation: int8
+    permission_type: int8
+
+
+class AclDescription(Struct):
+    principal: string
+    host: string
+    operation: int8
+    permission_type: int8
+
+
+class DescribeAclsResource(Struct):
+    resource_type: int8
+    resource_name: string
+    pattern_type: int8 = field("1+", default=3)
+    acls: list[AclDescription]
+
+
+@response(key=29, versions="0-3", flexible="2+")
+class DescribeAclsResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    error_message: string | None = None
+    resources: list[DescribeAclsResource]

@@ -1,0 +1,49 @@
+"""DescribeShareGroupOffsets (90): where share groups begin in partitions (KIP-932).
+
+Versions: 1 their lag (KIP-1226).
+"""
+
+from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string, uuid
+
+
+class DescribeShareGroupOffsetsRequestTopic(Struct):
+    topic_name: string
+    partitions: list[int32]
+
+
+class DescribeShareGroupOffsetsRequestGroup(Struct):
+    group_id: string
+    topics: list[DescribeShareGroupOffsetsRequestTopic] | None
+
+
+@request(key=90, versions="0-1", flexible="0+")
+class DescribeShareGroupOffsetsRequest(Message):
+    groups: list[DescribeShareGroupOffsetsRequestGroup]
+
+
+class DescribeShareGroupOffsetsResponsePartition(Struct):
+    partition_index: int32
+    start_offset: int64
+    leader_epoch: int32
+    lag: int64 = field("1+", default=-1, ignorable=True)
+    error_code: int16 = 0
+    error_message: string | None = None
+
+
+class DescribeShareGroupOffsetsResponseTopic(Struct):
+    topic_name: string
+    topic_id: uuid
+    partitions: list[DescribeShareGroupOffsetsResponsePartition]
+
+
+class DescribeShareGroupOffsetsResponseGroup(Struct):
+    group_id: string
+    topics: list[DescribeShareGroupOffsetsResponseTopic]
+    error_code: int16 = 0
+    error_message: string | None = None
+
+
+@response(key=90, versions="0-1", flexible="0+")
+class DescribeShareGroupOffsetsResponse(Message):
+    throttle_time_ms: int32 = 0
+    groups: list[DescribeShareGroupOffsetsResponseGroup]

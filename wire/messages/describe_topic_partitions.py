@@ -1,0 +1,47 @@
+"""DescribeTopicPartitions (75): partitions of topics, page by page (KIP-966)."""
+
+from wire.schema import Message, Struct, boolean, int16, int32, request, response, string, uuid
+
+
+class TopicRequest(Struct):
+    name: string
+
+
+class Cursor(Struct):
+    topic_name: string
+    partition_index: int32
+
+
+@request(key=75, versions="0", flexible="0+")
+class DescribeTopicPartitionsRequest(Message):
+    topics: list[TopicRequest]
+    response_partition_limit: int32 = 2000
+    cursor: Cursor | None = None
+
+
+class DescribeTopicPartitionsResponsePartition(Struct):
+    error_code: int16 = 0
+    partition_index: int32
+    leader_id: int32
+    leader_epoch: int32 = -1
+    replica_nodes: list[int32]
+    isr_nodes: list[int32]
+    eligible_leader_replicas: list[int32] | None = None
+    last_known_elr: list[int32] | None = None
+    offline_replicas: list[int32]
+
+
+class DescribeTopicPartitionsResponseTopic(Struct):
+    error_code: int16 = 0
+    name: string | None
+    topic_id: uuid
+    is_internal: boolean = False
+    partitions: list[DescribeTopicPartitionsResponsePartition]
+    topic_authorized_operations: int32 = -2147483648
+
+
+@response(key=75, versions="0", flexible="0+")
+class DescribeTopicPartitionsResponse(Message):
+    throttle_time_ms: int32 = 0
+    topics: list[DescribeTopicPartitionsResponseTopic]
+    next_cursor: Cursor | None = None

@@ -1,0 +1,32 @@
+"""DescribeUserScramCredentials (50): tells which SCRAM credentials users have, without secrets (KIP-554)."""
+
+from wire.schema import Message, Struct, int8, int16, int32, request, response, string
+
+
+class UserName(Struct):
+    name: string
+
+
+@request(key=50, versions="0", flexible="0+")
+class DescribeUserScramCredentialsRequest(Message):
+    users: list[UserName] | None
+
+
+class CredentialInfo(Struct):
+    mechanism: int8
+    iterations: int32
+
+
+class DescribeUserScramCredentialsResult(Struct):
+    user: string
+    error_code: int16 = 0
+    error_message: string | None = None
+    credential_infos: list[CredentialInfo]
+
+
+@response(key=50, versions="0", flexible="0+")
+class DescribeUserScramCredentialsResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    error_message: string | None = None
+    results: list[DescribeUserScramCredentialsResult]

@@ -1,0 +1,23 @@
+"""EndTxn (26): commits or aborts a transaction (KIP-98).
+
+Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 TRANSACTION_ABORTABLE; 5 answers the producer's
+next epoch (KIP-890).
+"""
+
+from wire.schema import Message, boolean, field, int16, int32, int64, request, response, string
+
+
+@request(key=26, versions="0-5", flexible="3+")
+class EndTxnRequest(Message):
+    transactional_id: string
+    producer_id: int64
+    producer_epoch: int16
+    committed: boolean
+
+
+@response(key=26, versions="0-5", flexible="3+")
+class EndTxnResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    producer_id: int64 = field("5+", default=-1, ignorable=True)
+    producer_epoch: int16 = field("5+", default=-1, ignorable=True)

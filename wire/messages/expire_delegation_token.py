@@ -1,0 +1,19 @@
+"""ExpireDelegationToken (40): shortens or ends the life of a delegation token (KIP-48).
+
+Versions: 2 flexible.
+"""
+
+from wire.schema import Message, data, int16, int32, int64, request, response
+
+
+@request(key=40, versions="0-2", flexible="2+")
+class ExpireDelegationTokenRequest(Message):
+    hmac: data
+    expiry_time_period_ms: int64
+
+
+@response(key=40, versions="0-2", flexible="2+")
+class ExpireDelegationTokenResponse(Message):
+    error_code: int16 = 0
+    expiry_timestamp_ms: int64
+    throttle_time_ms: int32 = 0

@@ -1,0 +1,36 @@
+"""InitializeShareGroupState (83): a group coordinator has the state of share partitions made (KIP-932)."""
+
+from wire.schema import Message, Struct, int16, int32, int64, request, response, string, uuid
+
+
+class PartitionData(Struct):
+    partition: int32
+    state_epoch: int32
+    start_offset: int64
+
+
+class InitializeStateData(Struct):
+    topic_id: uuid
+    partitions: list[PartitionData]
+
+
+@request(key=83, versions="0", flexible="0+")
+class InitializeShareGroupStateRequest(Message):
+    group_id: string
+    topics: list[InitializeStateData]
+
+
+class PartitionResult(Struct):
+    partition: int32
+    error_code: int16 = 0
+    error_message: string | None = None
+
+
+class InitializeStateResult(Struct):
+    topic_id: uuid
+    partitions: list[PartitionResult]
+
+
+@response(key=83, versions="0", flexible="0+")
+class InitializeShareGroupStateResponse(Message):
+    results: list[InitializeStateResult]

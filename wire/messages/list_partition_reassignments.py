@@ -1,0 +1,34 @@
+"""ListPartitionReassignments (46): lists moves of partitions that go on (KIP-455)."""
+
+from wire.schema import Message, Struct, int16, int32, request, response, string
+
+
+class ListPartitionReassignmentsTopics(Struct):
+    name: string
+    partition_indexes: list[int32]
+
+
+@request(key=46, versions="0", flexible="0+")
+class ListPartitionReassignmentsRequest(Message):
+    timeout_ms: int32 = 60000
+    topics: list[ListPartitionReassignmentsTopics] | None = None
+
+
+class OngoingPartitionReassignment(Struct):
+    partition_index: int32
+    replicas: list[int32]
+    adding_replicas: list[int32]
+    removing_replicas: list[int32]
+
+
+class OngoingTopicReassignment(Struct):
+    name: string
+    partitions: list[OngoingPartitionReassignment]
+
+
+@response(key=46, versions="0", flexible="0+")
+class ListPartitionReassignmentsResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    error_message: string | None = None
+    topics: list[OngoingTopicReassignment]

@@ -1,0 +1,28 @@
+"""ListTransactions (66): lists transactions that match a filter (KIP-664).
+
+Versions: 1 those older than a duration (KIP-994); 2 those whose id matches a pattern (KIP-1152).
+"""
+
+from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string
+
+
+@request(key=66, versions="0-2", flexible="0+")
+class ListTransactionsRequest(Message):
+    state_filters: list[string]
+    producer_id_filters: list[int64]
+    duration_filter: int64 = field("1+", default=-1)
+    transactional_id_pattern: string | None = field("2+", default=None)
+
+
+class TransactionState(Struct):
+    transactional_id: string
+    producer_id: int64
+    transaction_state: string
+
+
+@response(key=66, versions="0-2", flexible="0+")
+class ListTransactionsResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    unknown_state_filters: list[string]
+    transaction_states: list[TransactionState]

@@ -1,0 +1,42 @@
+"""ReadShareGroupStateSummary (87): reads only where share partitions begin (KIP-932).
+
+Versions: 1 how many deliveries are complete (KIP-1226).
+"""
+
+from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string, uuid
+
+
+class PartitionData(Struct):
+    partition: int32
+    leader_epoch: int32
+
+
+class ReadStateSummaryData(Struct):
+    topic_id: uuid
+    partitions: list[PartitionData]
+
+
+@request(key=87, versions="0-1", flexible="0+")
+class ReadShareGroupStateSummaryRequest(Message):
+    group_id: string
+    topics: list[ReadStateSummaryData]
+
+
+class PartitionResult(Struct):
+    partition: int32
+    error_code: int16 = 0
+    error_message: string | None = None
+    state_epoch: int32
+    leader_epoch: int32
+    start_offset: int64
+    delivery_complete_count: int32 = field("1+", default=-1, ignorable=True)
+
+
+class ReadStateSummaryResult(Struct):
+    topic_id: uuid
+    partitions: list[PartitionResult]
+
+
+@response(key=87, versions="0-1", flexible="0+")
+class ReadShareGroupStateSummaryResponse(Message):
+    results: list[ReadStateSummaryResult]

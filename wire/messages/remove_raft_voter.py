@@ -1,0 +1,17 @@
+"""RemoveRaftVoter (81): removes a voter from the quorum (KIP-853)."""
+
+from wire.schema import Message, int16, int32, request, response, string, uuid
+
+
+@request(key=81, versions="0", flexible="0+")
+class RemoveRaftVoterRequest(Message):
+    cluster_id: string | None
+    voter_id: int32
+    voter_directory_id: uuid
+
+
+@response(key=81, versions="0", flexible="0+")
+class RemoveRaftVoterResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    error_message: string | None = None

@@ -1,0 +1,50 @@
+"""ShareGroupDescribe (77): members and assignments of share groups (KIP-932).
+
+Versions: 0 was early access; 1 is the first stable one.
+"""
+
+from wire.schema import Message, Struct, boolean, int16, int32, request, response, string, uuid
+
+
+@request(key=77, versions="0-1", flexible="0+")
+class ShareGroupDescribeRequest(Message):
+    group_ids: list[string]
+    include_authorized_operations: boolean
+
+
+class TopicPartitions(Struct):
+    topic_id: uuid
+    topic_name: string
+    partitions: list[int32]
+
+
+class Assignment(Struct):
+    topic_partitions: list[TopicPartitions]
+
+
+class Member(Struct):
+    member_id: string
+    rack_id: string | None = None
+    member_epoch: int32
+    client_id: string
+    client_host: string
+    subscribed_topic_names: list[string]
+    assignment: Assignment
+
+
+class DescribedGroup(Struct):
+    error_code: int16 = 0
+    error_message: string | None = None
+    group_id: string
+    group_state: string
+    group_epoch: int32
+    assignment_epoch: int32
+    assignor_name: string
+    members: list[Member]
+    authorized_operations: int32 = -2147483648
+
+
+@response(key=77, versions="0-1", flexible="0+")
+class ShareGroupDescribeResponse(Message):
+    throttle_time_ms: int32 = 0
+    groups: list[DescribedGroup]

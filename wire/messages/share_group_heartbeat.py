@@ -1,0 +1,35 @@
+"""ShareGroupHeartbeat (76): a member joins, stays in and leaves a share group (KIP-932).
+
+Versions: 0 was early access; 1 is the first stable one.
+"""
+
+from wire.schema import Message, Struct, int16, int32, request, response, string, uuid
+
+
+@request(key=76, versions="0-1", flexible="0+")
+class ShareGroupHeartbeatRequest(Message):
+    group_id: string
+    member_id: string
+    member_epoch: int32
+    rack_id: string | None = None
+    subscribed_topic_names: list[string] | None = None
+
+
+class TopicPartitions(Struct):
+    topic_id: uuid
+    partitions: list[int32]
+
+
+class Assignment(Struct):
+    topic_partitions: list[TopicPartitions]
+
+
+@response(key=76, versions="0-1", flexible="0+")
+class ShareGroupHeartbeatResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    error_message: string | None = None
+    member_id: string | None = None
+    member_epoch: int32
+    heartbeat_interval_ms: int32
+    assignment: Assignment | None = None

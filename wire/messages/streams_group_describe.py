@@ -1,0 +1,103 @@
+"""StreamsGroupDescribe (89): topology, members and tasks of Streams groups (KIP-1071)."""
+
+from wire.schema import (
+    Message,
+    Struct,
+    boolean,
+    int16,
+    int32,
+    int64,
+    request,
+    response,
+    string,
+    uint16,
+)
+
+
+@request(key=89, versions="0", flexible="0+")
+class StreamsGroupDescribeRequest(Message):
+    group_ids: list[string]
+    include_authorized_operations: boolean
+
+
+class KeyValue(Struct):
+    key: string
+    value: string
+
+
+class TopicInfo(Struct):
+    name: string
+    partitions: int32
+    replication_factor: int16
+    topic_configs: list[KeyValue]
+
+
+class Subtopology(Struct):
+    subtopology_id: string
+    source_topics: list[string]
+    repartition_sink_topics: list[string]
+    state_changelog_topics: list[TopicInfo]
+    repartition_source_topics: list[TopicInfo]
+
+
+class Topology(Struct):
+    epoch: int32
+    subtopologies: list[Subtopology] | None = None
+
+
+class Endpoint(Struct):
+    host: string
+    port: uint16
+
+
+class TaskOffset(Struct):
+    subtopology_id: string
+    partition: int32
+    offset: int64
+
+
+class TaskIds(Struct):
+    subtopology_id: string
+    partitions: list[int32]
+
+
+class Assignment(Struct):
+    active_tasks: list[TaskIds]
+    standby_tasks: list[TaskIds]
+    warmup_tasks: list[TaskIds]
+
+
+class Member(Struct):
+    member_id: string
+    member_epoch: int32
+    instance_id: string | None = None
+    rack_id: string | None = None
+    client_id: string
+    client_host: string
+    topology_epoch: int32
+    process_id: string
+    user_endpoint: Endpoint | None = None
+    client_tags: list[KeyValue]
+    task_offsets: list[TaskOffset]
+    task_end_offsets: list[TaskOffset]
+    assignment: Assignment
+    target_assignment: Assignment
+    is_classic: boolean
+
+
+class DescribedGroup(Struct):
+    error_code: int16 = 0
+    error_message: string | None = None
+    group_id: string
+    group_state: string
+    group_epoch: int32
+    assignment_epoch: int32
+    topology: Topology | None = None
+    members: list[Member]
+    authorized_operations: int32 = -2147483648
+
+
+@response(key=89, versions="0", flexible="0+")
+class StreamsGroupDescribeResponse(Message):
+    throttle_time_ms: int32 = 0
+    groups: list[DescribedGroup]

@@ -1,0 +1,119 @@
+"""StreamsGroupHeartbeat (88): a Streams client joins, stays in and leaves its group, and gets its tasks (KIP-1071)."""
+
+from wire.schema import (
+    Message,
+    Struct,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int64,
+    request,
+    response,
+    string,
+    uint16,
+)
+
+
+class KeyValue(Struct):
+    key: string
+    value: string
+
+
+class TopicInfo(Struct):
+    name: string
+    partitions: int32
+    replication_factor: int16
+    topic_configs: list[KeyValue]
+
+
+class CopartitionGroup(Struct):
+    source_topics: list[int16]
+    source_topic_regex: list[int16]
+    repartition_source_topics: list[int16]
+
+
+class Subtopology(Struct):
+    subtopology_id: string
+    source_topics: list[string]
+    source_topic_regex: list[string]
+    state_changelog_topics: list[TopicInfo]
+    repartition_sink_topics: list[string]
+    repartition_source_topics: list[TopicInfo]
+    copartition_groups: list[CopartitionGroup]
+
+
+class Topology(Struct):
+    epoch: int32
+    subtopologies: list[Subtopology]
+
+
+class TaskIds(Struct):
+    subtopology_id: string
+    partitions: list[int32]
+
+
+class Endpoint(Struct):
+    host: string
+    port: uint16
+
+
+class TaskOffset(Struct):
+    subtopology_id: string
+    partition: int32
+    offset: int64
+
+
+@request(key=88, versions="0", flexible="0+")
+class StreamsGroupHeartbeatRequest(Message):
+    group_id: string
+    member_id: string
+    member_epoch: int32
+    endpoint_information_epoch: int32
+    instance_id: string | None = None
+    rack_id: string | None = None
+    rebalance_timeout_ms: int32 = -1
+    topology: Topology | None = None
+    active_tasks: list[TaskIds] | None = None
+    standby_tasks: list[TaskIds] | None = None
+    warmup_tasks: list[TaskIds] | None = None
+    process_id: string | None = None
+    user_endpoint: Endpoint | None = None
+    client_tags: list[KeyValue] | None = None
+    task_offsets: list[TaskOffset] | None = None
+    task_end_offsets: list[TaskOffset] | None = None
+    shutdown_application: boolean = False
+
+
+class Status(Struct):
+    status_code: int8
+    status_detail: string
+
+
+class TopicPartition(Struct):
+    topic: string
+    partitions: list[int32]
+
+
+class EndpointToPartitions(Struct):
+    user_endpoint: Endpoint
+    active_partitions: list[TopicPartition]
+    standby_partitions: list[TopicPartition]
+
+
+@response(key=88, versions="0", flexible="0+")
+class StreamsGroupHeartbeatResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    error_message: string | None = None
+    member_id: string
+    member_epoch: int32
+    heartbeat_interval_ms: int32
+    acceptable_recovery_lag: int32
+    task_offset_interval_ms: int32
+    status: list[Status] | None
+    active_tasks: list[TaskIds] | None = None
+    standby_tasks: list[TaskIds] | None = None
+    warmup_tasks: list[TaskIds] | None = None
+    endpoint_information_epoch: int32
+    partitions_by_user_endpoint: list[EndpointToPartitions] | None = None

@@ -1,0 +1,47 @@
+"""TxnOffsetCommit (28): stores a group's offsets as part of a transaction (KIP-98).
+
+Versions: 2 leader epochs (KIP-320); 3 flexible, the member and its generation (KIP-447); 4
+TRANSACTION_ABORTABLE; 5 takes the group into the transaction as well (KIP-890).
+"""
+
+from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string
+
+
+class TxnOffsetCommitRequestPartition(Struct):
+    partition_index: int32
+    committed_offset: int64
+    committed_leader_epoch: int32 = field("2+", default=-1, ignorable=True)
+    committed_metadata: string | None
+
+
+class TxnOffsetCommitRequestTopic(Struct):
+    name: string
+    partitions: list[TxnOffsetCommitRequestPartition]
+
+
+@request(key=28, versions="0-5", flexible="3+")
+class TxnOffsetCommitRequest(Message):
+    transactional_id: string
+    group_id: string
+    producer_id: int64
+    producer_epoch: int16
+    generation_id: int32 = field("3+", default=-1)
+    member_id: string = field("3+", default="")
+    group_instance_id: string | None = field("3+", default=None)
+    topics: list[TxnOffsetCommitRequestTopic]
+
+
+class TxnOffsetCommitResponsePartition(Struct):
+    partition_index: int32
+    error_code: int16 = 0
+
+
+class TxnOffsetCommitResponseTopic(Struct):
+    name: string
+    partitions: list[TxnOffsetCommitResponsePartition]
+
+
+@response(key=28, versions="0-5", flexible="3+")
+class TxnOffsetCommitResponse(Message):
+    throttle_time_ms: int32 = 0
+    topics: list[TxnOffsetCommitResponseTopic]

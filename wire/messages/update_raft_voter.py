@@ -1,0 +1,49 @@
+"""UpdateRaftVoter (82): a voter tells the leader its endpoints and versions (KIP-853)."""
+
+from wire.schema import (
+    Message,
+    Struct,
+    field,
+    int16,
+    int32,
+    request,
+    response,
+    string,
+    uint16,
+    uuid,
+)
+
+
+class Listener(Struct):
+    name: string
+    host: string
+    port: uint16
+
+
+class KRaftVersionFeature(Struct):
+    min_supported_version: int16
+    max_supported_version: int16
+
+
+@request(key=82, versions="0", flexible="0+")
+class UpdateRaftVoterRequest(Message):
+    cluster_id: string | None
+    current_leader_epoch: int32
+    voter_id: int32
+    voter_directory_id: uuid
+    listeners: list[Listener]
+    kraft_version_feature: KRaftVersionFeature
+
+
+class CurrentLeader(Struct):
+    leader_id: int32 = -1
+    leader_epoch: int32 = -1
+    host: string = ""
+    port: int32 = 0
+
+
+@response(key=82, versions="0", flexible="0+")
+class UpdateRaftVoterResponse(Message):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = 0
+    current_leader: CurrentLeader = field(factory=CurrentLeader, tag=0)

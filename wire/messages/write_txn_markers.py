@@ -1,0 +1,57 @@
+"""WriteTxnMarkers (27): a transaction coordinator has partition leaders write how it ended (KIP-98).
+
+Versions: 1 flexible; 2 the version of transactions (KIP-1228).
+"""
+
+from wire.schema import (
+    Message,
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    request,
+    response,
+    string,
+)
+
+
+class WritableTxnMarkerTopic(Struct):
+    name: string
+    partition_indexes: list[int32]
+
+
+class WritableTxnMarker(Struct):
+    producer_id: int64
+    producer_epoch: int16
+    transaction_result: boolean
+    topics: list[WritableTxnMarkerTopic]
+    coordinator_epoch: int32
+    transaction_version: int8 = field("2+", default=0, ignorable=True)
+
+
+@request(key=27, versions="0-2", flexible="1+")
+class WriteTxnMarkersRequest(Message):
+    markers: list[WritableTxnMarker]
+
+
+class WritableTxnMarkerPartitionResult(Struct):
+    partition_index: int32
+    error_code: int16 = 0
+
+
+class WritableTxnMarkerTopicResult(Struct):
+    name: string
+    partitions: list[WritableTxnMarkerPartitionResult]
+
+
+class WritableTxnMarkerResult(Struct):
+    producer_id: int64
+    topics: list[WritableTxnMarkerTopicResult]
+
+
+@response(key=27, versions="0-2", flexible="1+")
+class WriteTxnMarkersResponse(Message):
+    markers: list[WritableTxnMarkerResult]
