@@ -37,11 +37,6 @@ TOOLS = {
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>local</groupId><artifactId>peer</artifactId><version>1</version>
 <dependencies>{dependencies}</dependencies></project>"""
-ARTIFACTS = (
-    ("org.apache.kafka", "kafka_2.13", VERSION),
-    ("org.apache.kafka", "kafka-tools", VERSION),
-    ("org.slf4j", "slf4j-simple", "1.7.36"),
-)
 JVM = [
     "-server",
     "-XX:+UseG1GC",
@@ -57,14 +52,27 @@ def why_not() -> str | None:
     return f"needs {' and '.join(missing)} on the PATH" if missing else None
 
 
-def class_path() -> str:
-    """Resolves the jars once and returns the class path."""
-    folder = CACHE / f"kafka-{VERSION}"
+def artifacts(version: str) -> tuple[tuple[str, str, str], ...]:
+    return (
+        ("org.apache.kafka", "kafka_2.13", version),
+        ("org.apache.kafka", "kafka-tools", version),
+        ("org.slf4j", "slf4j-simple", "1.7.36"),
+    )
+
+
+def class_path(version: str = VERSION) -> str:
+    """Resolves the jars of a version once and returns the class path."""
+    return f"{libraries(version)}/*"
+
+
+def libraries(version: str = VERSION) -> Path:
+    """The folder with the jars of a version; fetched once."""
+    folder = CACHE / f"kafka-{version}"
     if not (folder / "complete").exists():
         folder.mkdir(parents=True, exist_ok=True)
         parts = (
             f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version></dependency>"
-            for g, a, v in ARTIFACTS
+            for g, a, v in artifacts(version)
         )
         (folder / "pom.xml").write_text(POM.format(dependencies="".join(parts)))
         command = [
@@ -76,7 +84,7 @@ def class_path() -> str:
         ]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         (folder / "complete").touch()
-    return f"{folder}/libs/*"
+    return folder / "libs"
 
 
 def java(main: str, *arguments: str, level: str = "error", heap: str = "512m") -> list[str]:

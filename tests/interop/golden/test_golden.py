@@ -1,0 +1,20 @@
+"""Apache Kafka's own codec and ours write the same bytes and read each other's."""
+
+import pytest
+
+from tests.interop.golden import messages, oracle
+
+SAMPLES = 10
+
+
+@pytest.fixture(scope="module", params=oracle.VERSIONS)
+def kafkas_codec(request):
+    with oracle.running(request.param) as running:
+        yield running
+
+
+def test_every_message_in_every_version(kafkas_codec):
+    outcomes = list(messages.check_all(kafkas_codec, SAMPLES))
+    assert len(outcomes) > 1300
+    failures = [f"{o.label}: {o.failure}" for o in outcomes if o.failure]
+    assert not failures, "\n".join(failures)
