@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from sys import intern
 
 from log.files import REAL_FILES, Files
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 
 TopicPartition = tuple[str, int]
@@ -57,7 +59,7 @@ def read_offsets(path: Path, files: Files = REAL_FILES) -> dict[TopicPartition, 
         return {}  # Kafka makes the files empty at start and fills them seconds later
     try:
         offsets = {
-            (topic, int(partition)): int(offset)
+            (intern(topic), int(partition)): int(offset)
             for topic, partition, offset in parse_checkpoint(path, text)
         }
     except ValueError as error:

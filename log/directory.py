@@ -1,61 +1,43 @@
-"""A log directory: the partitions' directories, the checkpoints about them, the lock and the clean-shutdown marker.
+"""A log directory: the partitions' directories, what is remembered of them, and its standing (locked, healthy, clean).
 
-Source: Kafka's `LogManager`, `CleanShutdownFileHandler` (KIP-966: the marker holds the broker epoch), KIP-858 (directory ids).
-Opening is lazy: a partition that nobody touches is a name in a list; a restart costs one directory listing.
-Left out: more than one directory per broker, moving partitions between directories.
+Source: Kafka's `LogManager`, KIP-858 (directory ids). Opening is lazy: a partition that nobody touches is a name in a list; a
+restart costs one directory listing. Several directories are several of these; who has them chooses (`broker.directories`).
 
-Threads: the calls that may take long (`purge`, `save_checkpoints`, `close`) may run in a thread; the others belong to the loop.
+Threads: the calls that may take long (`purge`, `write_checkpoints`, `close`, measuring) may run in a thread; the others belong to the loop.
 """
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from threading import Lock
 
-from log.atomic_file import write_atomically
-from log.checkpoints import (
-    HIGH_WATERMARKS,
-    LOG_START_OFFSETS,
-    RECOVERY_POINTS,
-    CheckpointDamaged,
-    TopicPartition,
-    format_offsets,
-    read_offsets,
-)
+from log.checkpoints import RECOVERY_POINTS, TopicPartition
+from log.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
 from log.config import LogConfig
-from log.files import REAL_FILES, Files, OpenFile
+from log.directory_lock import DirectoryLock
+from log.files import REAL_FILES, Files, FileStatus, Volume
 from log.flush import Names
 from log.health import DirectoryHealth
 from log.meta_properties import MetaProperties, MetaPropertiesError
-from log.names import is_partition_directory, parse_directory_name
+from log.names import (
+    DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    STRAY_SUFFIX,
+    aside_name,
+    future_name,
+    is_partition_directory,
+    parse_directory_name,
+)
+from log.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
 from log.partition_log import PartitionLog
 from log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from log.partition_metadata import format_partition_metadata, read_partition_metadata
+from log.segment import LOG_SUFFIX
 from wire.errors import ErrorCode, KafkaError
 
-LOCK = ".lock"
-CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-DELETE_SUFFIX = "-delete"
 CLUSTER_METADATA = ("__cluster_metadata", 0)
-FILE_NAME_BYTES_MAX = 255
-
-_locked_here: set[Path] = set()  # POSIX locks do not exclude the process that holds them
-
-
-class DirectoryLocked(Exception):
-    """Another process (or this one) uses the directory."""
-
-
-@dataclass(frozen=True, slots=True)
-class CollectedCheckpoints:
-    """Checkpoint files as of one moment on the loop."""
-
-    truncations: int
-    files: list[tuple[Path, bytes]]
+# Clocks of file systems tick coarsely, and a checkpoint is collected before it is written.
+UNSETTLED_SLACK_MS = 60_000
 
 
 class LogDirectory:
@@ -77,35 +59,40 @@ class LogDirectory:
 
         Raises:
             DirectoryLocked; MetaPropertiesError: not formatted.
-            KafkaError: KAFKA_STORAGE_ERROR, unreadable, or a checkpoint is damaged and the marker says that it should not be.
+            KafkaError: KAFKA_STORAGE_ERROR, unreadable.
         """
         self.path = path
         self.health = health or DirectoryHealth()
+        self.broker_epoch = EPOCH_UNKNOWN  # for the marker of a clean shutdown
         self._files = files
         self._now_ms = now_ms
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._names: set[TopicPartition] = set()
+        self._futures: dict[TopicPartition, Path] = {}
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
         self._deleted: list[Path] = []
-        self._checkpoint_lock = Lock()  # held while one file is written
-        self._truncations = 0  # a checkpoint collected before one must not be written after it
-        self.damaged_checkpoints: list[str] = []  # for the log: what was ignored
         self._lock = self._take_lock()
         try:
             self.meta_properties = MetaProperties.load(path, files)
             with self.health.guard(f"opening {path}"):
-                self.previous_broker_epoch = self._take_clean_shutdown_marker()
-                self._names = self._list_names()
-                self._recovery_points = self._read_checkpoint(RECOVERY_POINTS)
-                self._log_starts = self._read_checkpoint(LOG_START_OFFSETS)
-                self._high_watermarks = self._read_checkpoint(HIGH_WATERMARKS)
+                if not self.meta_properties.has_directory_id:
+                    self.meta_properties = self.meta_properties.with_directory_id()
+                    self.meta_properties.save(path, files)
+                self.previous_broker_epoch = take_marker(path, files)
+                self._list_names()
+                self.offsets = OffsetCheckpoints(path, files, self.health)
         except BaseException:
-            self._release_lock()
+            self._lock.release()
             raise
 
     def __repr__(self) -> str:
         return f"{self.path}: {len(self._names)} partitions, {len(self._logs)} open"
 
     # Identity and state
+
+    @property
+    def directory_id(self) -> bytes:
+        return self.meta_properties.directory_id
 
     @property
     def offline(self) -> str | None:
@@ -120,9 +107,18 @@ class LogDirectory:
     def clean_shutdown(self) -> bool:
         return self.previous_broker_epoch is not None
 
+    @property
+    def replicas(self) -> int:
+        """How many replicas lie here, those on their way included."""
+        return len(self._names) + len(self._futures)
+
     def partitions(self) -> list[TopicPartition]:
         """All partitions with a directory, `__cluster_metadata-0` not among them."""
         return sorted(self._names - {CLUSTER_METADATA})
+
+    def futures(self) -> list[TopicPartition]:
+        """Replicas that are being moved here."""
+        return sorted(self._futures)
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._names
@@ -137,7 +133,41 @@ class LogDirectory:
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """As checkpointed last; 0 when unknown. It may be ahead of the log after a crash: the caller bounds it."""
-        return self._high_watermarks.get((topic, partition), 0)
+        return self.offsets.high_watermarks.get((topic, partition), 0)
+
+    def segment_files(self, topic: str, partition: int) -> list[FileStatus]:
+        """Sizes and times of a partition's `.log` files, without opening them; none if it is not here. Blocks. Raises OSError."""
+        directory = self._directory((topic, partition))
+        try:
+            names = self._files.list_directory(directory)
+            return [
+                self._files.status(directory / name) for name in names if name.endswith(LOG_SUFFIX)
+            ]
+        except FileNotFoundError:
+            return []  # deleted meanwhile
+
+    def volume(self) -> Volume:
+        """Blocks. Raises OSError."""
+        return self._files.volume(self.path)
+
+    def unsettled(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """After a crash: those that were written to since the recovery points were saved, so that there is something to check.
+
+        The others need no look now: opening checks what little there may be. Blocks. Raises KafkaError.
+        """
+        with self.health.guard(f"looking for unflushed logs in {self.path}"):
+            try:
+                saved_ms = self._files.status(self.path / RECOVERY_POINTS).modified_ms
+            except FileNotFoundError:
+                saved_ms = 0
+            return [
+                key
+                for key in partitions
+                if any(
+                    file.modified_ms >= saved_ms - UNSETTLED_SLACK_MS
+                    for file in self.segment_files(*key)
+                )
+            ]
 
     # Logs
 
@@ -161,10 +191,10 @@ class LogDirectory:
         log = PartitionLog.open(
             self._directory(key),
             config,
-            recovery_point=self._recovery_points.get(key, 0),
+            recovery_point=self.offsets.recovery_points.get(key, 0),
             clean_shutdown=self.clean_shutdown,
             now_ms=self._now_ms(),
-            log_start_offset=self._log_starts.get(key, 0),
+            log_start_offset=self.offsets.log_starts.get(key, 0),
             files=self._files,
             health=self.health,
         )
@@ -183,28 +213,13 @@ class LogDirectory:
         key = (topic, partition)
         if key in self._names:
             return self.open_log(topic, partition, config)
-        if not is_partition_directory(f"{topic}-{partition}"):
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic!r} cannot be a directory")
+        _check_name(topic, partition)
         directory = self._directory(key)
-        with self.health.guard(f"creating {directory}"):
-            self._files.mkdir(directory)
-            if topic_id is not None:
-                file = self._files.open(directory / PARTITION_METADATA, create=True)
-                self._files.pwrite(file, format_partition_metadata(topic_id), 0)
+        self._make_directory(directory, topic_id)
         self._names.add(key)
         self._topic_ids[key] = topic_id
-        self._forget(key)
-        log = PartitionLog.open(
-            directory,
-            config,
-            recovery_point=0,
-            clean_shutdown=True,
-            now_ms=self._now_ms(),
-            files=self._files,
-            health=self.health,
-        )
-        log.note_new_directory()
-        return self._adopt(key, log)
+        self.offsets.forget(key)
+        return self._adopt(key, self._open_new(directory, config))
 
     def delete_log(self, topic: str, partition: int) -> None:
         """Renames the partition's directory to `…-delete`; `purge` removes it. Readers keep what they have open.
@@ -212,21 +227,26 @@ class LogDirectory:
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR.
         """
-        key = (topic, partition)
-        if key not in self._names:
-            return
+        if (topic, partition) in self._names:
+            self._deleted.append(self._take_away((topic, partition), DELETE_SUFFIX))
+
+    def put_aside(self, topic: str, partition: int) -> None:
+        """Renames the directory of a partition that is not ours to `…-stray`, where a human finds it. Raises KafkaError."""
+        if (topic, partition) in self._names:
+            self._take_away((topic, partition), STRAY_SUFFIX)
+
+    def _take_away(self, key: TopicPartition, suffix: str) -> Path:
         log = self._logs.pop(key, None)
         if log is not None:
             log.close(clean=False)
         names = Names() if log is None else log.names
-        suffix = f".{uuid.uuid4().hex}{DELETE_SUFFIX}"
-        name = f"{topic[: FILE_NAME_BYTES_MAX - len(suffix) - 1 - len(str(partition))]}-{partition}{suffix}"
-        with self.health.guard(f"deleting {topic}-{partition}"), names.taken_away():
-            self._files.rename(self._directory(key), self.path / name)
-        self._deleted.append(self.path / name)
+        target = self.path / aside_name(*key, suffix)
+        with self.health.guard(f"renaming {key[0]}-{key[1]}"), names.taken_away():
+            self._files.rename(self._directory(key), target)
         self._names.discard(key)
         self._topic_ids.pop(key, None)
-        self._forget(key)
+        self.offsets.forget(key)
+        return target
 
     def close_log(self, topic: str, partition: int) -> None:
         """Flushes and closes one log; it opens again when asked for. Blocks. Raises KafkaError."""
@@ -249,7 +269,73 @@ class LogDirectory:
                     self._files.unlink(directory / name)
                 self._files.rmdir(directory)
 
+    # Replicas on their way here
+
+    def open_future(
+        self, topic: str, partition: int, topic_id: bytes, config: LogConfig
+    ) -> PartitionLog:
+        """The log that a replica is copied into before it lives here; one that an earlier process began is checked and goes on.
+
+        The caller keeps it and closes it. Raises KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, the name is too long.
+        """
+        key = (topic, partition)
+        found = self._futures.get(key)
+        if found is not None:
+            with self.health.guard(f"reading {PARTITION_METADATA}"):
+                same = read_partition_metadata(found, self._files) == topic_id
+            if same:
+                return PartitionLog.open(
+                    found,
+                    config,
+                    recovery_point=0,
+                    clean_shutdown=False,
+                    now_ms=self._now_ms(),
+                    files=self._files,
+                    health=self.health,
+                )
+            self.drop_future(topic, partition)
+        try:
+            directory = self.path / future_name(topic, partition)
+        except ValueError as error:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, str(error)) from None
+        self._make_directory(directory, topic_id)
+        self._futures[key] = directory
+        return self._open_new(directory, config)
+
+    def drop_future(self, topic: str, partition: int) -> None:
+        """Gives a move up; the caller has closed the log. Raises KafkaError."""
+        directory = self._futures.pop((topic, partition), None)
+        if directory is not None:
+            target = self.path / aside_name(topic, partition, DELETE_SUFFIX)
+            with self.health.guard(f"renaming {directory}"):
+                self._files.rename(directory, target)
+            self._deleted.append(target)
+
+    def promote_future(self, topic: str, partition: int, *, log_start_offset: int = 0) -> None:
+        """The copy is complete, flushed and closed, and the other replica's name is gone: it takes that name. Blocks shortly.
+
+        Raises KafkaError.
+        """
+        key = (topic, partition)
+        with self.health.guard(f"renaming {self._futures[key]}"):
+            self._files.rename(self._futures[key], self._directory(key))
+            self._files.fsync_directory(self.path)
+        del self._futures[key]
+        self._names.add(key)
+        if log_start_offset:
+            self.offsets.log_starts[key] = log_start_offset
+
+    def settle_names(self) -> None:
+        """Makes all renames so far durable. Blocks shortly. Raises KafkaError."""
+        with self.health.guard(f"fsync of {self.path}"):
+            self._files.fsync_directory(self.path)
+
     # Checkpoints
+
+    @property
+    def damaged_checkpoints(self) -> list[str]:
+        """What was ignored, for the log."""
+        return self.offsets.damaged
 
     def save_checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
         """Writes recovery points, log start offsets and (when given) high watermarks. Blocks. Raises KafkaError."""
@@ -261,24 +347,11 @@ class LogDirectory:
         """What `write_checkpoints` writes, taken on the loop so that a thread can write it."""
         for key, log in self._logs.items():
             self._note_offsets(key, log)
-        self._high_watermarks.update(high_watermarks or {})
-        files = [
-            (RECOVERY_POINTS, self._recovery_points),
-            (LOG_START_OFFSETS, {k: v for k, v in self._log_starts.items() if v > 0}),
-        ]
-        if high_watermarks is not None:
-            files.append((HIGH_WATERMARKS, self._high_watermarks))
-        return CollectedCheckpoints(
-            self._truncations,
-            [(self.path / name, format_offsets(offsets)) for name, offsets in files],
-        )
+        return self.offsets.collect(high_watermarks)
 
     def write_checkpoints(self, collected: CollectedCheckpoints) -> None:
         """Blocks; for a thread. Recovery points older than a truncation are left out. Raises KafkaError."""
-        for path, text in collected.files:
-            with self._checkpoint_lock, self.health.guard(f"writing {path}"):
-                if path.name != RECOVERY_POINTS or collected.truncations == self._truncations:
-                    write_atomically(path, text, self._files)
+        self.offsets.write(collected)
 
     def close(
         self,
@@ -288,7 +361,8 @@ class LogDirectory:
     ) -> None:
         """Closes all logs and gives the lock back. Blocks.
 
-        `broker_epoch`: the shutdown is clean and the marker says so (-1 for a controller); None: leave everything as a crash would.
+        `broker_epoch`: the shutdown is clean and the marker says so (-1: as `self.broker_epoch` says, which a controller leaves at
+        unknown); None: leave everything as a crash would.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR; the marker was not written then.
@@ -298,91 +372,74 @@ class LogDirectory:
             for log in self._logs.values():
                 log.close(clean=clean)
             if clean:
+                assert broker_epoch is not None
                 self.save_checkpoints(high_watermarks)
-                marker = json.dumps(
-                    {"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")
-                )
                 with self.health.guard("clean shutdown marker"):
-                    write_atomically(self.path / CLEAN_SHUTDOWN, marker.encode(), self._files)
+                    write_marker(self.path, max(broker_epoch, self.broker_epoch), self._files)
         finally:
             self._logs.clear()
-            self._release_lock()
+            self._lock.release()
 
     # Inside
 
+    def _make_directory(self, directory: Path, topic_id: bytes | None) -> None:
+        with self.health.guard(f"creating {directory}"):
+            self._files.mkdir(directory)
+            if topic_id is not None:
+                file = self._files.open(directory / PARTITION_METADATA, create=True)
+                self._files.pwrite(file, format_partition_metadata(topic_id), 0)
+
+    def _open_new(self, directory: Path, config: LogConfig) -> PartitionLog:
+        log = PartitionLog.open(
+            directory,
+            config,
+            recovery_point=0,
+            clean_shutdown=True,
+            now_ms=self._now_ms(),
+            files=self._files,
+            health=self.health,
+        )
+        log.note_new_directory()
+        return log
+
     def _adopt(self, key: TopicPartition, log: PartitionLog) -> PartitionLog:
-        log.before_truncate = lambda offset: self._lower_recovery_point(key, offset)
+        log.before_truncate = lambda offset: self.offsets.lower_recovery_point(key, offset)
         self._logs[key] = log
         return log
 
-    def _lower_recovery_point(self, key: TopicPartition, offset: int) -> None:
-        """A checkpoint above the log's end would look like lost data after a crash: it is lowered before bytes go."""
-        if self._recovery_points.get(key, 0) <= offset:
-            return
-        self._recovery_points[key] = offset
-        with self._checkpoint_lock, self.health.guard(f"writing {RECOVERY_POINTS}"):
-            self._truncations += 1
-            text = format_offsets(self._recovery_points)
-            write_atomically(self.path / RECOVERY_POINTS, text, self._files)
-
     def _note_offsets(self, key: TopicPartition, log: PartitionLog) -> None:
-        self._recovery_points[key] = log.flushed_offset
-        self._log_starts[key] = log.log_start_offset
-
-    def _forget(self, key: TopicPartition) -> None:
-        for offsets in (self._recovery_points, self._log_starts, self._high_watermarks):
-            offsets.pop(key, None)
+        self.offsets.recovery_points[key] = log.flushed_offset
+        self.offsets.log_starts[key] = log.log_start_offset
 
     def _directory(self, key: TopicPartition) -> Path:
         return self.path / f"{key[0]}-{key[1]}"
 
-    def _list_names(self) -> set[TopicPartition]:
-        names: set[TopicPartition] = set()
+    def _list_names(self) -> None:
         for name in self._files.list_directory(self.path):
             if name.endswith(DELETE_SUFFIX):
                 self._deleted.append(self.path / name)
+            elif name.endswith(FUTURE_SUFFIX):
+                self._note_future(name)
             elif is_partition_directory(name):
-                names.add(parse_directory_name(name))
-        return names
+                self._names.add(parse_directory_name(name))
 
-    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+    def _note_future(self, name: str) -> None:
         try:
-            return read_offsets(self.path / name, self._files)
-        except CheckpointDamaged as damage:
-            # Nothing is guessed: without recovery points everything is checked, without log starts the first segment's base
-            # counts, without high watermarks they are learnt from the ISR.
-            self.damaged_checkpoints.append(str(damage))
-            return {}
+            key = parse_directory_name(name)
+        except ValueError:
+            return
+        if key in self._futures:  # one was given up in a crash: either is a prefix of the replica
+            self._deleted.append(self.path / name)
+        else:
+            self._futures[key] = self.path / name
 
-    def _take_clean_shutdown_marker(self) -> int | None:
-        path = self.path / CLEAN_SHUTDOWN
-        try:
-            text = self._files.read_bytes(path)
-        except FileNotFoundError:
-            return None
-        self._files.unlink(path)
-        self._files.fsync_directory(self.path)
-        try:
-            epoch = json.loads(text)["brokerEpoch"]
-        except (ValueError, TypeError, KeyError):
-            return -1  # Kafka before 3.8 wrote an empty file: clean, epoch unknown
-        return epoch if isinstance(epoch, int) else -1
-
-    def _take_lock(self) -> OpenFile:
-        resolved = self._files.resolve(self.path)
-        if resolved in _locked_here:
-            raise DirectoryLocked(f"{self.path} is already open in this process")
+    def _take_lock(self) -> DirectoryLock:
         if not self._files.is_directory(self.path):
             raise MetaPropertiesError(f"{self.path} does not exist: it is not formatted")
         with self.health.guard(f"locking {self.path}"):
-            file = self._files.open(self.path / LOCK, create=True)
-            try:
-                self._files.lock(file)
-            except BlockingIOError:
-                raise DirectoryLocked(f"{self.path} is in use by another process") from None
-        _locked_here.add(resolved)
-        return file
+            return DirectoryLock(self.path, self._files)
 
-    def _release_lock(self) -> None:
-        self._files.unlock(self._lock)
-        _locked_here.discard(self._files.resolve(self.path))
+
+def _check_name(topic: str, partition: int) -> None:
+    if not is_partition_directory(f"{topic}-{partition}"):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic!r} cannot be a directory")

@@ -1,21 +1,31 @@
 """`meta.properties`: whose directory this is.
 
-Source: Kafka's `MetaProperties` version 1 (KIP-858): `cluster.id`, `node.id`, `directory.id`. Version 0 of ZooKeeper times is
-refused. Unknown keys are kept out, as Kafka drops them.
+Source: Kafka's `MetaProperties`, KIP-858. A Java properties file:
+
+```
+version       1; 0, or none, in ZooKeeper's times
+cluster.id    text; version 0 may lack it
+node.id       int; broker.id in version 0
+directory.id  UUID in base64url; files from before Kafka 3.7 lack it, and get one when the directory is used
+```
+
+Unknown keys are dropped, as Kafka does. A file of version 0 that lacks its cluster or node is refused: nobody knows whose directory it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from uuid import uuid4
 
 import javaproperties
 
 from log.atomic_file import write_atomically
 from log.files import REAL_FILES, Files
-from wire.primitives import uuid_from_text, uuid_to_text
+from wire.primitives import NIL_UUID, uuid_from_text, uuid_to_text
 
 FILE_NAME = "meta.properties"
+RESERVED_END = (100).to_bytes(16, "big")  # Kafka keeps the ids below for what is no directory
 
 
 class MetaPropertiesError(Exception):
@@ -24,7 +34,7 @@ class MetaPropertiesError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Identity of a log directory; `directory_id` is a UUID of 16 bytes."""
+    """Identity of a log directory; `directory_id` is a UUID of 16 bytes, nil where the file has none."""
 
     cluster_id: str
     node_id: int
@@ -44,24 +54,35 @@ class MetaProperties:
             raise MetaPropertiesError(f"{path}: {error}") from None
         try:
             properties = javaproperties.loads(text)
-            if properties.get("version") != "1":
-                raise ValueError(f"version {properties.get('version')} where 1 is read")
+            version = int(properties.get("version", "0"))
+            if version not in (0, 1):
+                raise ValueError(f"version {version} where 0 and 1 are known")
+            directory_id = properties.get("directory.id")
             return cls(
                 cluster_id=properties["cluster.id"],
-                node_id=int(properties["node.id"]),
-                directory_id=uuid_from_text(properties["directory.id"]),
+                node_id=int(properties[_node_key(version)]),
+                directory_id=NIL_UUID if directory_id is None else uuid_from_text(directory_id),
+                version=version,
             )
         except KeyError as error:
             raise MetaPropertiesError(f"{path} has no {error.args[0]}") from None
         except ValueError as error:
             raise MetaPropertiesError(f"{path}: {error}") from None
 
+    @property
+    def has_directory_id(self) -> bool:
+        return self.directory_id != NIL_UUID
+
+    def with_directory_id(self) -> MetaProperties:
+        """The same directory with a new id of its own."""
+        return replace(self, directory_id=new_directory_id())
+
     def save(self, directory: Path, files: Files = REAL_FILES) -> None:
         """Writes the file atomically. Blocks; raises OSError."""
         lines = {
             "version": str(self.version),
             "cluster.id": self.cluster_id,
-            "node.id": str(self.node_id),
+            _node_key(self.version): str(self.node_id),
             "directory.id": uuid_to_text(self.directory_id),
         }
         text = javaproperties.dumps(lines, timestamp=False)
@@ -77,3 +98,15 @@ class MetaProperties:
                 raise MetaPropertiesError(
                     f"{directory} belongs to {name} {ours}, this process is of {name} {wanted}"
                 )
+
+
+def new_directory_id() -> bytes:
+    """Random; not a reserved one, and its text does not look like an option (as Kafka's `Uuid.randomUuid`)."""
+    while True:
+        found = uuid4().bytes
+        if found >= RESERVED_END and not uuid_to_text(found).startswith("-"):
+            return found
+
+
+def _node_key(version: int) -> str:
+    return "node.id" if version else "broker.id"

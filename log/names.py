@@ -1,13 +1,27 @@
-"""Names of partition directories: `TOPIC-PARTITION`.
+"""Names of partition directories.
 
-Source: Kafka's `UnifiedLog.parseTopicPartitionName`, `Topic` (which names are legal).
+Source: Kafka's `LocalLog.parseTopicPartitionName`, `logDeleteDirName` and its siblings, `Topic` (which names are legal).
+
+```
+orders-3                           a partition:            TOPIC-PARTITION
+orders-3.0f…9a-delete              to be removed:          TOPIC-PARTITION.UNIQUE-delete, the topic cut to fit a file name
+orders-3.0f…9a-stray               nobody's, for a human:  likewise
+orders-3.0f…9a-future              on its way here from another directory; the topic is never cut
+```
 """
 
 from __future__ import annotations
 
 import re
+import uuid
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+FILE_NAME_BYTES_MAX = 255
 
 _PARTITION_DIRECTORY = re.compile(r"[a-zA-Z0-9._-]{1,249}-[0-9]{1,10}\Z")
+_UNIQUE = re.compile(r"\.[0-9a-f]{32}\Z")
 
 
 def is_partition_directory(name: str) -> bool:
@@ -16,8 +30,24 @@ def is_partition_directory(name: str) -> bool:
 
 
 def parse_directory_name(name: str) -> tuple[str, int]:
-    """(topic, partition) of a directory such as `orders-3`; raises ValueError for other names."""
+    """(topic, partition) of a directory such as `orders-3`, also of a future one; raises ValueError for other names."""
+    if name.endswith(FUTURE_SUFFIX):
+        name = _UNIQUE.sub("", name.removesuffix(FUTURE_SUFFIX))
     if not is_partition_directory(name):
         raise ValueError(f"{name!r} is not TOPIC-PARTITION")
     topic, _, partition = name.rpartition("-")
     return topic, int(partition)
+
+
+def aside_name(topic: str, partition: int, suffix: str) -> str:
+    """A new name for a directory that is no partition's any more (`-delete`, `-stray`)."""
+    tail = f"-{partition}.{uuid.uuid4().hex}{suffix}"
+    return topic[: FILE_NAME_BYTES_MAX - len(tail)] + tail
+
+
+def future_name(topic: str, partition: int) -> str:
+    """A new name for a replica that is copied here. Raises ValueError: the topic's name leaves no room for it."""
+    name = f"{topic}-{partition}.{uuid.uuid4().hex}{FUTURE_SUFFIX}"
+    if len(name) > FILE_NAME_BYTES_MAX:
+        raise ValueError(f"{name} is longer than a file name can be")
+    return name

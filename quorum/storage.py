@@ -9,13 +9,12 @@ dynamic voters (kraft.version 1), feature levels other than those of 4.3.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from log.atomic_file import write_atomically
 from log.files import REAL_FILES, Files
-from log.meta_properties import FILE_NAME, MetaProperties, MetaPropertiesError
+from log.meta_properties import FILE_NAME, MetaProperties, MetaPropertiesError, new_directory_id
 from quorum.config.server import ServerConfig
 from quorum.controller.features import bootstrap_records
 from quorum.raft.types import OffsetAndEpoch
@@ -27,7 +26,6 @@ from wire.schema import Message
 
 BOOTSTRAP = "bootstrap.checkpoint"
 _BOOTSTRAP_ID = OffsetAndEpoch(0, 0)
-_RESERVED_END = (100).to_bytes(16, "big")
 
 
 class FormatError(Exception):
@@ -36,11 +34,7 @@ class FormatError(Exception):
 
 def random_uuid() -> str:
     """A new id for a cluster or directory: not a reserved one, and its text does not look like an option."""
-    while True:
-        found = os.urandom(16)
-        text = uuid_to_text(found)
-        if found > _RESERVED_END and not text.startswith("-"):
-            return text
+    return uuid_to_text(new_directory_id())
 
 
 def format_directories(
@@ -76,7 +70,7 @@ def format_paths(
             f"{formatted} is already formatted; --ignore-formatted leaves it and formats the others"
         )
     for path in fresh:
-        _format(path, MetaProperties(cluster_id, node_id, os.urandom(16)), files)
+        _format(path, MetaProperties(cluster_id, node_id, new_directory_id()), files)
     return fresh
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 
-from log.directory import DirectoryLocked
+from log.directory_lock import DirectoryLocked
 from log.meta_properties import MetaPropertiesError
 from quorum.config.definition import ConfigError
 from quorum.quorum_state_file import QuorumStateError

@@ -15,7 +15,9 @@ from log.checkpoints import (
     CheckpointDamaged,
     read_offsets,
 )
-from log.directory import CLEAN_SHUTDOWN, DirectoryLocked, LogDirectory
+from log.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
+from log.directory import LogDirectory
+from log.directory_lock import DirectoryLocked
 from log.meta_properties import MetaProperties, MetaPropertiesError
 from log.partition_metadata import read_partition_metadata
 from log.testing import FaultyFiles
@@ -76,7 +78,9 @@ def test_meta_properties_are_kafkas(path):
     "text",
     [
         "",
-        "version=0\nbroker.id=1\ncluster.id=x\n",
+        "version=2\nnode.id=1\ncluster.id=x\n",
+        "version=1\nbroker.id=1\ncluster.id=x\n",
+        "broker.id=1\n",
         "version=1\nnode.id=x\n",
         "version=1\nnode.id=1\ncluster.id=x\ndirectory.id=short\n",
         "\\u00",
@@ -98,7 +102,7 @@ def test_the_lock_excludes_this_and_other_processes(path):
     with pytest.raises(DirectoryLocked):
         LogDirectory(path)
     code = (
-        "import sys, pathlib\nfrom log.directory import *\n"
+        "import sys, pathlib\nfrom log.directory import LogDirectory\nfrom log.directory_lock import DirectoryLocked\n"
         "try: LogDirectory(pathlib.Path(sys.argv[1]))\nexcept DirectoryLocked: sys.exit(7)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 7
@@ -316,3 +320,119 @@ def test_other_things_in_the_directory_are_left_alone(path):
     directory.purge()
     directory.close(broker_epoch=1)
     assert (path / "lost+found").exists()
+
+
+def test_old_meta_properties_are_read_and_get_a_directory_id(path):
+    """Of ZooKeeper's times (version 0, and no version at all), and of Kafka before 3.7."""
+    for text in (
+        "version=0\nbroker.id=11\ncluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n",
+        "broker.id=11\ncluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n",
+        "version=1\nnode.id=11\ncluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n",
+    ):
+        (path / "meta.properties").write_text(text)
+        directory = LogDirectory(path)
+        meta = directory.meta_properties
+        directory.close(broker_epoch=None)
+        assert (meta.cluster_id, meta.node_id) == (IDENTITY.cluster_id, 11)
+        assert MetaProperties.load(path) == meta
+        assert meta.has_directory_id
+        kept = dict(line.split("=", 1) for line in text.split())
+        saved = (path / "meta.properties").read_text()
+        assert all(f"{key}={value}" in saved for key, value in kept.items() if key != "version")
+
+
+def test_a_replica_is_moved_in(tmp_path):
+    """Copied into `-future`, then it takes the name; at no moment are there two, or none that is whole."""
+    source, target = make(tmp_path / "a", 1), make(tmp_path / "b", 2)
+    log = fill(source.create_log("t", 0, TOPIC_ID, SMALL), 10)
+    future = target.open_future("t", 0, TOPIC_ID, SMALL)
+    assert target.futures() == [("t", 0)]
+    assert ("t", 0) not in target
+    assert [name.endswith("-future") for name in os.listdir(tmp_path / "b") if "t-0" in name] == [
+        True
+    ]
+    future.append_as_follower(memoryview(log.read_bytes(0, 1 << 20, upto_offset=30)))
+    future.close()
+    source.delete_log("t", 0)
+    source.settle_names()
+    target.promote_future("t", 0)
+    assert (("t", 0) in source, ("t", 0) in target) == (False, True)
+    assert target.topic_id("t", 0) == TOPIC_ID
+    moved = target.open_log("t", 0, SMALL)
+    assert (moved.log_end_offset, moved.topic_partition) == (30, ("t", 0))
+    append(moved)
+    for directory in (source, target):
+        directory.close(broker_epoch=1)
+
+
+def test_of_two_copies_one_goes_and_that_of_another_topic_too(tmp_path):
+    directory = make(tmp_path / "b", 2)
+    future = fill(directory.open_future("t", 0, TOPIC_ID, SMALL), 10)
+    future.flush()
+    name = future.directory.name
+    directory.close(broker_epoch=None)
+    with (tmp_path / "b" / name / "00000000000000000000.log").open("ab") as file:
+        file.write(b"torn")
+    (tmp_path / "b" / ("t-0." + "0" * 32 + "-future")).mkdir()
+    directory = LogDirectory(tmp_path / "b")
+    assert directory.futures() == [("t", 0)]
+    again = directory.open_future("t", 0, bytes(range(16)), SMALL)
+    assert again.log_end_offset == 0, "of another topic: it begins anew"
+    directory.close(broker_epoch=None)
+
+
+def test_a_future_replica_is_checked_and_continued(tmp_path):
+    directory = make(tmp_path / "b", 2)
+    fill(directory.open_future("t", 0, TOPIC_ID, SMALL), 10).flush()
+    directory.close(broker_epoch=None)
+    directory = LogDirectory(tmp_path / "b")
+    assert directory.open_future("t", 0, TOPIC_ID, SMALL).log_end_offset == 30
+    directory.drop_future("t", 0)
+    assert directory.futures() == []
+    directory.purge()
+    assert not [name for name in os.listdir(tmp_path / "b") if name.startswith("t-0")]
+    directory.close(broker_epoch=None)
+
+
+def test_a_stray_is_kept_for_a_human(path):
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    directory.put_aside("t", 0)
+    assert directory.partitions() == []
+    directory.purge()
+    [stray] = [name for name in os.listdir(path) if name.endswith("-stray")]
+    assert (path / stray / "00000000000000000000.log").stat().st_size
+    directory.close(broker_epoch=1)
+    LogDirectory(path).close(broker_epoch=1)
+    assert (path / stray).exists()
+
+
+def test_what_was_written_to_since_the_checkpoint_is_unsettled(path):
+    directory = LogDirectory(path)
+    for index in range(3):
+        fill(directory.create_log("t", index, TOPIC_ID, SMALL), 3)
+    directory.close(broker_epoch=1)
+    saved = (path / RECOVERY_POINTS).stat().st_mtime
+    for index, age in enumerate((3600, 3600, -1)):
+        for file in (path / f"t-{index}").glob("*.log"):
+            os.utime(file, (saved - age, saved - age))
+    directory = LogDirectory(path)
+    assert directory.unsettled(directory.partitions()) == [("t", 2)]
+    (path / RECOVERY_POINTS).unlink()
+    assert len(directory.unsettled(directory.partitions())) == 3
+    directory.close(broker_epoch=None)
+
+
+def test_the_broker_s_epoch_is_in_the_marker_whoever_closes(path):
+    directory = LogDirectory(path)
+    directory.broker_epoch = 77
+    directory.close(broker_epoch=-1)
+    again = LogDirectory(path)
+    assert again.previous_broker_epoch == 77
+    again.close(broker_epoch=None)
+
+
+def make(path, number):
+    path.mkdir()
+    MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes([number] * 16)).save(path)
+    return LogDirectory(path)

@@ -3,7 +3,7 @@ import socket
 
 import pytest
 
-from log.directory import DirectoryLocked
+from log.directory_lock import DirectoryLocked
 from log.meta_properties import MetaPropertiesError
 from quorum.config.definition import ConfigError
 from quorum.runtime.errors import StorageFailure, WrongCluster

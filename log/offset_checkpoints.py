@@ -1,0 +1,117 @@
+"""What a log directory remembers of its partitions across restarts, and when it is written.
+
+```
+recovery-point-offset-checkpoint     below it everything was flushed
+log-start-offset-checkpoint          where the log starts, if that is above 0
+replication-offset-checkpoint        the high watermark
+cleaner-offset-checkpoint            below it the log is compacted
+```
+
+Source: Kafka's `OffsetCheckpointFile`, `LogManager.checkpointLogRecoveryOffsets`, `LogCleanerManager`. Each line is
+`TOPIC PARTITION OFFSET`, see `log/checkpoints.py`. A file that is damaged is forgotten as a whole, and nothing is guessed: without recovery
+points everything is checked, without log starts the first segment's base counts, without high watermarks they are learnt from the ISR, without
+cleaner offsets cleaning begins at the log's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from log.atomic_file import write_atomically
+from log.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CheckpointDamaged,
+    TopicPartition,
+    format_offsets,
+    read_offsets,
+)
+from log.files import Files
+from log.health import DirectoryHealth
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedCheckpoints:
+    """Checkpoint files as of one moment on the loop."""
+
+    truncations: int
+    files: list[tuple[Path, bytes]]
+
+
+class OffsetCheckpoints:
+    """The offsets in memory and the files behind them. `damaged` says what could not be read, for the log."""
+
+    def __init__(self, directory: Path, files: Files, health: DirectoryHealth) -> None:
+        """Reads the files. Raises OSError."""
+        self.damaged: list[str] = []
+        self._directory = directory
+        self._files = files
+        self._health = health
+        self._writing = Lock()  # held while one file is written
+        self._truncations = 0  # a checkpoint collected before one must not be written after it
+        self.recovery_points = self._read(RECOVERY_POINTS)
+        self.log_starts = self._read(LOG_START_OFFSETS)
+        self.high_watermarks = self._read(HIGH_WATERMARKS)
+        self.cleaner_offsets = self._read(CLEANER_OFFSETS)
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self._directory / name, self._files)
+        except CheckpointDamaged as damage:
+            self.damaged.append(str(damage))
+            return {}
+
+    def forget(self, key: TopicPartition) -> None:
+        """The partition is gone; the files say so when they are written next."""
+        for offsets in (
+            self.recovery_points,
+            self.log_starts,
+            self.high_watermarks,
+            self.cleaner_offsets,
+        ):
+            offsets.pop(key, None)
+
+    def collect(
+        self, high_watermarks: Mapping[TopicPartition, int] | None = None
+    ) -> CollectedCheckpoints:
+        """What `write` writes, taken on the loop so that a thread can write it."""
+        self.high_watermarks.update(high_watermarks or {})
+        files = [
+            (RECOVERY_POINTS, self.recovery_points),
+            (LOG_START_OFFSETS, {k: v for k, v in self.log_starts.items() if v > 0}),
+        ]
+        if high_watermarks is not None:
+            files.append((HIGH_WATERMARKS, self.high_watermarks))
+        return CollectedCheckpoints(
+            self._truncations,
+            [(self._directory / name, format_offsets(offsets)) for name, offsets in files],
+        )
+
+    def write(self, collected: CollectedCheckpoints) -> None:
+        """Blocks; for a thread. Recovery points older than a truncation are left out. Raises KafkaError."""
+        for path, text in collected.files:
+            with self._writing, self._health.guard(f"writing {path}"):
+                if path.name != RECOVERY_POINTS or collected.truncations == self._truncations:
+                    write_atomically(path, text, self._files)
+
+    def lower_recovery_point(self, key: TopicPartition, offset: int) -> None:
+        """A checkpoint above the log's end would look like lost data after a crash: it is lowered before bytes go."""
+        if self.recovery_points.get(key, 0) <= offset:
+            return
+        self.recovery_points[key] = offset
+        with self._writing, self._health.guard(f"writing {RECOVERY_POINTS}"):
+            self._truncations += 1
+            text = format_offsets(self.recovery_points)
+            write_atomically(self._directory / RECOVERY_POINTS, text, self._files)
+
+    def save_cleaner_offsets(self, cleaned: Mapping[TopicPartition, int]) -> None:
+        """Notes how far logs are compacted now. Blocks. Raises KafkaError."""
+        self.cleaner_offsets.update(cleaned)
+        with self._writing, self._health.guard(f"writing {CLEANER_OFFSETS}"):
+            text = format_offsets(self.cleaner_offsets)
+            write_atomically(self._directory / CLEANER_OFFSETS, text, self._files)
