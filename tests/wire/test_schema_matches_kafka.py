@@ -246,12 +246,11 @@ def test_declaration_matches(cls):
 
 
 def key_of(spec: dict) -> int:
-    if spec["type"] == "data" and re.search("Key$", spec["name"]):
+    """The api key or record type; before 4.0 that of a coordinator's record is the version of its key."""
+    if spec["type"] == "data" and spec["name"].endswith("Key"):
         return Versions.parse(spec["validVersions"]).high
-    if spec["type"] == "data" and re.search(
-        "(Offset|Group|Member|Assignment).*Value$", spec["name"]
-    ):
-        return key_of(kafka_json()[spec["name"].replace("Value", "Key")])
+    if spec["type"] == "data" and spec["name"].endswith("Value"):
+        return key_of(kafka_json()[spec["name"].removesuffix("Value") + "Key"])
     return spec.get("apiKey", -1)
 
 

@@ -13,6 +13,11 @@ from wire.schema import Message, Struct, field, int16, int32, int64, message, st
 
 
 @message(versions="0")
+class ControlRecordTypeSchema(Message):
+    type: int16
+
+
+@message(versions="0")
 class EndTxnMarker(Message):
     coordinator_epoch: int32
 

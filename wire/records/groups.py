@@ -1,8 +1,8 @@
 """Records of `__consumer_offsets`: classic groups and offsets.
 
 A key is its int16 type (the `KEY` of its class) and its fields; a value is an int16 version and its
-fields. Key type 0 is the legacy form of 1 and has the same value.
-Left out: the records of consumer, share and streams groups (KIP-848, KIP-932, KIP-1071).
+fields. Key type 0 is what Kafka wrote before 0.9: of the form of 1, with a value of version 0.
+The records of other groups are in `consumer_groups`, `share_groups` and `streams_groups`.
 """
 
 import struct
@@ -11,8 +11,19 @@ from wire.errors import RemoteProtocolError
 from wire.primitives import NIL_UUID
 from wire.schema import Message, Struct, data, field, int32, int64, message, string, uuid
 
-# The type of keys written before Kafka 0.9, of the same form as type 1.
-LEGACY_OFFSET_COMMIT_KEY = 0
+
+@message(key=0, versions="0")
+class LegacyOffsetCommitKey(Message):
+    group: string
+    topic: string
+    partition: int32
+
+
+@message(key=0, versions="0")
+class LegacyOffsetCommitValue(Message):
+    offset: int64
+    metadata: string
+    commit_timestamp: int64
 
 
 @message(key=1, versions="0")
@@ -75,7 +86,7 @@ def decode_group_key(view: bytes | memoryview) -> GroupKey | None:
         RemoteProtocolError: the bytes are malformed.
     """
     key_type = _read_prefix(view)
-    if key_type in (LEGACY_OFFSET_COMMIT_KEY, OffsetCommitKey.KEY):
+    if key_type in (LegacyOffsetCommitKey.KEY, OffsetCommitKey.KEY):
         return OffsetCommitKey.decode(view[2:], 0)
     if key_type == GroupMetadataKey.KEY:
         return GroupMetadataKey.decode(view[2:], 0)

@@ -6,7 +6,7 @@ Key and value each have their int16 version before them.
 from wire.schema import Message, Struct, field, int8, int16, int32, int64, message, string
 
 
-@message(versions="0")
+@message(key=0, versions="0")
 class TransactionLogKey(Message):
     transactional_id: string
 
@@ -16,12 +16,13 @@ class PartitionsSchema(Struct):
     partition_ids: list[int32]
 
 
-@message(versions="0-1", flexible="1+")
+@message(key=0, versions="0-1", flexible="1+")
 class TransactionLogValue(Message):
     producer_id: int64
     previous_producer_id: int64 = field("1+", default=-1, tag=0)
     next_producer_id: int64 = field("1+", default=-1, tag=1)
     producer_epoch: int16
+    next_producer_epoch: int16 = field("1+", default=-1, tag=3)
     transaction_timeout_ms: int32
     transaction_status: int8
     transaction_partitions: list[PartitionsSchema] | None

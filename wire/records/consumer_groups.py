@@ -1,0 +1,132 @@
+"""Records of `__consumer_offsets`: groups of the consumer protocol (KIP-848).
+
+A key is its int16 type (the `KEY` of its class) and its fields; a value is an int16 version and its
+fields. A group is its epoch, its members, the assignment that is aimed at, and what each member has
+of it. Type 4 is read only: 4.0 keeps a hash of the topics in type 3 instead; type 16 holds what a
+pattern of topic names was found to match.
+"""
+
+from wire.schema import Message, Struct, data, field, int8, int32, int64, message, string, uuid
+
+
+@message(key=3, versions="0")
+class ConsumerGroupMetadataKey(Message):
+    group_id: string
+
+
+@message(key=3, versions="0", flexible="0+")
+class ConsumerGroupMetadataValue(Message):
+    epoch: int32
+    metadata_hash: int64 = field(default=0, tag=0)
+
+
+@message(key=4, versions="0")
+class ConsumerGroupPartitionMetadataKey(Message):
+    group_id: string
+
+
+class PartitionMetadata(Struct):
+    partition: int32
+    racks: list[string]
+
+
+class TopicMetadata(Struct):
+    topic_id: uuid
+    topic_name: string
+    num_partitions: int32
+    partition_metadata: list[PartitionMetadata]
+
+
+@message(key=4, versions="0", flexible="0+")
+class ConsumerGroupPartitionMetadataValue(Message):
+    topics: list[TopicMetadata]
+
+
+@message(key=5, versions="0")
+class ConsumerGroupMemberMetadataKey(Message):
+    group_id: string
+    member_id: string
+
+
+class ClassicProtocol(Struct):
+    name: string
+    metadata: data
+
+
+class ClassicMemberMetadata(Struct):
+    session_timeout_ms: int32
+    supported_protocols: list[ClassicProtocol]
+
+
+@message(key=5, versions="0", flexible="0+")
+class ConsumerGroupMemberMetadataValue(Message):
+    instance_id: string | None
+    rack_id: string | None
+    client_id: string
+    client_host: string
+    subscribed_topic_names: list[string]
+    subscribed_topic_regex: string | None
+    rebalance_timeout_ms: int32 = -1
+    server_assignor: string | None
+    classic_member_metadata: ClassicMemberMetadata | None = field(default=None, tag=0)
+
+
+@message(key=6, versions="0")
+class ConsumerGroupTargetAssignmentMetadataKey(Message):
+    group_id: string
+
+
+@message(key=6, versions="0", flexible="0+")
+class ConsumerGroupTargetAssignmentMetadataValue(Message):
+    assignment_epoch: int32
+    assignment_timestamp: int64 = field(default=0, tag=0)
+
+
+@message(key=7, versions="0")
+class ConsumerGroupTargetAssignmentMemberKey(Message):
+    group_id: string
+    member_id: string
+
+
+class TopicPartition(Struct):
+    topic_id: uuid
+    partitions: list[int32]
+
+
+@message(key=7, versions="0", flexible="0+")
+class ConsumerGroupTargetAssignmentMemberValue(Message):
+    topic_partitions: list[TopicPartition]
+
+
+@message(key=8, versions="0")
+class ConsumerGroupCurrentMemberAssignmentKey(Message):
+    group_id: string
+    member_id: string
+
+
+class TopicPartitions(Struct):
+    topic_id: uuid
+    partitions: list[int32]
+    assignment_epochs: list[int32] | None = field(default=None, tag=0)
+
+
+@message(key=8, versions="0", flexible="0+")
+class ConsumerGroupCurrentMemberAssignmentValue(Message):
+    member_epoch: int32
+    previous_member_epoch: int32
+    state: int8
+    assigned_partitions: list[TopicPartitions]
+    partitions_pending_revocation: list[TopicPartitions]
+
+
+@message(key=16, versions="0")
+class ConsumerGroupRegularExpressionKey(Message):
+    group_id: string
+    regular_expression: string
+
+
+@message(key=16, versions="0", flexible="0+")
+class ConsumerGroupRegularExpressionValue(Message):
+    topics: list[string]
+    version: int64
+    timestamp: int64

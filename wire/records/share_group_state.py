@@ -1,0 +1,48 @@
+"""Records of `__share_group_state`: which records of a share partition were delivered how often (KIP-932).
+
+Keys and values are framed as those of `consumer_groups`. An update adds to the snapshot before it.
+"""
+
+from wire.schema import Message, Struct, field, int8, int16, int32, int64, message, string, uuid
+
+
+@message(key=0, versions="0")
+class ShareSnapshotKey(Message):
+    group_id: string
+    topic_id: uuid
+    partition: int32
+
+
+class StateBatch(Struct):
+    first_offset: int64
+    last_offset: int64
+    delivery_state: int8
+    delivery_count: int16
+
+
+@message(key=0, versions="0", flexible="0+")
+class ShareSnapshotValue(Message):
+    snapshot_epoch: int32
+    state_epoch: int32
+    leader_epoch: int32
+    start_offset: int64
+    delivery_complete_count: int32 = field(default=-1, tag=0)
+    create_timestamp: int64
+    write_timestamp: int64
+    state_batches: list[StateBatch]
+
+
+@message(key=1, versions="0")
+class ShareUpdateKey(Message):
+    group_id: string
+    topic_id: uuid
+    partition: int32
+
+
+@message(key=1, versions="0", flexible="0+")
+class ShareUpdateValue(Message):
+    snapshot_epoch: int32
+    leader_epoch: int32
+    start_offset: int64
+    delivery_complete_count: int32 = field(default=-1, tag=0)
+    state_batches: list[StateBatch]
