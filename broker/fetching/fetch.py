@@ -15,6 +15,7 @@ from broker.fetching.slots import Slot
 from broker.partitions.isr import FetchClock
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.registry import Partitions
+from log.down_conversion import OVERFLOW
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import (
     EpochEndOffset,
@@ -47,6 +48,9 @@ class FetchTerms:
     replica_epoch: int = -1
     refused: ErrorCode = ErrorCode.NONE  # for every partition: not the broker it says it is
     names_leaders: bool = False  # tells who leads instead of us (KIP-951)
+    whole_messages: bool = (
+        True  # the first batch comes even if it is larger than asked for (KIP-74)
+    )
     committed_unknown: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE  # at the end of what is known
 
     @property
@@ -225,8 +229,10 @@ class Fetch:
                 slot.fetch_offset,
                 max(0, min(slot.max_bytes, budget)),
                 upto_offset=upto,
-                min_one=not self._size,
+                min_one=terms.whole_messages and not self._size,
             )
+            if piece is None and not terms.whole_messages and slot.max_bytes <= budget:
+                return _Found(self._data(slot, leader, OVERFLOW), 0, urgent=True, again=True)
         data = self._data(slot, leader, _NOTHING if piece is None else piece)
         return _Found(
             data,

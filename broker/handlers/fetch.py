@@ -2,7 +2,7 @@
 
 A fetch that finds enough answers at once. One that must wait parks without a task: it leaves an interest with each of
 its partitions and its connection's writer waits when its turn comes.
-Versions: 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the follower's broker
+Versions: up to 3 message sets of v0 and v1 (`broker/old_formats.py`), up to 2 no message larger than asked for, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the follower's broker
 epoch (KIP-903), 16 who leads now (KIP-951), 18 the follower's high watermark, which we do not need.
 Not done: reading from followers (KIP-392: rack ids are ignored), aborted transactions, throttling.
 """
@@ -18,6 +18,7 @@ from broker.endpoints import fetch_endpoints
 from broker.fetching.fetch import CONSUMER, Fetch, FetchReader, FetchTerms
 from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
 from broker.fetching.slots import Slot
+from broker.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
 from wire.primitives import NIL_UUID
@@ -27,12 +28,17 @@ from wire.transport.registry import handles
 # A client may ask to wait for ever; the connection is looked at again after this (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0
 VERSION_NAMING_LEADERS = 16
+VERSION_OF_WHOLE_MESSAGES = 3  # KIP-74: the first batch comes even if it is larger than allowed
+VERSION_OF_STORAGE_ERRORS = 6
 VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # clients of older versions take it for a fatal error
 
 
-@handles(FetchRequest, versions="4-18")
+@handles(FetchRequest, versions="0-18")
 def fetch(request: FetchRequest, ctx: Context, call: Call) -> FetchResponse | Parked[FetchResponse]:
-    terms = _terms(request, ctx, call.header.api_version)
+    version = call.header.api_version
+    terms = _terms(request, ctx, version)
+    if version < FIRST_FETCH_VERSION_OF_BATCHES:
+        return _down_converted(_full(request, ctx, call, terms), request, version)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         return _full(request, ctx, call, terms)
     try:
@@ -41,6 +47,26 @@ def fetch(request: FetchRequest, ctx: Context, call: Call) -> FetchResponse | Pa
         return FetchResponse(error_code=error.code, responses=[])
     session.update(request.topics, request.forgotten_topics_data)
     return _incremental(request, ctx, call, session, terms)
+
+
+def _down_converted(
+    answer: FetchResponse | Parked[FetchResponse], request: FetchRequest, version: int
+) -> Parked[FetchResponse]:
+    async def finish() -> FetchResponse:
+        response = await answer.finish() if isinstance(answer, Parked) else answer
+        await down_converted(response, request, version)
+        _hide_storage_errors(response)
+        return response
+
+    return Parked(finish)
+
+
+def _hide_storage_errors(response: FetchResponse) -> None:
+    """Clients of that time do not know the code, and would not look for another leader."""
+    for topic in response.responses:
+        for data in topic.partitions:
+            if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def _terms(request: FetchRequest, ctx: Context, version: int) -> FetchTerms:
@@ -55,6 +81,7 @@ def _terms(request: FetchRequest, ctx: Context, version: int) -> FetchTerms:
         replica_epoch=epoch,
         refused=_refusal(replica_id, epoch, ctx),
         names_leaders=version >= VERSION_NAMING_LEADERS,
+        whole_messages=version >= VERSION_OF_WHOLE_MESSAGES,
         committed_unknown=ErrorCode.OFFSET_NOT_AVAILABLE
         if version >= VERSION_KNOWING_OFFSET_NOT_AVAILABLE
         else ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -163,6 +190,8 @@ def _response(
     responses: list[FetchableTopicResponse], ctx: Context, call: Call, session_id: int
 ) -> FetchResponse:
     response = FetchResponse(session_id=session_id, responses=responses)
+    if call.header.api_version < VERSION_OF_STORAGE_ERRORS:
+        _hide_storage_errors(response)
     if call.header.api_version >= VERSION_NAMING_LEADERS:
         response.node_endpoints = fetch_endpoints(responses, ctx, call.connection.listener)
     return response

@@ -2,21 +2,29 @@
 
 Stage one validates and appends, in request order; acks=all then parks until every partition's high watermark has passed
 what was appended, acks=1 answers after the append, acks=0 is not answered (an error closes the connection).
-Versions: 5 log start offset, 8 error messages, 10 who leads now (KIP-951), 13 topic ids.
+Versions: up to 2 message sets of v0 and v1 (`broker/old_formats.py`), 5 log start offset, 8 error messages, 10 who leads now (KIP-951), 13 topic ids.
 Not done: transactions (a transactional batch is INVALID_TXN_STATE), throttling, errors per record (the message of
 the partition says which record it was).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import trio
 
 from broker.context import Context
 from broker.endpoints import produce_endpoints
 from broker.internal_topics import INTERNAL_TOPICS
+from broker.old_formats import (
+    FIRST_PRODUCE_VERSION_OF_BATCHES,
+    Converted,
+    converted_sets,
+    detach,
+)
 from broker.partitions.leader import ACKS_ALL, LeaderEpoch
+from log.batch import BatchView, iter_batches
 from log.validate import validate_produced
 from quorum.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode, KafkaError
@@ -54,6 +62,17 @@ class Awaited:
         return watermark.offset >= self.end_offset or watermark.closed
 
 
+@dataclass(slots=True)
+class Append:
+    """What holds for all partitions of one request; `converted` has what old formats became, a partition each."""
+
+    ctx: Context
+    acks: int
+    version: int
+    converted: Iterator[Converted] | None = None
+    awaited: list[Awaited] = field(default_factory=list)
+
+
 def _fail_all(request: ProduceRequest, code: ErrorCode, message: str) -> ProduceResponse:
     error = KafkaError(code, message)
     return ProduceResponse(
@@ -68,7 +87,7 @@ def _fail_all(request: ProduceRequest, code: ErrorCode, message: str) -> Produce
     )
 
 
-@handles(ProduceRequest, versions="3-13", on_error=_fail_all)
+@handles(ProduceRequest, versions="0-13", on_error=_fail_all)
 def produce(
     request: ProduceRequest, ctx: Context, call: Call
 ) -> ProduceResponse | Parked[ProduceResponse] | None:
@@ -77,57 +96,70 @@ def produce(
         return _fail_all(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
     if request.transactional_id is not None:
         return _fail_all(request, ErrorCode.INVALID_TXN_STATE, "transactions are not served")
-    awaited: list[Awaited] = []
-    version = call.header.api_version
-    responses = [_append_topic(topic, ctx, acks, version, awaited) for topic in request.topic_data]
-    if acks == ACKS_NONE:
+    append = Append(ctx, acks, call.header.api_version)
+    if append.version < FIRST_PRODUCE_VERSION_OF_BATCHES:
+        detach(request)
+        return Parked(lambda: _produce_converted(request, append, call))  # type: ignore[arg-type,return-value]
+    return _produce(request, append, call)
+
+
+async def _produce_converted(
+    request: ProduceRequest, append: Append, call: Call
+) -> ProduceResponse | None:
+    """Stage two of the old versions; None, which is not answered, for acks=0."""
+    converted = await converted_sets(request, append.ctx, append.version)
+    append.converted = iter(converted)
+    answer = _produce(request, append, call)
+    return await answer.finish() if isinstance(answer, Parked) else answer
+
+
+def _produce(
+    request: ProduceRequest, append: Append, call: Call
+) -> ProduceResponse | Parked[ProduceResponse] | None:
+    responses = [_append_topic(topic, append) for topic in request.topic_data]
+    if append.acks == ACKS_NONE:
         _close_on_error(responses)
         return None
     response = ProduceResponse(responses=responses)
-    if acks == ACKS_LEADER or all(one.decided() for one in awaited):
-        return _finished(response, awaited if acks == ACKS_ALL else (), ctx, call)
+    awaited, ctx = append.awaited, append.ctx
+    if append.acks == ACKS_LEADER or all(one.decided() for one in awaited):
+        return _finished(response, awaited if append.acks == ACKS_ALL else (), ctx, call)
     return _park(response, awaited, ctx, call, request.timeout_ms)
 
 
-def _append_topic(
-    topic: TopicProduceData, ctx: Context, acks: int, version: int, awaited: list[Awaited]
-) -> TopicProduceResponse:
+def _append_topic(topic: TopicProduceData, append: Append) -> TopicProduceResponse:
     return TopicProduceResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         partition_responses=[
-            _append_partition(topic, data, ctx, acks, version, awaited)
-            for data in topic.partition_data
+            _append_partition(topic, data, append) for data in topic.partition_data
         ],
     )
 
 
 def _append_partition(
-    topic: TopicProduceData,
-    data: PartitionProduceData,
-    ctx: Context,
-    acks: int,
-    version: int,
-    awaited: list[Awaited],
+    topic: TopicProduceData, data: PartitionProduceData, append: Append
 ) -> PartitionProduceResponse:
-    name = topic.name
+    name, ctx = topic.name, append.ctx
+    converted = None if append.converted is None else next(append.converted)
     try:
         if topic.topic_id != NIL_UUID:
             name = ctx.partitions.topic_name(topic.topic_id)
         if name in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal")
         leader = ctx.partitions.leader_of(name, data.index)
-        records = records_view(data.records)
-        views = validate_produced(
-            records, leader.partition.settings.rules, now_ms=ctx.now_ms(), version=version
-        )
+        records, views = _checked(data if converted is None else converted, leader, append)
+        if not views:
+            return PartitionProduceResponse(
+                index=data.index, base_offset=-1, current_leader=_NO_LEADER
+            )
         if views[0].is_transactional:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
-        info, end_offset = leader.produce(records, views, acks)
+        info, end_offset = leader.produce(records, views, append.acks)
     except KafkaError as error:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             ctx.directories.storage_failed()
-        leads = _current_leader(ctx, name, data.index, error.code, version)
+        leads = _current_leader(ctx, name, data.index, error.code, append.version)
         return _refused(data.index, error, leads)
     answer = PartitionProduceResponse(
         index=data.index,
@@ -136,8 +168,24 @@ def _append_partition(
         log_start_offset=info.log_start_offset,
         current_leader=_NO_LEADER,
     )
-    awaited.append(Awaited(leader, end_offset, answer))
+    append.awaited.append(Awaited(leader, end_offset, answer))
     return answer
+
+
+def _checked(
+    data: PartitionProduceData | Converted, leader: LeaderEpoch, append: Append
+) -> tuple[memoryview, list[BatchView]]:
+    """What to append: one batch, or none where a message set had no whole message."""
+    if isinstance(data, KafkaError):
+        raise data
+    if isinstance(data, bytes):
+        records = memoryview(bytearray(data))
+        return records, list(iter_batches(records))
+    records = records_view(data.records)
+    rules = leader.partition.settings.rules
+    return records, validate_produced(
+        records, rules, now_ms=append.ctx.now_ms(), version=append.version
+    )
 
 
 def _refused(

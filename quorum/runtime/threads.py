@@ -1,6 +1,7 @@
 """The one seam to threads: what blocks (fsync, recovery, deletion, cold reads) runs through here.
 
-Left out: work that only computes; the interpreter lock makes a thread useless for it.
+Work that only computes gains nothing from a thread, as there is one interpreter lock; but what would hold the loop for long lets it
+have its turn there.
 """
 
 from __future__ import annotations
@@ -12,12 +13,17 @@ import trio
 
 # Disks answer a few requests at once; more threads only queue in the kernel, each with its own stack and lock hand-over.
 THREADS_MAX = 8
+# Of those that compute: a second one would only slow the first, and double what is held in memory.
+COMPUTING_MAX = 1
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar(
     "quorum.runtime.threads"
+)
+_computing: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar(
+    "quorum.runtime.threads.computing"
 )
 
 
@@ -26,13 +32,24 @@ async def run_blocking(fn: Callable[[*Ts], T], *args: *Ts) -> T:
 
     Cancelling waits for the thread: a write or fsync that was begun has an outcome, and somebody must see it.
     """
-    return await trio.to_thread.run_sync(fn, *args, limiter=_run_limiter())
+    return await trio.to_thread.run_sync(fn, *args, limiter=_run_limiter(_limiter, THREADS_MAX))
 
 
-def _run_limiter() -> trio.CapacityLimiter:
+async def run_computing(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    """As `run_blocking` for what computes for long, one at a time.
+
+    The loop waits for the interpreter lock at most 5 ms (`sys.getswitchinterval`) for each of its turns meanwhile.
+    """
+    limiter = _run_limiter(_computing, COMPUTING_MAX)
+    return await trio.to_thread.run_sync(fn, *args, limiter=limiter)
+
+
+def _run_limiter(
+    kept: trio.lowlevel.RunVar[trio.CapacityLimiter], threads_max: int
+) -> trio.CapacityLimiter:
     try:
-        return _limiter.get()
+        return kept.get()
     except LookupError:
-        limiter = trio.CapacityLimiter(THREADS_MAX)
-        _limiter.set(limiter)
+        limiter = trio.CapacityLimiter(threads_max)
+        kept.set(limiter)
         return limiter

@@ -1,8 +1,6 @@
 """Which handler answers which request, and the way from a frame to its answer.
 
-ApiVersions is computed from the handlers, so it cannot lie, with one exception that is Kafka's too: Produce is
-advertised from version 0, because librdkafka gives up on brokers that do not (KAFKA-18659), and what is below our
-lowest is answered UNSUPPORTED_VERSION. Source: KIP-35, KIP-511; `RequestHandlerHelper` for errors.
+ApiVersions is computed from the handlers, so it cannot lie. Source: KIP-35, KIP-511; `RequestHandlerHelper` for errors.
 Left out: reading and writing; quotas.
 """
 
@@ -25,7 +23,6 @@ from wire.transport.api_versions import Features, answer_api_versions, unsupport
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
 from wire.transport.error_answers import GeneralError, OnError, general_error
 from wire.transport.limited_log import LimitedLog
-from wire.transport.old_produce import answer_old_produce
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +30,6 @@ C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])
 
 API_VERSIONS_KEY = 18
-PRODUCE_KEY = 0
 
 # api key, api version, correlation id: the same in every header version, so readable before the header is
 _HEAD = struct.Struct(">hhi")
@@ -163,10 +159,7 @@ class Registry(Generic[C]):
 
     def api_versions(self) -> dict[int, Versions]:
         """What is advertised: api key → versions."""
-        advertised = {key: route.versions for key, route in sorted(self._routes.items())}
-        if PRODUCE_KEY in advertised:
-            advertised[PRODUCE_KEY] = Versions(0, advertised[PRODUCE_KEY].high)
-        return advertised
+        return {key: route.versions for key, route in sorted(self._routes.items())}
 
     def dispatch(self, frame: memoryview, context: C, connection: ConnectionInfo) -> Answer:
         """Decodes one request and runs stage one of its handler.
@@ -182,7 +175,7 @@ class Registry(Generic[C]):
         if route is None:
             raise UnsupportedRequest(f"api key {key} is not served here")
         if version not in route.versions:
-            return self._unsupported(route, version, correlation_id, frame)
+            return self._unsupported(route, version, correlation_id)
         header, body = decode_request_header(frame)
         if route.is_async:
             return _start_async(route, header, bytes(frame[body:]), context, connection)
@@ -199,14 +192,10 @@ class Registry(Generic[C]):
             return Pending(response, route, header)
         return _encode(response, header)
 
-    def _unsupported(
-        self, route: Route, version: int, correlation_id: int, frame: memoryview
-    ) -> Outgoing:
+    def _unsupported(self, route: Route, version: int, correlation_id: int) -> Outgoing:
         key = route.request.KEY
         if key == API_VERSIONS_KEY:
             return encode_response(unsupported_api_versions(route.versions), 0, correlation_id)
-        if key == PRODUCE_KEY and 0 <= version < route.versions.low:
-            return answer_old_produce(frame)
         name = route.request.__name__
         raise UnsupportedRequest(
             f"{name} v{version}, served is {route.versions.low} to {route.versions.high}"

@@ -31,10 +31,10 @@ def fetch(request, ctx, call):
     raise AssertionError
 
 
-def test_it_is_computed_from_the_handlers_but_for_produce():
+def test_it_is_computed_from_the_handlers():
     registry = Registry([fetch, heartbeat, produce])
     assert registry.api_versions() == {
-        0: Versions(0, 9),
+        0: Versions(5, 9),
         1: Versions(4, 18),
         12: Versions(0, 4),
         18: Versions(0, 4),
@@ -52,7 +52,7 @@ async def test_every_version_is_answered(version):
         response = await ask_api_versions(client, version)
         assert response.error_code == 0
         assert [(k.api_key, k.min_version, k.max_version) for k in response.api_keys] == [
-            (0, 0, 9),
+            (0, 5, 9),
             (12, 0, 4),
             (18, 0, 4),
         ]
@@ -109,48 +109,3 @@ async def test_software_is_noted_and_checked():
         await client.send(api_versions_frame(4))
         await client.answer(18, 4)
         assert connection.info.client_software == ("toy", "1.0")
-
-
-# Produce below our lowest version
-
-
-def old_produce(version: int, acks: int, topics: bytes, correlation_id: int = 8) -> bytes:
-    head = struct.pack(">hhih2shi", 0, version, correlation_id, 2, b"me", acks, 100)
-    return sized(head + topics)
-
-
-TOPICS = (
-    struct.pack(">ih1si", 1, 1, b"t", 2)
-    + struct.pack(">ii3s", 0, 3, b"abc")
-    + struct.pack(">ii", 5, -1)
-)
-
-
-@pytest.mark.parametrize(
-    ("version", "after_partition", "end"),
-    [(0, b"", b""), (1, b"", bytes(4)), (2, b"\xff" * 8, bytes(4))],
-)
-async def test_old_produce_is_answered_unsupported_version(version, after_partition, end):
-    async with open_server(produce) as server, open_raw(server) as client:
-        await client.send(old_produce(version, -1, TOPICS))
-        partitions = b"".join(
-            struct.pack(">ihq", index, 35, -1) + after_partition for index in (0, 5)
-        )
-        assert await client.frame() == (struct.pack(">iih1si", 8, 1, 1, b"t", 2) + partitions + end)
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        old_produce(1, 0, TOPICS),
-        *(old_produce(1, 1, TOPICS[:cut]) for cut in range(len(TOPICS))),
-        old_produce(2, 1, struct.pack(">i", 2**31 - 1)),
-        old_produce(2, 1, struct.pack(">i", -1)),
-        old_produce(2, 1, struct.pack(">ih1si", 1, 1, b"t", 2**28)),
-        sized(struct.pack(">hhih", 0, 2, 1, 30000)),
-    ],
-)
-async def test_old_produce_that_cannot_be_answered_closes(frame):
-    async with open_server(produce) as server, open_raw(server) as client:
-        await client.send(frame)
-        assert await client.is_closed()
