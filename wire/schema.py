@@ -107,6 +107,10 @@ class Field(NamedTuple):
     def required(self) -> bool:
         return self.default is MISSING and self.factory is None
 
+    def value_default(self) -> Any:
+        """The default where it can be shared: every one but a list."""
+        return self.default if self.factory is None else default_struct(self.factory)
+
 
 class _Declared(NamedTuple):
     """What `field(...)` answers while a class body runs: the arguments of `Field` but the name."""
@@ -136,7 +140,7 @@ def field(
     Args:
         versions: where the field exists; elsewhere it has its default.
         default: its value where absent or not given; Kafka's, as it decides whether a tag is sent.
-        factory: makes the default of a list or struct.
+        factory: `list`, or the struct whose default (one frozen instance) is the default here.
         nullable: where null may be written, when not in all `versions` of an optional annotation.
         tag: number of a tagged field (flexible versions only).
         ignorable: a value other than the default may be dropped in versions without the field.
@@ -179,14 +183,12 @@ def _compile_init(cls: type["Struct"]) -> Callable[..., None]:
     for i, f in enumerate(cls.__fields__):
         if f.required:
             parameters.append(f.name)
-        elif f.factory is not None:
-            names[f"f{i}"] = f.factory
+        elif f.factory is list:
             parameters.append(f"{f.name}=MISSING")  # None is a value of a nullable field
-            given = f" if {f.name} is MISSING else {f.name}"
-            lines.append(f"    self.{f.name} = f{i}(){given}")
+            lines.append(f"    self.{f.name} = [] if {f.name} is MISSING else {f.name}")
             continue
         else:
-            names[f"d{i}"] = f.default
+            names[f"d{i}"] = f.value_default()
             parameters.append(f"{f.name}=d{i}")
         lines.append(f"    self.{f.name} = {f.name}")
     star = "*, " if parameters else ""
@@ -214,22 +216,68 @@ class Struct(metaclass=StructMeta):
         init(self, **values)
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
+        if not isinstance(other, Struct) or other.__fields__ is not self.__fields__:
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return all(getattr(self, f.name) == getattr(other, f.name) for f in self.__fields__)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in self.__fields__)
         return f"{type(self).__name__}({shown})"
 
     def replace(self, **changes: Any) -> Self:
         """A shallow copy with some fields changed."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return type(self)(**(values | changes))
+        values = {f.name: getattr(self, f.name) for f in self.__fields__}
+        return self.__class__(**(values | changes))
+
+
+@cache
+def default_struct(cls: type[Struct]) -> Struct:
+    """The instance that stands wherever a message leaves a field of this struct at its default.
+
+    All messages share it, so it refuses assignment: give the field a struct of its own. (One made for each message costs
+    more than the rest of a partition of a Fetch response.) For the same reason such a struct has no lists.
+    """
+    assert all(f.factory is not list for f in cls.__fields__), f"{cls} has a list to share"
+    body: dict[str, Any] = {
+        "__slots__": (),
+        "__class__": cls,  # to all who ask it is a plain `cls`
+        "__setattr__": _refuse_assignment,
+        "__reduce__": lambda _self: (default_struct, (cls,)),
+    }
+    frozen: Any = StructMeta(cls.__name__, (cls,), body)
+    value: Struct = object.__new__(frozen)
+    for f in cls.__fields__:
+        object.__setattr__(value, f.name, f.value_default())
+    return value
+
+
+def _refuse_assignment(self: Struct, _name: str, _value: Any) -> None:
+    raise AttributeError(f"{self!r} is a default that messages share: replace it as a whole")
+
+
+class DecodeBudget(NamedTuple):
+    """What one message may make us do; more is the peer's fault. Nesting needs no bound: no schema is recursive."""
+
+    bytes_max: int
+    """Of the message's body."""
+    elements_max: int
+    """Of all arrays in it, with the arrays and the tagged fields themselves."""
+    tags_max: int
+    """Tagged fields of one struct or header. Kafka 4.3 declares 5 at most; 20 million took brokers down."""
+
+
+# The largest honest message is the Metadata of 50,000 partitions with 3 replicas: some 550,000 elements. One costs 32 to
+# 700 bytes of objects, so this bounds a message at some 300 MB, however small its elements are on the wire. Its bytes are
+# bounded where frames are.
+DECODE_BUDGET = DecodeBudget(bytes_max=0x7FFFFFFF, elements_max=1_000_000, tags_max=128)
+
+# ApiVersions, SaslHandshake and SaslAuthenticate have no arrays; a Kerberos ticket stays below Kafka's 512 KiB
+# (`sasl.server.max.receive.size`).
+DECODE_BUDGET_BEFORE_AUTHENTICATION = DecodeBudget(bytes_max=524_288, elements_max=64, tags_max=16)
 
 
 Writer = Callable[[Any, bytearray], None]
-Reader = Callable[[Any], tuple[Any, int]]
+Reader = Callable[[Any, int, int], tuple[Any, int]]
 
 
 class Message(Struct):
@@ -272,13 +320,18 @@ class Message(Struct):
             ) from error
 
     @classmethod
-    def decode(cls, buf: bytes | bytearray | memoryview, version: int) -> Self:
+    def decode(
+        cls,
+        buf: bytes | bytearray | memoryview,
+        version: int,
+        budget: DecodeBudget = DECODE_BUDGET,
+    ) -> Self:
         """The message that is exactly `buf`; record fields are views of it, all else is copied.
 
         Raises:
-            RemoteProtocolError: whatever is wrong with the bytes, or no such version.
+            RemoteProtocolError: whatever is wrong with the bytes, more than `budget`, or no such version.
         """
-        found, pos = cls.decode_prefix(buf, version)
+        found, pos = cls.decode_prefix(buf, version, budget)
         if pos != len(buf):
             raise RemoteProtocolError(
                 f"{cls.__name__} v{version} is followed by {len(buf) - pos} bytes"
@@ -286,11 +339,20 @@ class Message(Struct):
         return found
 
     @classmethod
-    def decode_prefix(cls, buf: bytes | bytearray | memoryview, version: int) -> tuple[Self, int]:
+    def decode_prefix(
+        cls,
+        buf: bytes | bytearray | memoryview,
+        version: int,
+        budget: DecodeBudget = DECODE_BUDGET,
+    ) -> tuple[Self, int]:
         """As `decode`, but more may follow: the message and where it ends."""
+        if len(buf) > budget.bytes_max:
+            raise RemoteProtocolError(
+                f"{cls.__name__} has {len(buf)} bytes, more than {budget.bytes_max}"
+            )
         read = cls.readers.get(version) or cls._make_reader(version)
         try:
-            return read(buf)
+            return read(buf, budget.elements_max, budget.tags_max)
         except _BAD_BYTES as error:
             raise RemoteProtocolError(f"{cls.__name__} v{version} is malformed: {error}") from error
 

@@ -4,7 +4,6 @@ import tracemalloc
 
 import pytest
 
-from wire.codec.reader import ELEMENTS_MAX, TAGS_MAX
 from wire.errors import RemoteProtocolError
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
@@ -15,6 +14,10 @@ from wire.messages.offset_fetch import OffsetFetchRequest
 from wire.messages.produce import ProduceRequest
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from wire.primitives import write_uvarint
+from wire.schema import DECODE_BUDGET
+
+ELEMENTS_MAX = DECODE_BUDGET.elements_max
+TAGS_MAX = DECODE_BUDGET.tags_max
 
 
 def uvarint(value: int) -> bytes:

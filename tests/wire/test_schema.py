@@ -89,11 +89,16 @@ def test_required_fields_are_required():
         Sample(1, [])
 
 
-def test_defaults_are_not_shared():
+def test_default_structs_are_shared_and_refuse_assignment():
     one, two = sample(), sample()
-    one.point.x = 5
-    assert two.point.x == -1
+    assert one.point is two.point
+    with pytest.raises(AttributeError, match="messages share"):
+        one.point.x = 5
+    one.point = one.point.replace(x=5)
+    assert (one.point.x, two.point.x) == (5, -1)
     assert one != two
+    assert pickle.loads(pickle.dumps(two)).point is two.point
+    assert two.point == Point() == one.point.replace(x=-1)
 
 
 def test_slots_equality_repr_replace_pickle():
@@ -240,7 +245,7 @@ def test_generated_code_shows_in_tracebacks():
     import linecache
 
     sample().encode(0)
-    assert "pack_h(self.always)" in "".join(linecache.getlines("<write Sample v0>"))
+    assert "(self.always, " in "".join(linecache.getlines("<write Sample v0>"))
 
 
 def test_none_is_a_value_of_a_nullable_field_that_has_a_factory():

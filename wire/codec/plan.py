@@ -45,6 +45,13 @@ class StructPlan(NamedTuple):
     tagged: tuple[FieldPlan, ...]
     absent: tuple[FieldPlan, ...]
 
+    @property
+    def fixed_letters(self) -> str | None:
+        """The `struct` letters of all that is not tagged, if that has one size."""
+        if not self.plain or not all(p.fixed for p in self.plain):
+            return None
+        return "".join(p.fixed for p in self.plain)
+
 
 def shape_of(annotation: Any) -> tuple[Shape, bool]:
     """The shape an annotation names, and whether it allows None."""
@@ -93,6 +100,19 @@ def size_min(shape: Shape, nullable: bool, version: int, flexible: bool) -> int:
     plan = plan_struct(shape.struct, version)
     total = sum(size_min(p.shape, p.nullable, version, flexible) for p in plan.plain)
     return total + flexible
+
+
+def has_records(plan: StructPlan, version: int) -> bool:
+    """Whether record batches are somewhere inside."""
+    return any(_shape_has_records(p.shape, version) for p in (*plan.plain, *plan.tagged))
+
+
+def _shape_has_records(shape: Shape, version: int) -> bool:
+    if shape.item is not None:
+        return _shape_has_records(shape.item, version)
+    if shape.struct is not None:
+        return has_records(plan_struct(shape.struct, version), version)
+    return shape.wire is not None and shape.wire.name == "records"
 
 
 _FIXED_SIZES = {"b": 1, "?": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}

@@ -1,38 +1,45 @@
 """Generates the decoder of one message class in one version.
 
 Every size is checked against the bytes that are there before anything is made from it, so a
-decoder needs no more memory than a multiple of its input (reasons beside the limits). What slips
+decoder needs no more memory than a multiple of its input (`wire.schema.DecodeBudget`). What slips
 through to `struct`, indexing or UTF-8 raises there, and `Message.decode` maps it.
+
+Where the time goes: a `struct` call costs little more for ten fields than for one. So fixed-size
+fields, the first byte of the size behind them and the byte that counts tags are one call (a run);
+short arrays of numbers head the run behind them; an array of fixed-size structs is one `iter_unpack`.
 """
 
-import struct
 from collections.abc import Callable
-from typing import Any, NoReturn
+from itertools import repeat
+from typing import Any, NamedTuple
 
-from wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct, size_min
-from wire.codec.source import Source
-from wire.codec.writer import STRING_BYTES_MAX
-from wire.errors import RemoteProtocolError
+from wire.codec.plan import FieldPlan, Shape, StructPlan, has_records, plan_struct, size_min
+from wire.codec.reading import (
+    SHORT_ARRAY_MAX,
+    ArrayUnpackers,
+    bad_size,
+    bad_tag,
+    read_long_array,
+    read_tag,
+    skip_tags,
+)
+from wire.codec.source import Source, fixed_size
+from wire.codec.writing import STRING_BYTES_MAX
 from wire.primitives import read_uvarint
 from wire.schema import Message
 
-# Elements of all arrays in one message. The largest honest message is the Metadata of 50,000
-# partitions with 3 replicas: some 400,000. An element costs 32 to 700 bytes of objects, so this
-# bounds a request at some 300 MB, however small its elements are on the wire.
-ELEMENTS_MAX = 1_000_000
-
-# Tagged fields of one struct. Kafka 4.3 declares 5 at most; 20 million took brokers down.
-TAGS_MAX = 128
+# From this many on, `iter_unpack` over an array of fixed-size structs is worth its preparation.
+_STRIDE_COUNT_MIN = 4
 
 
-def bad_size(name: str, size: int) -> NoReturn:
-    if size == -1:
-        raise RemoteProtocolError(f"{name} is null")
-    raise RemoteProtocolError(f"{name} has size {size}, which is more than there is or allowed")
+class HeadArray(NamedTuple):
+    """An array of numbers whose count, or its first byte, is known."""
 
-
-def bad_tag(name: str, tag: int) -> NoReturn:
-    raise RemoteProtocolError(f"{name} has tag {tag} out of place, or with a wrong size")
+    item: str
+    size: str
+    target: str
+    name: str
+    nullable: bool
 
 
 class ReaderGenerator:
@@ -43,68 +50,107 @@ class ReaderGenerator:
         self.flexible = flexible
         self.source = Source(
             new=object.__new__,
+            repeat=repeat,
             read_uvarint=read_uvarint,
+            read_long_array=read_long_array,
             bad_size=bad_size,
             bad_tag=bad_tag,
+            read_tag=read_tag,
+            skip_tags=skip_tags,
         )
+        self._views = False
         self._end = "end"
+        # The run: an array that heads it, then fixed-size values.
+        self._array: HeadArray | None = None
+        self._letters = ""
+        self._targets: list[str] = []
 
-    def build(self, cls: type[Message]) -> Callable[[Any], tuple[Any, int]]:
+    def build(self, cls: type[Message]) -> Callable[[Any, int, int], tuple[Any, int]]:
         emit = self.source.emit
         plan = plan_struct(cls, self.version)
-        with self.source.block("def read(buf):"):
+        self._views = has_records(plan, self.version)
+        with self.source.block("def read(buf, left, tags_max):"):
             # Bytes index faster than views, but record fields must stay views of the frame.
-            emit(f"buf = {'memoryview' if has_records(plan, self.version) else 'bytes'}(buf)")
+            emit(f"buf = {'memoryview' if self._views else 'bytes'}(buf)")
             emit("pos = 0")
             emit("end = len(buf)")
-            emit(f"left = {ELEMENTS_MAX}")
             self.read_struct(plan, "self")
+            self.flush()
             emit("return self, pos")
         return self.source.compile("read", f"<read {cls.__name__} v{self.version}>")
+
+    def take(self, letter: str, target: str) -> None:
+        """Adds a fixed-size value to the run."""
+        self._letters += letter
+        self._targets.append(target)
+
+    def flush(self) -> None:
+        """Emits the run: before its values or `pos` are used, and at both ends of a block."""
+        letters, targets = self._letters, self._targets
+        array, self._array = self._array, None
+        self._letters, self._targets = "", []
+        if array is not None:
+            self.flush_array(array, letters, targets)
+        elif letters:
+            self.emit_unpack(letters, targets)
+
+    def emit_unpack(self, letters: str, targets: list[str]) -> None:
+        emit = self.source.emit
+        if letters == "B":
+            emit(f"{targets[0]} = buf[pos]")
+        else:
+            comma = "," if len(targets) == 1 else ""
+            emit(f"{', '.join(targets)}{comma} = {self.source.unpacker(letters)}(buf, pos)")
+        emit(f"pos += {fixed_size(letters)}")
+
+    def flush_array(self, array: HeadArray, tail: str, targets: list[str]) -> None:
+        emit, block = self.source.emit, self.source.block
+        item, count, target, name, nullable = array
+        size = f"{count} * {fixed_size(item)}"
+        with block(f"if 0 <= {count} <= {SHORT_ARRAY_MAX} and {count} <= left:"):
+            table = self.source.bind("arrays", ArrayUnpackers(item, tail))
+            emit(f"{', '.join((f'*{target}', *targets))}, = {table}[{count}](buf, pos)")
+            emit(f"pos += {size} + {fixed_size(tail)}")
+            emit(f"left -= {count}")
+        with block("else:"):
+            self.resolve_size(count)
+            if nullable:
+                with block(f"if {count} == -1:"):
+                    emit(f"{target} = None")
+            with block(f"{'el' * nullable}if {count} > left:"):
+                emit(f"bad_size({name!r}, {count})")
+            with block("else:"):
+                read = f"read_long_array({name!r}, {item!r}, {count}, buf, pos, {self._end})"
+                emit(f"{target} = {read}")
+                emit(f"pos += {size}")
+                emit(f"left -= {count}")
+            if tail:
+                self.emit_unpack(tail, targets)
 
     def read_struct(self, plan: StructPlan, target: str) -> None:
         cls = self.source.bind("Struct", plan.struct)
         self.source.emit(f"{target} = new({cls})")
-        for p in (*plan.absent, *plan.tagged):
-            self.set_default(p, f"{target}.{p.name}")
-        run: list[FieldPlan] = []
+        self.read_fields(plan, target)
+
+    def read_fields(self, plan: StructPlan, target: str) -> None:
+        self.set_defaults(plan, target)
         for p in plan.plain:
-            if p.fixed:
-                run.append(p)
-                continue
-            self.read_run(run, target)
-            run = []
             self.read_value(p.shape, f"{target}.{p.name}", plan.struct, nullable=p.nullable)
-        self.read_run(run, target)
         if self.flexible:
             self.read_tagged(plan, target)
 
-    def set_default(self, p: FieldPlan, target: str) -> None:
-        f = p.field
-        if f.factory is list:
-            value = "[]"
-        elif f.factory is not None:
-            value = f"{self.source.bind('factory', f.factory)}()"
-        elif f.default is None or isinstance(f.default, int | float | str | bytes):
-            value = repr(f.default)
-        else:
-            value = self.source.bind("default", f.default)
-        self.source.emit(f"{target} = {value}")
+    def set_defaults(self, plan: StructPlan, target: str) -> None:
+        for p in (*plan.absent, *plan.tagged):
+            self.source.emit(f"{target}.{p.name} = {self.default(p)}")
 
-    def read_run(self, run: list[FieldPlan], target: str) -> None:
-        if not run:
-            return
-        fmt = "".join(p.fixed for p in run)
-        targets = ", ".join(f"{target}.{p.name}" for p in run)
-        comma = "," if len(run) == 1 else ""
-        self.source.emit(f"{targets}{comma} = {self.source.unpacker(fmt)}(buf, pos)")
-        self.source.emit(f"pos += {fixed_size(fmt)}")
+    def default(self, p: FieldPlan) -> str:
+        if p.field.factory is list:
+            return "[]"
+        return self.source.constant(p.field.value_default())
 
     def read_value(self, shape: Shape, target: str, owner: type, *, nullable: bool) -> None:
-        emit = self.source.emit
         if shape.wire is not None and shape.wire.fmt:
-            emit(f"{target}, = {self.source.unpacker(shape.wire.fmt)}(buf, pos)")
-            emit(f"pos += {fixed_size(shape.wire.fmt)}")
+            self.take(shape.wire.fmt, target)
         elif shape.struct is not None:
             self.read_nested(shape.struct, target, nullable=nullable)
         elif shape.item is not None:
@@ -113,79 +159,124 @@ class ReaderGenerator:
             self.read_sized(shape, target, owner, nullable=nullable)
 
     def read_nested(self, cls: type, target: str, *, nullable: bool) -> None:
+        emit, block = self.source.emit, self.source.block
         local = self.source.fresh("o")
         plan = plan_struct(cls, self.version)
         if not nullable:
             self.read_struct(plan, local)
-            self.source.emit(f"{target} = {local}")
+            emit(f"{target} = {local}")
             return
-        self.source.emit("pos += 1")
-        with self.source.block("if buf[pos - 1] > 127:"):
-            self.source.emit(f"{target} = None")
-        with self.source.block("else:"):
+        mark = self.source.fresh("mark")
+        self.take("b", mark)
+        self.flush()
+        with block(f"if {mark} < 0:"):
+            emit(f"{target} = None")
+        with block("else:"):
             self.read_struct(plan, local)
-            self.source.emit(f"{target} = {local}")
+            self.flush()
+            emit(f"{target} = {local}")
 
     def read_size(self, fmt: str) -> str:
-        """A size or count; null is -1."""
+        """A size or count, null being -1; one above 126 of a compact one is still to be resolved."""
         size = self.source.fresh("n")
-        emit = self.source.emit
+        self.take("B" if self.flexible else fmt, size)
+        self.flush()
         if self.flexible:
-            emit(f"{size} = buf[pos] - 1")
-            emit("pos += 1")
-            with self.source.block(f"if {size} > 126:"):
-                emit(f"{size}, pos = read_uvarint(buf, pos - 1)")
-                emit(f"{size} -= 1")
-        else:
-            emit(f"{size}, = {self.source.unpacker(fmt)}(buf, pos)")
-            emit(f"pos += {fixed_size(fmt)}")
+            self.source.emit(f"{size} -= 1")
         return size
+
+    def resolve_size(self, size: str) -> None:
+        """Reads on where the first byte of a compact size was not all."""
+        if self.flexible:
+            with self.source.block(f"if {size} > 126:"):
+                self.source.emit(f"{size}, pos = read_uvarint(buf, pos - 1)")
+                self.source.emit(f"{size} -= 1")
 
     def read_sized(self, shape: Shape, target: str, owner: type, *, nullable: bool) -> None:
         """A string, bytes or records."""
         assert shape.wire is not None
+        emit, block = self.source.emit, self.source.block
         is_string = shape.wire.name == "string"
-        size = self.read_size("h" if is_string else "i")
-        limit = f"{size} > {self._end} - pos"
+        name = name_of(owner, target)
+        size, stop = self.read_size("h" if is_string else "i"), self.source.fresh("stop")
+        self.resolve_size(size)
+        emit(f"{stop} = pos + {size}")
+        if nullable:
+            with block(f"if {size} == -1:"):
+                emit(f"{target} = None")
+        limit = f"{size} < 0 or {stop} > {self._end}"
         if is_string and self.flexible:
             limit += f" or {size} > {STRING_BYTES_MAX}"
-        name = f"{owner.__name__}.{target.partition('.')[2]}"
-        if nullable:
-            with self.source.block(f"if {size} == -1:"):
-                self.source.emit(f"{target} = None")
-        with self.source.block(f"{'el' * nullable}if {size} < 0 or {limit}:"):
-            self.source.emit(f"bad_size({name!r}, {size})")
-        with self.source.block("else:"):
-            value = f"buf[pos:pos + {size}]"
-            if is_string:
-                value = f"str({value}, 'utf-8')"
-            elif shape.wire.name == "bytes":
-                value = f"bytes({value})"
-            self.source.emit(f"{target} = {value}")
-            self.source.emit(f"pos += {size}")
+        with block(f"{'el' * nullable}if {limit}:"):
+            emit(f"bad_size({name!r}, {size})")
+        with block("else:"):
+            emit(f"{target} = {self.slice(shape.wire.name, f'buf[pos:{stop}]')}")
+            emit(f"pos = {stop}")
+
+    def slice(self, kind: str, value: str) -> str:
+        if kind == "string":
+            return f"str({value}, 'utf-8')" if self._views else f"{value}.decode()"
+        return f"bytes({value})" if kind == "bytes" and self._views else value
 
     def read_array(self, item: Shape, target: str, owner: type, *, nullable: bool) -> None:
-        emit = self.source.emit
+        emit, block = self.source.emit, self.source.block
+        name = name_of(owner, target)
         size = self.read_size("i")
-        least = max(1, size_min(item, False, self.version, self.flexible))
-        name = f"{owner.__name__}.{target.partition('.')[2]}"
+        if item.wire is not None and item.wire.fmt:
+            self._array = HeadArray(item.wire.fmt, size, target, name, nullable)
+            return
+        self.resolve_size(size)
         if nullable:
-            with self.source.block(f"if {size} == -1:"):
+            with block(f"if {size} == -1:"):
                 emit(f"{target} = None")
+        least = max(1, size_min(item, False, self.version, self.flexible))
         check = f"{size} < 0 or {size} * {least} > {self._end} - pos or {size} > left"
-        with self.source.block(f"{'el' * nullable}if {check}:"):
+        with block(f"{'el' * nullable}if {check}:"):
             emit(f"bad_size({name!r}, {size})")
-        with self.source.block("else:"):
+        with block("else:"):
             emit(f"left -= {size}")
             self.read_items(item, target, owner, size)
 
     def read_items(self, item: Shape, target: str, owner: type, size: str) -> None:
-        emit = self.source.emit
-        if item.wire is not None and len(item.wire.fmt) == 1:
-            unpack = self.source.bind("unpack_array", unpack_array)
-            emit(f"{target} = {unpack}({item.wire.fmt!r}, {size}, buf, pos)")
-            emit(f"pos += {size} * {fixed_size(item.wire.fmt)}")
+        if item.struct is None:
+            self.read_each(item, target, owner, size)
             return
+        plan = plan_struct(item.struct, self.version)
+        letters = plan.fixed_letters
+        if letters is None:
+            self.read_each(item, target, owner, size)
+            return
+        stride = fixed_size(letters) + self.flexible
+        fits = f"{size} >= {_STRIDE_COUNT_MIN}"
+        if self.flexible:
+            # No tags in any of them, so that each is as long as the first.
+            fits += f" and not any(buf[pos + {stride - 1}:pos + {size} * {stride}:{stride}])"
+        with self.source.block(f"if {fits}:"):
+            self.read_strided(plan, letters, target, size)
+        with self.source.block("else:"):
+            self.read_each(item, target, owner, size)
+
+    def read_strided(self, plan: StructPlan, letters: str, target: str, size: str) -> None:
+        """An array of structs of one length, already known to be there."""
+        emit = self.source.emit
+        element, stop = self.source.fresh("e"), self.source.fresh("stop")
+        cls = self.source.bind("Struct", plan.struct)
+        targets = [f"{element}.{p.name}" for p in plan.plain]
+        if self.flexible:
+            letters += "B"
+            targets.append("_")
+        iterate = self.source.iterator(letters)
+        emit(f"{stop} = pos + {size} * {fixed_size(letters)}")
+        emit(f"{target} = list(map(new, repeat({cls}, {size})))")
+        head = (
+            f"for {element}, ({', '.join(targets)},) in zip({target}, {iterate}(buf[pos:{stop}])):"
+        )
+        with self.source.block(head):
+            self.set_defaults(plan, element)
+        emit(f"pos = {stop}")
+
+    def read_each(self, item: Shape, target: str, owner: type, size: str) -> None:
+        emit = self.source.emit
         items, local = self.source.fresh("items"), self.source.fresh("e")
         emit(f"{target} = {items} = []")
         with self.source.block(f"for _ in range({size}):"):
@@ -193,56 +284,48 @@ class ReaderGenerator:
                 self.read_struct(plan_struct(item.struct, self.version), local)
             else:
                 self.read_value(item, local, owner, nullable=False)
+            self.flush()
             emit(f"{items}.append({local})")
 
     def read_tagged(self, plan: StructPlan, target: str) -> None:
-        emit = self.source.emit
-        emit("pos += 1")
-        with self.source.block("if buf[pos - 1]:"):
-            emit("pos -= 1")
-            self.read_tags(plan, target)
+        count = self.source.fresh("tags")
+        self.take("B", count)
+        self.flush()
+        name = plan.struct.__name__
+        known = {p.field.tag for p in plan.tagged}
+        refused = tuple({p.field.tag for p in plan.absent if p.field.tag is not None} - known)
+        with self.source.block(f"if {count}:"):
+            if not plan.tagged:
+                skip = f"skip_tags({name!r}, {refused!r}, buf, pos - 1, {self._end}, min(left, tags_max))"
+                self.source.emit(f"pos, {count} = {skip}")
+                self.source.emit(f"left -= {count}")
+            else:
+                self.read_tags(plan, target, count, refused)
 
-    def read_tags(self, plan: StructPlan, target: str) -> None:
+    def read_tags(
+        self, plan: StructPlan, target: str, count: str, refused: tuple[int, ...]
+    ) -> None:
         emit, block = self.source.emit, self.source.block
         name = plan.struct.__name__
         outer, end = self._end, self.source.fresh("end")
-        count, tag, last = (self.source.fresh(stem) for stem in ("count", "tag", "last"))
-        emit(f"{count}, pos = read_uvarint(buf, pos)")
-        emit(f"if {count} > {TAGS_MAX}: bad_size({name + ' tags'!r}, {count})")
+        tag, last = self.source.fresh("tag"), self.source.fresh("last")
+        emit(f"{count}, pos = read_uvarint(buf, pos - 1)")
+        emit(f"if {count} > tags_max or {count} > left: bad_size({name + ' tags'!r}, {count})")
+        emit(f"left -= {count}")
         emit(f"{last} = -1")
         with block(f"for _ in range({count}):"):
-            emit(f"{tag}, pos = read_uvarint(buf, pos)")
-            emit(f"{end}, pos = read_uvarint(buf, pos)")
-            emit(f"{end} += pos")
-            emit(f"if {tag} <= {last} or {end} > {outer}: bad_tag({name!r}, {tag})")
+            emit(f"{tag}, pos, {end} = read_tag({name!r}, {refused!r}, buf, pos, {last}, {outer})")
             emit(f"{last} = {tag}")
             self._end = end
             for p in plan.tagged:
                 with block(f"if {tag} == {p.field.tag}:"):
                     self.read_value(p.shape, f"{target}.{p.name}", plan.struct, nullable=p.nullable)
+                    self.flush()
                     emit(f"if pos != {end}: bad_tag({name!r}, {tag})")
-            for p in plan.absent:
-                if p.field.tag is not None:
-                    emit(f"if {tag} == {p.field.tag}: bad_tag({name!r}, {tag})")
             emit(f"pos = {end}")
             self._end = outer
 
 
-def unpack_array(letter: str, count: int, buf: bytes | memoryview, pos: int) -> list[Any]:
-    return list(struct.unpack_from(f">{count}{letter}", buf, pos))
-
-
-def fixed_size(fmt: str) -> int:
-    return struct.calcsize(">" + fmt)
-
-
-def has_records(plan: StructPlan, version: int) -> bool:
-    return any(_shape_has_records(p.shape, version) for p in (*plan.plain, *plan.tagged))
-
-
-def _shape_has_records(shape: Shape, version: int) -> bool:
-    if shape.item is not None:
-        return _shape_has_records(shape.item, version)
-    if shape.struct is not None:
-        return has_records(plan_struct(shape.struct, version), version)
-    return shape.wire is not None and shape.wire.name == "records"
+def name_of(owner: type, target: str) -> str:
+    """How errors name what is read into `target`."""
+    return f"{owner.__name__}.{target.partition('.')[2]}"

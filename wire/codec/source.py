@@ -47,14 +47,24 @@ class Source:
 
     def unpacker(self, fmt: str) -> str:
         """The name of a function that unpacks these `struct` letters from a buffer and place."""
-        return self._bind_struct("unpack", fmt)
+        return self._bind_struct("unpack_from", fmt)
 
-    def _bind_struct(self, kind: str, fmt: str) -> str:
-        name = f"{kind}_{fmt}".replace("?", "t")
+    def iterator(self, fmt: str) -> str:
+        """The name of a function that unpacks these letters again and again until a buffer's end."""
+        return self._bind_struct("iter_unpack", fmt)
+
+    def _bind_struct(self, method: str, fmt: str) -> str:
+        name = f"{method}_{fmt}".replace("?", "t")
         if name not in self.names:
-            packed = struct.Struct(">" + fmt)
-            self.names[name] = packed.pack if kind == "pack" else packed.unpack_from
+            self.names[name] = getattr(struct.Struct(">" + fmt), method)
         return name
+
+    def constant(self, value: Any) -> str:
+        """An expression for a default: its text where that is as good, else a global name."""
+        if value is None or isinstance(value, int | float | str | bytes):
+            return repr(value)
+        known = next((name for name, known in self.names.items() if known is value), None)
+        return known or self.bind("default", value)
 
     def compile(self, function: str, filename: str) -> Callable[..., Any]:
         """Executes the text and answers `function`; tracebacks show the generated lines."""
@@ -63,3 +73,8 @@ class Source:
         exec(compile(text, filename, "exec"), self.names)
         made: Callable[..., Any] = self.names[function]
         return made
+
+
+def fixed_size(fmt: str) -> int:
+    """Bytes of values of these `struct` letters."""
+    return struct.calcsize(">" + fmt)

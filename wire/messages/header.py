@@ -12,12 +12,11 @@ Left out: request header v0 (ControlledShutdown v0 alone used it).
 import struct
 from typing import NamedTuple
 
-from wire.codec.reader import TAGS_MAX
+from wire.codec.reading import skip_tags
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.messages.registry import REQUESTS, RESPONSES, ApiKey
 from wire.outgoing import Outgoing
-from wire.primitives import read_uvarint
-from wire.schema import Message
+from wire.schema import DECODE_BUDGET, DecodeBudget, Message
 
 _START = struct.Struct(">hhih")
 _CORRELATION_ID = struct.Struct(">i")
@@ -30,7 +29,9 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
-def decode_request_header(view: bytes | memoryview) -> tuple[RequestHeader, int]:
+def decode_request_header(
+    view: bytes | memoryview, budget: DecodeBudget = DECODE_BUDGET
+) -> tuple[RequestHeader, int]:
     """The header of a request frame, and where its body begins.
 
     An unknown api key or version is not an error here: the caller decides how to answer. Tags are
@@ -38,7 +39,7 @@ def decode_request_header(view: bytes | memoryview) -> tuple[RequestHeader, int]
     for declared keys and versions.
 
     Raises:
-        RemoteProtocolError: the frame is too short for what it says, or not UTF-8.
+        RemoteProtocolError: the frame is too short for what it says, or not UTF-8, or has more tags than `budget`.
     """
     try:
         key, version, correlation_id, size = _START.unpack_from(view, 0)
@@ -57,7 +58,7 @@ def decode_request_header(view: bytes | memoryview) -> tuple[RequestHeader, int]
     elif size != -1:
         raise RemoteProtocolError(f"the client id has size {size}")
     if _has_tags(key, version):
-        pos = skip_tags(view, pos)
+        pos, _ = skip_tags("a request header", (), view, pos, len(view), budget.tags_max)
     return RequestHeader(key, version, correlation_id, client_id), pos
 
 
@@ -75,22 +76,6 @@ def _has_tags(key: int, version: int) -> bool:
         return False
     known = _known_tags[key, version] = version in request.FLEXIBLE
     return known
-
-
-def skip_tags(view: bytes | memoryview, pos: int) -> int:
-    """Skips a section of tagged fields none of which we know; the place behind it."""
-    count, pos = read_uvarint(view, pos)
-    if count > TAGS_MAX:
-        raise RemoteProtocolError(f"a header has {count} tags, more than {TAGS_MAX}")
-    last = -1
-    for _ in range(count):
-        tag, pos = read_uvarint(view, pos)
-        size, pos = read_uvarint(view, pos)
-        if tag <= last or size > len(view) - pos:
-            raise RemoteProtocolError(f"a header has tag {tag} out of place or too long")
-        last = tag
-        pos += size
-    return pos
 
 
 def encode_request(
@@ -141,5 +126,6 @@ def decode_response_header(view: bytes | memoryview, key: int, version: int) -> 
         raise RemoteProtocolError("a response is too short for its header") from error
     pos = _CORRELATION_ID.size
     if version in RESPONSES[key].FLEXIBLE and key != ApiKey.API_VERSIONS:
-        pos = skip_tags(view, pos)
+        tags_max = DECODE_BUDGET.tags_max
+        pos, _ = skip_tags("a response header", (), view, pos, len(view), tags_max)
     return correlation_id, pos

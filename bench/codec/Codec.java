@@ -1,0 +1,78 @@
+// Measures Apache Kafka's generated codec: a line "kind key version base64" in, a line "decode-µs encode-µs" out.
+
+import java.nio.ByteBuffer;
+import java.util.Base64;
+import java.util.Scanner;
+import java.util.function.Supplier;
+import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.metadata.MetadataRecordType;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+
+public class Codec {
+    static final int ROUNDS = 5;
+    static Object kept;
+
+    public static void main(String[] arguments) {
+        double seconds = Double.parseDouble(arguments[0]);
+        Scanner lines = new Scanner(System.in);
+        while (lines.hasNextLine()) {
+            String[] parts = lines.nextLine().split(" ");
+            short key = Short.parseShort(parts[1]);
+            short version = Short.parseShort(parts[2]);
+            byte[] data = Base64.getDecoder().decode(parts[3]);
+            Supplier<ApiMessage> decode = () -> decode(parts[0], key, version, data);
+            ApiMessage message = decode.get();
+            if (!ByteBuffer.wrap(data).equals(encode(message, version))) {
+                throw new IllegalStateException(message + " is written differently");
+            }
+            double decodeUs = bestUs(decode, seconds);
+            double encodeUs = bestUs(() -> encode(message, version), seconds);
+            System.out.println(decodeUs + " " + encodeUs);
+        }
+    }
+
+    static ApiMessage decode(String kind, short key, short version, byte[] data) {
+        ApiMessage message = switch (kind) {
+            case "request" -> ApiMessageType.fromApiKey(key).newRequest();
+            case "response" -> ApiMessageType.fromApiKey(key).newResponse();
+            default -> MetadataRecordType.fromId(key).newMetadataRecord();
+        };
+        message.read(new ByteBufferAccessor(ByteBuffer.wrap(data)), version);
+        return message;
+    }
+
+    static ByteBuffer encode(ApiMessage message, short version) {
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        ByteBufferAccessor out = new ByteBufferAccessor(ByteBuffer.allocate(message.size(cache, version)));
+        message.write(out, cache, version);
+        out.flip();
+        return out.buffer();
+    }
+
+    /** The least mean time over the rounds, after as long again of warming up. */
+    static double bestUs(Supplier<?> action, double seconds) {
+        double warm = roundUs(action, seconds);
+        int repeats = (int) Math.max(1, seconds / ROUNDS * 1e6 / warm);
+        double best = Double.MAX_VALUE;
+        for (int round = 0; round < ROUNDS; round++) {
+            long began = System.nanoTime();
+            for (int i = 0; i < repeats; i++) {
+                kept = action.get();
+            }
+            best = Math.min(best, (System.nanoTime() - began) / 1e3 / repeats);
+        }
+        return best;
+    }
+
+    static double roundUs(Supplier<?> action, double seconds) {
+        long began = System.nanoTime();
+        long count = 0;
+        while (System.nanoTime() - began < seconds * 1e9) {
+            kept = action.get();
+            count++;
+        }
+        return (System.nanoTime() - began) / 1e3 / count;
+    }
+}

@@ -1,0 +1,87 @@
+"""`./dev bench codec [--seconds S] [WORD ...]`: microseconds a message and how many times faster ours is.
+
+Every peer decodes the same bytes and encodes what it decoded, which must give the same bytes again. A figure is the best of
+some rounds, after a warm-up. Rows can be chosen by words of their names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from bench.codec import java
+from bench.codec.cases import Case, cases
+from bench.codec.peers import PEERS, open_codec
+
+ROUNDS = 5
+COLUMNS = (*PEERS, "java")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="./dev bench codec", description=__doc__)
+    parser.add_argument("words", nargs="*", help="rows whose name holds one of these words")
+    parser.add_argument("--seconds", type=float, default=0.5, help="time a figure (default 0.5)")
+    parser.add_argument("--without-java", action="store_true", help="leave Apache's codec out")
+    options = parser.parse_args(arguments)
+    chosen = [c for c in cases() if not options.words or any(w in c.name for w in options.words)]
+    measured = measure(chosen, options.seconds)
+    reason = "not asked for" if options.without_java else java.why_not()
+    if reason:
+        print(f"bench: Apache's codec is left out, {reason}", file=sys.stderr)
+    else:
+        measured |= java.measure(chosen, options.seconds)
+    print_table(chosen, measured)
+
+
+Measured = dict[tuple[str, str, str], float]
+
+
+def measure(chosen: Sequence[Case], seconds: float) -> Measured:
+    """Case, direction and peer → µs."""
+    found: Measured = {}
+    for case in chosen:
+        data = case.message.encode(case.version)
+        for peer in PEERS:
+            codec = open_codec(peer, case, data)
+            if codec is not None:
+                found[case.name, "decode", peer] = best_us(codec.decode, seconds)
+                found[case.name, "encode", peer] = best_us(codec.encode, seconds)
+    return found
+
+
+def best_us(action: Callable[[], object], seconds: float) -> float:
+    """The least mean time over the rounds, garbage collection included."""
+    action()
+    began = time.perf_counter()
+    action()
+    once = time.perf_counter() - began
+    repeats = max(1, int(seconds / ROUNDS / max(once, 1e-7)))
+    gc.collect()
+    times = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        for _ in range(repeats):
+            action()
+        times.append((time.perf_counter() - began) / repeats)
+    return min(times) * 1e6
+
+
+def print_table(chosen: Sequence[Case], measured: Measured) -> None:
+    heads = "".join(f"{peer:>14}" for peer in COLUMNS)
+    ratios = "".join(f"{'× ' + peer:>16}" for peer in COLUMNS[1:])
+    print(f"{'µs a message':<36}{'':<8}{heads}{ratios}")
+    for case in chosen:
+        for direction in ("decode", "encode"):
+            row = [measured.get((case.name, direction, peer)) for peer in COLUMNS]
+            us = "".join(f"{'-' if value is None else f'{value:,.1f}':>14}" for value in row)
+            times = "".join(
+                f"{'-' if value is None else f'{value / row[0]:.2f}':>16}" for value in row[1:]
+            )
+            print(f"{case.name:<36}{direction:<8}{us}{times}")
+
+
+if __name__ == "__main__":
+    main()

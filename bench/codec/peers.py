@@ -1,0 +1,88 @@
+"""One codec of one case as two callables; each peer first proves that it reads and writes the same bytes.
+
+kio reads by a native (Rust) module and writes in Python; kafka-python generates code, as we do. Both lack metadata records.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bench.codec.cases import Case
+from wire.outgoing import Outgoing
+
+
+class Codec(NamedTuple):
+    """`decode()` and `encode()` of one case, arguments bound."""
+
+    decode: Callable[[], object]
+    encode: Callable[[], object]
+
+
+def ours(case: Case, data: bytes) -> Codec:
+    message = type(case.message).decode(data, case.version)
+
+    def encode():
+        out = Outgoing()
+        message.encode_into(out, case.version)
+        return out
+
+    return Codec(lambda: type(message).decode(data, case.version), encode)
+
+
+def kio(case: Case, data: bytes) -> Codec | None:
+    from kio.index import load_entity_schema
+    from kio.serial import entity_reader, entity_writer
+    from kio.static.constants import EntityType
+
+    if case.kind == "record":
+        return None
+    name = type(case.message).__name__.removesuffix(case.kind.capitalize()).lower()
+    entity = load_entity_schema(name, case.version, EntityType[case.kind])
+    read, write = entity_reader(entity), entity_writer(entity)
+    message, _ = read(data, 0)
+
+    def encode():
+        out = io.BytesIO()
+        write(out, message)
+        return out.getvalue()
+
+    return Codec(lambda: read(data, 0), encode)
+
+
+KAFKA_PYTHON = {
+    "Fetch": "kafka.protocol.consumer.fetch",
+    "Produce": "kafka.protocol.producer.produce",
+    "Metadata": "kafka.protocol.metadata.metadata",
+}
+
+
+def kafka_python(case: Case, data: bytes) -> Codec | None:
+    if case.kind == "record":
+        return None
+    name = type(case.message).__name__
+    with warnings.catch_warnings():  # it reads its JSON by a deprecated way
+        warnings.simplefilter("ignore", DeprecationWarning)
+        module = importlib.import_module(KAFKA_PYTHON[name.removesuffix(case.kind.capitalize())])
+    cls = getattr(module, name)
+    message = cls.decode(data, version=case.version)
+    message._header = None  # its decoder leaves the attribute out, its encoder reads it
+    return Codec(
+        lambda: cls.decode(data, version=case.version),
+        lambda: message.encode(version=case.version),
+    )
+
+
+PEERS = {"ours": ours, "kio": kio, "kafka-python": kafka_python}
+
+
+def open_codec(peer: str, case: Case, data: bytes) -> Codec | None:
+    """The codec of a peer; None where it does not know the message."""
+    codec = PEERS[peer](case, data)
+    if codec is not None:
+        codec.decode()
+        assert bytes(codec.encode()) == data, f"{peer} writes {case.name} differently"
+    return codec

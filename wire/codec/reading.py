@@ -1,0 +1,79 @@
+"""What generated decoders call: errors, and the uncommon ways."""
+
+import struct
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from wire.errors import RemoteProtocolError
+from wire.primitives import read_uvarint
+
+Bytes = bytes | memoryview
+
+# Arrays of numbers up to here are read by a `struct` call whose format has the count in it.
+SHORT_ARRAY_MAX = 32
+
+
+def bad_size(name: str, size: int) -> NoReturn:
+    if size == -1:
+        raise RemoteProtocolError(f"{name} is null")
+    raise RemoteProtocolError(f"{name} has size {size}, which is more than there is or allowed")
+
+
+def bad_tag(name: str, tag: int) -> NoReturn:
+    raise RemoteProtocolError(f"{name} has tag {tag} out of place, or with a wrong size")
+
+
+def array_format(item: str, count: int) -> str:
+    """The `struct` letters of so many numbers or UUIDs."""
+    return f"{count}{item}" if len(item) == 1 else item * count
+
+
+class ArrayUnpackers(dict[int, Callable[..., tuple[Any, ...]]]):
+    """By count: what reads so many numbers and the fixed-size fields behind them. Filled on demand up to `SHORT_ARRAY_MAX`."""
+
+    def __init__(self, item: str, tail: str) -> None:
+        super().__init__()
+        self.item = item
+        self.tail = tail
+
+    def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
+        packed = struct.Struct(f">{array_format(self.item, count)}{self.tail}")
+        unpack = self[count] = packed.unpack_from
+        return unpack
+
+
+def read_long_array(name: str, item: str, count: int, buf: Bytes, pos: int, end: int) -> list[Any]:
+    """An array of numbers or UUIDs of any size; the caller has seen to the budget of elements."""
+    size = struct.calcsize(">" + item)
+    if count < 0 or count * size > end - pos:
+        bad_size(name, count)
+    if len(item) == 1:
+        return list(struct.unpack_from(f">{count}{item}", buf, pos))
+    return [bytes(buf[at : at + size]) for at in range(pos, pos + count * size, size)]
+
+
+def read_tag(
+    name: str, refused: tuple[int, ...], buf: Bytes, pos: int, last: int, end: int
+) -> tuple[int, int, int]:
+    """The head of a tagged field: its tag, where its value begins and where it ends.
+
+    Tags ascend; `refused` are those of other versions, which Kafka refuses too.
+    """
+    tag, pos = read_uvarint(buf, pos)
+    size, pos = read_uvarint(buf, pos)
+    if tag <= last or pos + size > end or tag in refused:
+        bad_tag(name, tag)
+    return tag, pos, pos + size
+
+
+def skip_tags(
+    name: str, refused: tuple[int, ...], buf: Bytes, pos: int, end: int, count_max: int
+) -> tuple[int, int]:
+    """Skips a section of tagged fields none of which is known; the place behind it, and how many they were."""
+    count, pos = read_uvarint(buf, pos)
+    if count > count_max:
+        bad_size(f"{name} tags", count)
+    tag = -1
+    for _ in range(count):
+        tag, _, pos = read_tag(name, refused, buf, pos, tag, end)
+    return pos, count
