@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from log.batch import (
@@ -36,6 +37,7 @@ __all__ = [
     "Problem",
     "check_records",
     "decode_columns",
+    "decode_headers",
     "key_digests",
     "retain",
 ]
@@ -135,7 +137,8 @@ class HeaderColumns(NamedTuple):
     value_size: array[int]
 
 
-class Kept(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Kept:
     """What `retain` leaves: the new body and what its header says. With `count` 0 the deltas and the timestamp are -1."""
 
     body: memoryview
@@ -184,12 +187,12 @@ def decode_columns(batches: Sequence[BatchView], limit_bytes: int = RECORDS_BYTE
 
 
 def decode_headers(
-    data: Buffer, headers_start: Sequence[int], headers_count: Sequence[int]
+    data: Buffer, headers_start: array[int], headers_count: array[int]
 ) -> HeaderColumns:
     """The headers of the records whose two columns are given (int32, of `Columns` over the same `data`)."""
     total = sum(headers_count)
     places = HeaderColumns(*(_column("i", total) for _ in range(4)))
-    problem = Walker(data).headers(places, (headers_start, headers_count))
+    problem = Walker(data).headers(headers_start, headers_count, places)
     if problem:
         raise MalformedRecords(Problem(problem), 0)
     return places
@@ -259,7 +262,7 @@ def key_digests(columns: Columns) -> Iterator[bytes | None]:
 
 
 def _column(kind: str, count: int) -> array[int]:
-    return array(kind, bytes(count * (8 if kind == "q" else 4)))
+    return array(kind, (0,)) * count
 
 
 def _ensure_room(count: int, body: Buffer) -> None:

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False
+# cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False
 """The loops of `log.columns` over the bytes of records: C where the package was built with a compiler, else plain Python.
 
 Cython compiles this very file (its pure-Python mode). Two rules keep both ways the same and hostile bytes harmless: every index
@@ -19,19 +19,19 @@ COMPILED = cython.compiled
 
 
 class Problem(IntEnum):
-    """Why records are refused; the sentences are in `log.columns`."""
+    """Why records are refused; the sentences are in `log.columns`. Negative, as no position is; -1 is Cython's for an exception."""
 
-    CUT_SHORT = 1
-    RECORD_SIZE = 2
-    VARINT = 3
-    SIZE = 4
-    HEADER_COUNT = 5
-    HEADER_KEY = 6
-    TIMESTAMP_OVERFLOW = 7
-    OFFSET_DELTA = 8
-    NULL_KEY = 9
-    TIMESTAMP_RANGE = 10
-    TRAILING_BYTES = 11
+    CUT_SHORT = -2
+    RECORD_SIZE = -3
+    VARINT = -4
+    SIZE = -5
+    HEADER_COUNT = -6
+    HEADER_KEY = -7
+    TIMESTAMP_OVERFLOW = -8
+    OFFSET_DELTA = -9
+    NULL_KEY = -10
+    TIMESTAMP_RANGE = -11
+    TRAILING_BYTES = -12
 
 
 _CUT_SHORT = cython.declare(cython.int, Problem.CUT_SHORT)
@@ -50,8 +50,6 @@ _INT64_MAX = cython.declare(cython.longlong, (1 << 63) - 1)
 _INT64_MIN = cython.declare(cython.longlong, -(1 << 63))
 _MASK_32 = cython.declare(cython.ulonglong, (1 << 32) - 1)
 _MASK_64 = cython.declare(cython.ulonglong, (1 << 64) - 1)
-_BITS_OF_VARINT = cython.declare(cython.int, 35)  # five groups of seven
-_BITS_OF_VARLONG = cython.declare(cython.int, 70)
 # Bodies up to this size (~10 µs) are walked with the interpreter's lock held: to get it back from a busy thread can take 5 ms.
 _LOCK_HELD_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1 << 16)
 
@@ -62,11 +60,11 @@ class Walker:
     """Goes over the records of bodies that lie in `data`; the fields are those of the record read last."""
 
     data: cython.const[cython.uchar][::1]
-    at: cython.Py_ssize_t  # where to read on
+    begin: cython.Py_ssize_t  # of the body
     stop: cython.Py_ssize_t  # end of the body
     end: cython.Py_ssize_t  # end of the record
     index: cython.Py_ssize_t  # of the record in its body
-    value: cython.longlong  # of the varint read last
+    number: cython.longlong  # the varint read last
     start: cython.Py_ssize_t  # of the slice read last
     size: cython.longlong  # of the slice read last, -1 null
     record_start: cython.Py_ssize_t
@@ -142,7 +140,7 @@ class Walker:
         appended: cython.longlong = append_time if has_append_time else 0
         problem: cython.int
         self._open(start, stop)
-        if self.stop - self.at > _LOCK_HELD_BYTES_MAX:
+        if self.stop - self.begin > _LOCK_HELD_BYTES_MAX:
             with cython.nogil:
                 problem = self._fill(
                     batch_index, records, offset, last, base, has_append_time, appended
@@ -161,7 +159,10 @@ class Walker:
         self.keep = keep
         self.out = out
         self._open(0, len(self.data))
-        with cython.nogil:
+        if self.stop > _LOCK_HELD_BYTES_MAX:
+            with cython.nogil:
+                problem = self._retain(records, base, by)
+        else:
             problem = self._retain(records, base, by)
         return (
             problem,
@@ -173,33 +174,34 @@ class Walker:
             self.max_delta,
         )
 
-    def headers(self, places, row):
-        """Fills the four columns of `places` with the headers of the records in `row`, (start, count) pairs."""
-        starts: cython.int[::1] = row[0]
-        counts: cython.int[::1] = row[1]
+    def headers(self, headers_start, headers_count, places):
+        starts: cython.int[::1] = headers_start
+        counts: cython.int[::1] = headers_count
         key_start: cython.int[::1] = places[0]
         key_size: cython.int[::1] = places[1]
         value_start: cython.int[::1] = places[2]
         value_size: cython.int[::1] = places[3]
-        problem: cython.int = 0
-        index: cython.Py_ssize_t
-        filled: cython.Py_ssize_t = 0
-        self.end = len(self.data)
-        for index in range(len(starts)):
-            self.at = starts[index]
-            for _ in range(counts[index]):
-                problem = self._slice() or problem
-                key_start[filled] = self.start
-                key_size[filled] = self.size
-                problem = self._slice() or problem
-                value_start[filled] = self.start
-                value_size[filled] = self.size
-                filled += 1
-        return problem
+        end: cython.Py_ssize_t = len(self.data)
+        at: cython.Py_ssize_t
+        row: cython.Py_ssize_t = 0
+        record: cython.Py_ssize_t
+        for record in range(len(headers_start)):
+            at = starts[record]
+            for _ in range(counts[record]):
+                at = self._slice(at, end)
+                if at < 0:
+                    return at
+                key_start[row], key_size[row] = self.start, self.size
+                at = self._slice(at, end)
+                if at < 0:
+                    return at
+                value_start[row], value_size[row] = self.start, self.size
+                row += 1
+        return 0
 
     @cython.cfunc
     def _open(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
-        self.at = start
+        self.begin = start
         self.stop = stop
         self.index = 0
         self.max_timestamp = -1
@@ -219,11 +221,13 @@ class Walker:
         timestamp_min: cython.longlong,
         timestamp_max: cython.longlong,
     ) -> cython.int:
-        problem: cython.int
+        at: cython.Py_ssize_t = self.begin
         while self.index < count:
-            problem = self._record() or self._time(base_timestamp)
-            if problem:
-                return problem
+            at = self._record(at)
+            if at < 0:
+                return at
+            if self._time(base_timestamp):
+                return _TIMESTAMP_OVERFLOW
             if self.offset_delta != self.index:
                 return _OFFSET_DELTA
             if requires_keys and self.key_size < 0:
@@ -231,7 +235,7 @@ class Walker:
             if self.timestamp != -1 and not timestamp_min <= self.timestamp <= timestamp_max:
                 return _TIMESTAMP_RANGE
             self.index += 1
-        return 0 if self.at == self.stop else _TRAILING_BYTES
+        return 0 if at == self.stop else _TRAILING_BYTES
 
     @cython.cfunc
     @cython.nogil
@@ -246,15 +250,16 @@ class Walker:
         has_append_time: cython.bint,
         append_time: cython.longlong,
     ) -> cython.int:
-        problem: cython.int
-        row: cython.Py_ssize_t
+        row: cython.Py_ssize_t = self.row
+        at: cython.Py_ssize_t = self.begin
         while self.index < count:
-            problem = self._record() or self._time(base_timestamp)
-            if problem:
-                return problem
+            at = self._record(at)
+            if at < 0:
+                return at
+            if self._time(base_timestamp):
+                return _TIMESTAMP_OVERFLOW
             if not 0 <= self.offset_delta <= last_delta:
                 return _OFFSET_DELTA
-            row = self.row
             self.batch_column[row] = batch
             self.offset_column[row] = base_offset + self.offset_delta
             self.timestamp_column[row] = append_time if has_append_time else self.timestamp
@@ -265,9 +270,10 @@ class Walker:
             self.value_size_column[row] = self.value_size
             self.headers_start_column[row] = self.headers_start
             self.headers_count_column[row] = self.headers_count
-            self.row = row + 1
+            row += 1
             self.index += 1
-        return 0 if self.at == self.stop else _TRAILING_BYTES
+        self.row = row
+        return 0 if at == self.stop else _TRAILING_BYTES
 
     @cython.cfunc
     @cython.nogil
@@ -276,45 +282,55 @@ class Walker:
         self, count: cython.Py_ssize_t, base_timestamp: cython.longlong, shift: cython.longlong
     ) -> cython.int:
         problem: cython.int
+        run: cython.Py_ssize_t = -1  # where kept records begin that are yet to be copied
+        at: cython.Py_ssize_t = self.begin
         while self.index < count:
-            problem = self._record()
-            if problem:
-                return problem
+            at = self._record(at)
+            if at < 0:
+                return at
             if self.keep[self.index]:
                 problem = self._time(base_timestamp)
-                if problem:
-                    return problem
-                problem = self._copy(shift)
+                if shift:
+                    problem = problem or self._put_shifted(shift)
+                elif run < 0:
+                    run = self.record_start
                 if problem:
                     return problem
                 self.kept += 1
                 self.last_delta = self.offset_delta
+            elif run >= 0:
+                self._put(run, self.record_start)
+                run = -1
             self.index += 1
-        return 0 if self.at == self.stop else _TRAILING_BYTES
+        if run >= 0:
+            self._put(run, at)
+        return 0 if at == self.stop else _TRAILING_BYTES
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
-    def _copy(self, shift: cython.longlong) -> cython.int:
-        """Writes the record behind the others, its timestamp delta less by `shift`."""
-        delta: cython.longlong = self.timestamp_delta
-        begin: cython.Py_ssize_t = self.record_start
-        at: cython.Py_ssize_t
-        if shift:
-            if (delta < 0 and shift > delta - _INT64_MIN) or (
-                delta >= 0 and shift < delta - _INT64_MAX
-            ):
-                return _TIMESTAMP_OVERFLOW
-            delta -= shift
-            begin = self.offset_at
-            self._put_varint(1 + _varint_size(delta) + self.end - begin)
-            self.out[self.out_at] = 0  # attributes
-            self.out_at += 1
-            self._put_varint(delta)
-        for at in range(begin, self.end):
-            self.out[self.out_at] = self.data[at]
-            self.out_at += 1
+    def _put(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        to: cython.Py_ssize_t = self.out_at
+        self.out_at = to + end - begin
+        self.out[to : self.out_at] = self.data[begin:end]
         return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _put_shifted(self, shift: cython.longlong) -> cython.int:
+        """Writes the record with its timestamp delta less by `shift`."""
+        delta: cython.longlong = self.timestamp_delta
+        if (delta < 0 and shift > delta - _INT64_MIN) or (
+            delta >= 0 and shift < delta - _INT64_MAX
+        ):
+            return _TIMESTAMP_OVERFLOW
+        delta -= shift
+        self._put_varint(1 + _varint_size(delta) + self.end - self.offset_at)
+        self.out[self.out_at] = 0  # attributes
+        self.out_at += 1
+        self._put_varint(delta)
+        return self._put(self.offset_at, self.end)
 
     @cython.cfunc
     @cython.nogil
@@ -332,97 +348,107 @@ class Walker:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
-    def _record(self) -> cython.int:
-        """Reads the record at `at` and moves behind it."""
-        problem: cython.int
-        self.record_start = self.at
-        problem = self._varint(self.stop, _BITS_OF_VARINT)
-        if problem:
-            return problem
-        if not 6 <= self.value <= self.stop - self.at:
+    def _record(self, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Reads the record at `at`; where the next begins, or a problem (so do the readers below)."""
+        end: cython.Py_ssize_t
+        self.record_start = at
+        at = self._varint(at, self.stop)
+        if at < 0:
+            return at
+        if not 6 <= self.number <= self.stop - at:
             return _RECORD_SIZE
-        self.end = self.at + self.value
-        self.at += 1  # attributes, unused
-        problem = self._varint(self.end, _BITS_OF_VARLONG)
-        if problem:
-            return problem
-        self.timestamp_delta = self.value
-        self.offset_at = self.at
-        problem = self._varint(self.end, _BITS_OF_VARINT)
-        if problem:
-            return problem
-        self.offset_delta = self.value
-        problem = self._slice()
-        if problem:
-            return problem
+        self.end = end = at + self.number
+        at = self._groups(at + 1, end, 10, _MASK_64)  # behind a byte of unused attributes
+        if at < 0:
+            return at
+        self.timestamp_delta = self.number
+        self.offset_at = at
+        at = self._varint(at, end)
+        if at < 0:
+            return at
+        self.offset_delta = self.number
+        at = self._slice(at, end)
+        if at < 0:
+            return at
         self.key_start, self.key_size = self.start, self.size
-        problem = self._slice()
-        if problem:
-            return problem
+        at = self._slice(at, end)
+        if at < 0:
+            return at
         self.value_start, self.value_size = self.start, self.size
-        problem = self._varint(self.end, _BITS_OF_VARINT)
-        if problem:
-            return problem
-        self.headers_start, self.headers_count = self.at, self.value
-        if self.value:
-            problem = self._headers(self.value)
-            if problem:
-                return problem
-        return 0 if self.at == self.end else _RECORD_SIZE
+        at = self._varint(at, end)
+        if at < 0:
+            return at
+        self.headers_start, self.headers_count = at, self.number
+        if self.number:
+            at = self._headers(at, end, self.number)
+            if at < 0:
+                return at
+        return at if at == end else _RECORD_SIZE
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
-    def _headers(self, count: cython.longlong) -> cython.int:
-        problem: cython.int
-        if not 0 <= count <= (self.end - self.at) // 2:  # a header takes two bytes at the least
+    def _headers(
+        self, at: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.longlong
+    ) -> cython.Py_ssize_t:
+        if not 0 <= count <= (end - at) // 2:  # a header takes two bytes at the least
             return _HEADER_COUNT
         while count:
-            problem = self._slice()
-            if problem:
-                return problem
+            at = self._slice(at, end)
+            if at < 0:
+                return at
             if self.size < 0:
                 return _HEADER_KEY
-            problem = self._slice()
-            if problem:
-                return problem
+            at = self._slice(at, end)
+            if at < 0:
+                return at
             count -= 1
-        return 0
+        return at
 
     @cython.cfunc
     @cython.inline
     @cython.nogil
     @cython.exceptval(-1)
-    def _slice(self) -> cython.int:
+    def _slice(self, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Reads a size and passes over its bytes."""
-        problem: cython.int = self._varint(self.end, _BITS_OF_VARINT)
-        if problem:
-            return problem
-        if not -1 <= self.value <= self.end - self.at:
+        at = self._varint(at, end)
+        if at < 0:
+            return at
+        if not -1 <= self.number <= end - at:
             return _SIZE
-        self.start = self.at
-        self.size = self.value
-        if self.value > 0:
-            self.at += self.value
-        return 0
+        self.start = at
+        self.size = self.number
+        return at + self.number if self.number > 0 else at
 
     @cython.cfunc
     @cython.inline
     @cython.nogil
     @cython.exceptval(-1)
-    def _varint(self, end: cython.Py_ssize_t, bits_end: cython.int) -> cython.int:
-        """Reads a zigzag varint that lies before `end`; surplus bits of its last byte are dropped, as Java does."""
-        at: cython.Py_ssize_t = self.at
-        bits: cython.int = 7
-        byte: cython.ulonglong
-        raw: cython.ulonglong
-        if at >= end:
-            return _CUT_SHORT
-        byte = self.data[at]
-        at += 1
-        raw = byte & 0x7F
+    def _varint(self, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Reads a zigzag varint of 32 bits that lies before `end`."""
+        if at < end:
+            byte: cython.int = self.data[at]
+            if byte < 0x80:
+                self.number = (byte >> 1) ^ -(byte & 1)
+                return at + 1
+        return self._groups(at, end, 5, _MASK_32)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _groups(
+        self,
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        bytes_max: cython.int,
+        mask: cython.ulonglong,
+    ) -> cython.Py_ssize_t:
+        """Reads a zigzag varint before `end`; bits of its last byte beyond `mask` are dropped, as Java does."""
+        bits: cython.int = 0
+        byte: cython.ulonglong = 0x80
+        raw: cython.ulonglong = 0
         while byte & 0x80:
-            if bits >= bits_end:
+            if bits == 7 * bytes_max:
                 return _VARINT
             if at >= end:
                 return _CUT_SHORT
@@ -430,17 +456,16 @@ class Walker:
             at += 1
             raw |= (byte & 0x7F) << bits
             bits += 7
-        raw &= _MASK_32 if bits_end == _BITS_OF_VARINT else _MASK_64
-        self.at = at
-        self.value = (raw >> 1) ^ -(raw & 1)
-        return 0
+        raw &= mask
+        self.number = (raw >> 1) ^ -(raw & 1)
+        return at
 
     @cython.cfunc
     @cython.inline
     @cython.nogil
     @cython.exceptval(-1)
     def _time(self, base: cython.longlong) -> cython.int:
-        """The record's timestamp, and whether it is the largest so far."""
+        """The record's timestamp, and whether it is the largest so far; a problem when it passes 64 bits."""
         delta: cython.longlong = self.timestamp_delta
         if (delta > 0 and base > _INT64_MAX - delta) or (delta < 0 and base < _INT64_MIN - delta):
             return _TIMESTAMP_OVERFLOW

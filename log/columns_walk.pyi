@@ -1,5 +1,4 @@
 from array import array
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import Protocol, TypeAlias
 
@@ -8,17 +7,17 @@ _Buffer: TypeAlias = bytes | bytearray | memoryview
 COMPILED: bool
 
 class Problem(IntEnum):
-    CUT_SHORT = 1
-    RECORD_SIZE = 2
-    VARINT = 3
-    SIZE = 4
-    HEADER_COUNT = 5
-    HEADER_KEY = 6
-    TIMESTAMP_OVERFLOW = 7
-    OFFSET_DELTA = 8
-    NULL_KEY = 9
-    TIMESTAMP_RANGE = 10
-    TRAILING_BYTES = 11
+    CUT_SHORT = -2
+    RECORD_SIZE = -3
+    VARINT = -4
+    SIZE = -5
+    HEADER_COUNT = -6
+    HEADER_KEY = -7
+    TIMESTAMP_OVERFLOW = -8
+    OFFSET_DELTA = -9
+    NULL_KEY = -10
+    TIMESTAMP_RANGE = -11
+    TRAILING_BYTES = -12
 
 class _Columns(Protocol):
     batch: array[int]
@@ -59,6 +58,7 @@ class Walker:
     ) -> tuple[int, int, int, int, int, int, int]: ...
     def headers(
         self,
+        headers_start: array[int],
+        headers_count: array[int],
         places: tuple[array[int], array[int], array[int], array[int]],
-        row: tuple[Sequence[int], Sequence[int]],
     ) -> int: ...
