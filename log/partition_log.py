@@ -32,7 +32,12 @@ from log.rolling import must_roll, runs_within_segment
 from log.segment import Segment, SegmentDamaged
 from log.segments import Segments
 from log.slices import LogSlice
-from log.timestamps import TimestampOffset, find_max_timestamp, find_timestamp
+from log.timestamps import (
+    TimestampOffset,
+    find_max_timestamp,
+    find_timestamp,
+    offsets_before,
+)
 from log.transaction_index import AbortedTransaction
 from wire.errors import ErrorCode, KafkaError
 
@@ -334,6 +339,13 @@ class PartitionLog:
         """(timestamp, offset, leader epoch) of the first record with the largest timestamp (KIP-734)."""
         with self._lookup("timestamp lookup"):
             return find_max_timestamp(self._segments.all, self.config.index_interval_bytes)
+
+    def offsets_before(self, timestamp_ms: int | None) -> list[int]:
+        """What ListOffsets v0 answers, see `log.timestamps.offsets_before`."""
+        with self._lookup("offset lookup"):
+            return offsets_before(
+                self._segments.all, timestamp_ms, self.log_start_offset, self.log_end_offset
+            )
 
     @contextmanager
     def _lookup(self, what: str) -> Iterator[None]:

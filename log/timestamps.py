@@ -61,6 +61,27 @@ def find_max_timestamp(segments: Sequence[Segment], index_interval: int) -> Time
     raise SegmentDamaged(f"{found.path(LOG_SUFFIX)}: no record has its largest timestamp")
 
 
+def offsets_before(
+    segments: Sequence[Segment], timestamp_ms: int | None, start_offset: int, end_offset: int
+) -> list[int]:
+    """Where segments begin that were last written at or before `timestamp_ms` (None: whenever), and the log's end; descending.
+
+    The answer of ListOffsets v0, from the time before there was a time index. Raises OSError.
+    """
+    last = len(segments)
+    if timestamp_ms is not None:
+        while last and _modified_ms(segments[last - 1]) > timestamp_ms:
+            last -= 1
+    found = [max(segment.base_offset, start_offset) for segment in segments[:last]]
+    if timestamp_ms is None and segments[-1].size:
+        found.append(end_offset)
+    return found[::-1]
+
+
+def _modified_ms(segment: Segment) -> int:
+    return segment.files.status(segment.path(LOG_SUFFIX)).modified_ms if segment.exists else 0
+
+
 def _start_position(segment: Segment, timestamp_ms: int, index_interval: int) -> int:
     """A batch before which no record is as late; the index entry used is checked against its batch."""
     for _ in range(2):

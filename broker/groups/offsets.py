@@ -100,7 +100,7 @@ def decide_commit(
                     offset=partition.committed_offset,
                     leader_epoch=partition.committed_leader_epoch,
                     metadata=partition.committed_metadata or "",
-                    commit_timestamp=now_ms,
+                    commit_timestamp=_commit_timestamp(partition, now_ms),
                     expire_timestamp=expire_ms,
                     topic_id=topic.topic_id,
                 )
@@ -111,6 +111,11 @@ def decide_commit(
             )
         )
     return Result(records, OffsetCommitResponse(topics=topics))
+
+
+def _commit_timestamp(partition: OffsetCommitRequestPartition, now_ms: int) -> int:
+    """Version 1 may say when; -1 is the broker's time."""
+    return now_ms if partition.commit_timestamp == -1 else partition.commit_timestamp
 
 
 def _check_partition(partition: OffsetCommitRequestPartition, limits: GroupLimits) -> ErrorCode:

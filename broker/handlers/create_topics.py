@@ -27,7 +27,7 @@ def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Create
     )
 
 
-@handles(CreateTopicsRequest, versions="2-7", on_error=_fail)
+@handles(CreateTopicsRequest, versions="0-7", on_error=_fail)
 async def create_topics(
     request: CreateTopicsRequest, ctx: Context, call: Call
 ) -> CreateTopicsResponse:

@@ -32,7 +32,7 @@ def _fail(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delete
     )
 
 
-@handles(DeleteTopicsRequest, versions="1-6", on_error=_fail)
+@handles(DeleteTopicsRequest, versions="0-6", on_error=_fail)
 async def delete_topics(
     request: DeleteTopicsRequest, ctx: Context, call: Call
 ) -> DeleteTopicsResponse:

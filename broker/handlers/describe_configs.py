@@ -1,19 +1,25 @@
 """DescribeConfigs (32): configs of topics and of this broker, with their sources.
 
-Versions: 1 sources and synonyms, 3 types and documentation.
+Versions: 0 says only what is default, 1 sources and synonyms, 3 types and documentation.
 """
 
 from __future__ import annotations
 
 from broker.context import Context
 from quorum.config.describing import answer, fail_all
+from quorum.config.description import Source
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(DescribeConfigsRequest, versions="1-4", on_error=fail_all)
+@handles(DescribeConfigsRequest, versions="0-4", on_error=fail_all)
 def describe_configs(
-    request: DescribeConfigsRequest, ctx: Context, _call: Call
+    request: DescribeConfigsRequest, ctx: Context, call: Call
 ) -> DescribeConfigsResponse:
-    return answer(request, ctx.config, ctx.metadata.image)
+    response = answer(request, ctx.config, ctx.metadata.image)
+    if call.header.api_version == 0:
+        for result in response.results:
+            for config in result.configs:
+                config.is_default = config.config_source == Source.DEFAULT
+    return response

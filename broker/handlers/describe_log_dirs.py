@@ -25,7 +25,7 @@ from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(DescribeLogDirsRequest, versions="1-5")
+@handles(DescribeLogDirsRequest, versions="0-5")
 async def describe_log_dirs(
     request: DescribeLogDirsRequest, ctx: Context, _call: Call
 ) -> DescribeLogDirsResponse:

@@ -2,7 +2,7 @@
 
 -1 latest (high watermark; log end for followers), -2 earliest, -3 that of the largest timestamp (KIP-734, v7), -4 earliest local
 (KIP-405, v8), -5 last tiered (KIP-1005, v9) and -6 earliest not yet uploaded (KIP-1023, v11): nothing is tiered here, so the
-first two mean the same and the last two find nothing.
+first two mean the same and the last two find nothing. Version 0 asks where segments begin that were last written before a time.
 Source: `ReplicaManager.fetchOffset`, `Partition.fetchOffsetForTimestamp`.
 """
 
@@ -38,7 +38,7 @@ LEADER_EPOCH_VERSION = 4
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 
 
-@handles(ListOffsetsRequest, versions="1-11")
+@handles(ListOffsetsRequest, versions="0-11")
 def list_offsets(request: ListOffsetsRequest, ctx: Context, call: Call) -> ListOffsetsResponse:
     version = call.header.api_version
     is_client = request.replica_id < 0
@@ -70,6 +70,8 @@ def _offset(
         leader = ctx.partitions.leader_of(
             topic, wanted.partition_index, wanted.current_leader_epoch
         )
+        if version == 0:
+            return _segment_offsets(wanted, leader, is_client, ctx.now_ms())
         timestamp, offset, epoch = _find(leader, wanted.timestamp, version, is_client)
     except KafkaError as error:
         return _refused(wanted, _in_version(error.code, version))
@@ -78,6 +80,24 @@ def _offset(
         timestamp=timestamp,
         offset=offset,
         leader_epoch=epoch if version >= LEADER_EPOCH_VERSION else -1,
+    )
+
+
+def _segment_offsets(
+    wanted: ListOffsetsPartition, leader: LeaderEpoch, is_client: bool, now_ms: int
+) -> ListOffsetsPartitionResponse:
+    timestamp, log = wanted.timestamp, leader.log
+    if timestamp == EARLIEST:
+        offsets = [log.log_start_offset]
+    else:
+        is_latest = timestamp == LATEST or timestamp >= now_ms
+        offsets = log.offsets_before(None if is_latest else timestamp)
+    offsets = offsets[: max(0, wanted.max_num_offsets)]
+    watermark = leader.high_watermark.offset
+    if is_client and offsets and offsets[0] > watermark:
+        offsets = [watermark, *(offset for offset in offsets if offset <= watermark)]
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, old_style_offsets=offsets
     )
 
 

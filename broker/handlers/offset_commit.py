@@ -1,6 +1,7 @@
 """OffsetCommit (8): stores a group's offsets; answered when they are on the disks of the ISR.
 
-Versions: up to 4 a retention time of their own, 6 leader epochs, 7 static members, 10 topics by id.
+Versions: 0 would commit to ZooKeeper, which a broker without it refuses with UNSUPPORTED_VERSION (as Kafka 3.9's do in KRaft mode), 1 has a
+time of commit for each partition, 2 to 4 a retention time of their own, 6 leader epochs, 7 static members, 10 topics by id.
 Not done: authorization; members of KIP-848 groups.
 """
 
@@ -32,11 +33,13 @@ def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> Offse
     )
 
 
-@handles(OffsetCommitRequest, versions="2-10", on_error=_fail)
+@handles(OffsetCommitRequest, versions="0-10", on_error=_fail)
 def offset_commit(
     request: OffsetCommitRequest, ctx: Context, call: Call
 ) -> OffsetCommitResponse | Parked[OffsetCommitResponse]:
     version = call.header.api_version
+    if version == 0:
+        return _fail(request, ErrorCode.UNSUPPORTED_VERSION, "")
     admitted: list[OffsetCommitRequestTopic] = []
     # For each topic of the request its answer, to which the coordinator adds what was admitted.
     answers: list[OffsetCommitResponseTopic] = []

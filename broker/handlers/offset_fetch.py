@@ -1,6 +1,6 @@
 """OffsetFetch (9): reads groups' offsets; what was written last is waited for until it is committed.
 
-Versions: 2 null topics mean all, and errors of the group; 7 stable offsets only, which without transactions all are;
+Versions: 0 would read from ZooKeeper, which a broker without it refuses with UNSUPPORTED_VERSION (as Kafka 3.9's do in KRaft mode), 2 null topics mean all, and errors of the group; 7 stable offsets only, which without transactions all are;
 8 many groups (KIP-709); 10 topics by id. Not done: authorization; members of KIP-848 groups.
 """
 
@@ -42,11 +42,17 @@ def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> Offset
     return OffsetFetchResponse(error_code=code if not groups else ErrorCode.NONE, groups=groups)
 
 
-@handles(OffsetFetchRequest, versions="1-10", on_error=_fail)
+@handles(OffsetFetchRequest, versions="0-10", on_error=_fail)
 def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, call: Call
 ) -> OffsetFetchResponse | Parked[OffsetFetchResponse]:
     version = call.header.api_version
+    if version == 0:
+        groups = [
+            _group_error(group, ErrorCode.UNSUPPORTED_VERSION, version)
+            for group in _groups(request, version)
+        ]
+        return _respond(groups, version)
     fetches = [_GroupFetch(group, ctx, version) for group in _groups(request, version)]
     if all(fetch.ready() for fetch in fetches):
         return _respond([fetch.answer() for fetch in fetches], version)
@@ -142,7 +148,7 @@ def _with_ids(
 def _group_error(
     group: OffsetFetchRequestGroup, code: ErrorCode, version: int
 ) -> OffsetFetchResponseGroup:
-    """Version 1 can say it of partitions only."""
+    """Versions 0 and 1 can say it of partitions only."""
     if version >= GROUP_ERROR_VERSION:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=code)
     topics = [_failed(topic, code) for topic in group.topics or ()]

@@ -18,7 +18,7 @@ from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(OffsetForLeaderEpochRequest, versions="2-4")
+@handles(OffsetForLeaderEpochRequest, versions="0-4")
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, ctx: Context, _call: Call
 ) -> OffsetForLeaderEpochResponse:

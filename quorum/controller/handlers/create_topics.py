@@ -24,7 +24,7 @@ def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Create
     return CreateTopicsResponse(topics=topics)
 
 
-@handles(CreateTopicsRequest, versions="2-7", on_error=_fail)
+@handles(CreateTopicsRequest, versions="0-7", on_error=_fail)
 def create_topics(
     request: CreateTopicsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[CreateTopicsResponse]:

@@ -30,7 +30,7 @@ def _fail(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delete
     return DeleteTopicsResponse(responses=responses)
 
 
-@handles(DeleteTopicsRequest, versions="1-6", on_error=_fail)
+@handles(DeleteTopicsRequest, versions="0-6", on_error=_fail)
 def delete_topics(
     request: DeleteTopicsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[DeleteTopicsResponse]:
