@@ -1,13 +1,13 @@
 """Compares our codecs with Apache Kafka's own and prints how many pairs agree.
 
-python -m tests.interop.golden [--version 4.3.0] [--samples 20] [--family requests]
+python -m tests.interop.golden [--version 4.3.0] [--samples 20]
 """
 
 import argparse
 import sys
 from collections import Counter
 
-from tests.interop.golden import messages
+from tests.interop.golden import messages, records
 from tests.interop.golden.oracle import VERSIONS, running
 
 
@@ -19,7 +19,11 @@ def main() -> int:
     failures = 0
     for version in chosen.version or VERSIONS:
         with running(version) as oracle:
-            failures += report(version, list(messages.check_all(oracle, chosen.samples)))
+            outcomes = [
+                *messages.check_all(oracle, chosen.samples),
+                *records.check_records(oracle, chosen.samples),
+            ]
+        failures += report(version, outcomes)
     return 1 if failures else 0
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.interop.golden import messages, oracle
+from tests.interop.golden import messages, oracle, records
 
 SAMPLES = 10
 
@@ -16,5 +16,14 @@ def kafkas_codec(request):
 def test_every_message_in_every_version(kafkas_codec):
     outcomes = list(messages.check_all(kafkas_codec, SAMPLES))
     assert len(outcomes) > 1300
-    failures = [f"{o.label}: {o.failure}" for o in outcomes if o.failure]
-    assert not failures, "\n".join(failures)
+    assert not failures(outcomes)
+
+
+def test_record_batches_and_message_sets(kafkas_codec):
+    outcomes = list(records.check_records(kafkas_codec, SAMPLES))
+    assert len(outcomes) == 50
+    assert not failures(outcomes)
+
+
+def failures(outcomes):
+    return [f"{o.label}: {o.failure}" for o in outcomes if o.failure]
