@@ -11,20 +11,30 @@ import socket
 import time
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from wire.client.backoff import Backoff
 from wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
 from wire.client.calls import Ask, Pause, Steps, refresh, routed_call
 from wire.client.conversation import ANSWER_BYTES_MAX, Conversation
 from wire.client.destinations import AnyNode, Destination, Node
-from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
+from wire.client.errors import (
+    AuthenticationRefused,
+    ConnectionLost,
+    ConnectRefused,
+    RequestTimedOut,
+)
 from wire.client.routing import Routing
 from wire.client.versions import Negotiated
 from wire.errors import RemoteProtocolError
 from wire.framing import FrameBuffer
 from wire.outgoing import Outgoing
 from wire.schema import Message
+
+if TYPE_CHECKING:
+    import ssl
+
+    from wire.security.listener import ClientSecurity
 
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
@@ -40,7 +50,12 @@ class BlockingConnection:
     """
 
     def __init__(
-        self, address: Address, client_id: str | None = None, *, timeout: float = CONNECT_SECONDS
+        self,
+        address: Address,
+        client_id: str | None = None,
+        *,
+        timeout: float = CONNECT_SECONDS,
+        security: ClientSecurity | None = None,
     ) -> None:
         self.address = address
         self._conversation: Conversation[int | None] = Conversation(client_id)
@@ -48,7 +63,11 @@ class BlockingConnection:
         deadline = time.monotonic() + timeout
         self._socket = _connect(address, timeout)
         try:
+            if security is not None and security.tls is not None:
+                self._socket = self._wrapped(security.tls, deadline)
             self._negotiate(deadline)
+            if security is not None and security.sasl is not None:
+                self._log_in(security, deadline)
         except BaseException:
             self.close()
             raise
@@ -81,6 +100,33 @@ class BlockingConnection:
             if version is None:
                 return
             frame = self._conversation.hello(0, version)
+
+    def _wrapped(self, context: ssl.SSLContext, deadline: float) -> socket.socket:
+        self._socket.settimeout(_left(deadline))
+        try:
+            return context.wrap_socket(self._socket, server_hostname=self.address[0])
+        except TimeoutError as error:
+            raise RequestTimedOut(f"TLS: no answer from {_text(self.address)} in time") from error
+        except OSError as error:
+            # Only SSLError tells of trust; it is looked up by name, as the module loads where TLS is used only.
+            refused = "SSL" in type(error).__name__
+            kind = AuthenticationRefused if refused else ConnectionLost
+            raise kind(f"TLS with {_text(self.address)} failed: {error}") from error
+        except ValueError as error:
+            raise ConnectionLost(f"TLS with {_text(self.address)} failed: {error}") from error
+
+    def _log_in(self, security: ClientSecurity, deadline: float) -> None:
+        from wire.security.listener import login
+
+        assert security.sasl is not None
+        steps = login(security.sasl)
+        try:
+            request = next(steps)
+            while True:
+                frame = self._conversation.request(request, None, 0)
+                request = steps.send(self._exchange(frame, deadline))
+        except StopIteration:
+            return
 
     def _exchange(self, frame: Outgoing, deadline: float) -> Any:
         try:
@@ -116,8 +162,10 @@ class BlockingClient:
         client_id: str | None = None,
         of_controllers: bool = False,
         timeout: float = TIMEOUT_SECONDS,
+        security: ClientSecurity | None = None,
     ) -> None:
-        """`of_controllers`: the addresses are of controllers; `timeout`: seconds that a call may take if it does not say.
+        """`of_controllers`: the addresses are of controllers; `timeout`: seconds that a call may take if it does not say;
+        `security`: TLS and SASL, for every node.
 
         Raises:
             ValueError: `bootstrap` is not a list of addresses.
@@ -126,6 +174,7 @@ class BlockingClient:
         self.routing = Routing(Bootstrap(addresses), of_controllers=of_controllers)
         self._client_id = client_id
         self._timeout = timeout
+        self._security = security
         self._connections: dict[Address, BlockingConnection] = {}
 
     def call(
@@ -168,7 +217,9 @@ class BlockingClient:
         """The connection to `address`, made if there is none."""
         connection = self._connections.get(address)
         if connection is None:
-            connection = BlockingConnection(address, self._client_id, timeout=timeout)
+            connection = BlockingConnection(
+                address, self._client_id, timeout=timeout, security=self._security
+            )
             self._connections[address] = connection
         return connection
 

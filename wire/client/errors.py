@@ -11,6 +11,10 @@ class ConnectRefused(ConnectionLost):
     """Every address of the node refused a new connection: the process is gone, and nothing was sent."""
 
 
+class AuthenticationRefused(ConnectionLost):
+    """TLS or SASL says no: the peer is not who it should be, or does not take us for whom we say; trying again is vain."""
+
+
 class RequestTimedOut(Exception):
     """No answer in time: what the request did is unknown. `__cause__` is the last failure, if there was one."""
 

@@ -3,7 +3,7 @@
 A handler is a function `(request, context, call)` of two stages. Stage one is the plain call: it puts effects in order
 (a batch is appended) and returns the response, or None where none is owed, or a `Parked` one. Stage two is what the
 connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two.
-Left out: principals and quotas; they will be attributes of the connection.
+Left out: quotas; they will be attributes of the connection.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from wire.errors import ErrorCode
 from wire.schema import Message
+from wire.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from wire.messages.header import RequestHeader
@@ -59,6 +60,8 @@ class ConnectionInfo:
     local: Address
     # (name, version) as told by ApiVersions v3+ (KIP-511), in letters, digits, dots and dashes.
     client_software: tuple[str, str] | None = None
+    # Fixed before the first request that needs one: by the certificate or by SASL.
+    principal: Principal = ANONYMOUS
     closed: bool = False
     _callbacks: dict[Callback, None] = field(default_factory=dict)
 

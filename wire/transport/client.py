@@ -27,11 +27,11 @@ from wire.client.destinations import (
 from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
 from wire.client.routing import Routing
 from wire.schema import Message
-from wire.transport.endpoint import SocketEndpoint
+from wire.security.listener import PLAINTEXT, ClientSecurity
 from wire.transport.node_connection import (
     CONNECT_SECONDS,
     NodeConnection,
-    connect,
+    connect_endpoint,
     open_node_connection,
 )
 
@@ -67,7 +67,9 @@ class Client:
         rng: random.Random,
         *,
         copy_records: bool,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
+        self._security = security
         self.routing = routing
         self._nursery = nursery
         self._client_id = client_id
@@ -139,13 +141,13 @@ class Client:
             return connection
 
     async def _connect(self, address: Address, timeout: float) -> NodeConnection:  # noqa: ASYNC109
-        sock = await connect(*address, timeout=timeout)
+        endpoint = await connect_endpoint(*address, self._security, timeout=timeout)
         connection = NodeConnection(
-            SocketEndpoint(sock), address, self._client_id, copy_records=self._copy_records
+            endpoint, address, self._client_id, copy_records=self._copy_records
         )
         self._nursery.start_soon(connection.run)
         try:
-            await connection.negotiate(timeout)
+            await connection.negotiate(timeout, self._security)
         except BaseException:
             connection.close()
             raise
@@ -206,6 +208,7 @@ async def open_client(
     of_controllers: bool = False,
     copy_records: bool = True,
     rng: random.Random | None = None,
+    security: ClientSecurity = PLAINTEXT,
 ) -> AsyncIterator[Client]:
     """A client for as long as the block lasts; connects when it is first used.
 
@@ -215,6 +218,7 @@ async def open_client(
         of_controllers: the addresses are of controllers (Kafka's `--bootstrap-controller`).
         copy_records: as in `open_node_connection`.
         rng: for jitter and for where in `bootstrap` to begin.
+        security: TLS and SASL, for every node.
 
     Raises:
         ValueError: `bootstrap` is not a list of addresses.
@@ -226,7 +230,9 @@ async def open_client(
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         try:
-            yield Client(routing, nursery, client_id, rng, copy_records=copy_records)
+            yield Client(
+                routing, nursery, client_id, rng, copy_records=copy_records, security=security
+            )
         except Exception as error:  # noqa: BLE001 - raised below: out of a nursery it would come in a group
             failure = error
         nursery.cancel_scope.cancel()

@@ -6,12 +6,16 @@ parked when its turn comes and sends what is ready behind it along. So pipelined
 share an fsync, a long poll holds up its own connection only, and a request costs neither a task nor an event.
 
 Back-pressure: the reader begins nothing while `in_flight_max` answers or `unsent_bytes_max` bytes are owed, so the
-kernel's buffers fill and the peer stops. Left out: accepting and idle connections (`wire.transport.server`).
+kernel's buffers fill and the peer stops. On a listener with SASL an authenticator takes the frames until the peer is
+known. Left out: accepting and idle connections (`wire.transport.server`).
 """
 
 from __future__ import annotations
 
+import math
+import ssl
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import trio
@@ -19,6 +23,10 @@ import trio
 from wire.errors import RemoteProtocolError
 from wire.framing import BadFrame, FrameBuffer
 from wire.outgoing import Outgoing
+from wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION
+from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
+from wire.security.principal import Principal
+from wire.security.sasl import Authenticator, Reply, SaslAuthenticator
 from wire.transport.calls import CloseConnection, ConnectionInfo
 from wire.transport.endpoint import Endpoint
 from wire.transport.limited_log import LimitedLog
@@ -30,6 +38,21 @@ from wire.transport.sending import SendQueue
 _REQUESTS_PER_TURN = 32
 # A frame that trickles in counts as progress only every so many bytes.
 _PROGRESS_BYTES = 16384
+
+
+@dataclass(slots=True)
+class _Late:
+    """An answer that leaves after a while, though it is known; None: only the while."""
+
+    answer: Outgoing | None
+    seconds: float
+
+    def ready(self) -> bool:
+        return False
+
+    async def finish(self) -> Outgoing | None:
+        await trio.sleep(self.seconds)
+        return self.answer
 
 
 class Connection:
@@ -44,6 +67,7 @@ class Connection:
         limits: ConnectionLimits,
         counters: Counters,
         limited_log: LimitedLog,
+        security: ListenerSecurity = PLAINTEXT_LISTENER,
     ) -> None:
         self.info = info
         self._endpoint = endpoint
@@ -52,9 +76,17 @@ class Connection:
         self._limits = limits
         self._counters = counters
         self._log = limited_log
-        self._frames = FrameBuffer(limits.frame_bytes_max)
+        # None once the peer is known; until then frames are small.
+        self._authenticator: Authenticator | None = None
+        self._failure_delay_seconds = 0.0
+        frame_bytes_max = limits.frame_bytes_max
+        if security.sasl is not None:
+            self._authenticator = SaslAuthenticator(security.sasl)
+            self._failure_delay_seconds = security.sasl.failure_delay_seconds
+            frame_bytes_max = min(security.sasl.token_bytes_max, frame_bytes_max)
+        self._frames = FrameBuffer(frame_bytes_max)
         # Answers behind the first parked one, which is at the front; at most `in_flight_max`.
-        self._owed: deque[Outgoing | Pending] = deque()
+        self._owed: deque[Outgoing | Pending | _Late] = deque()
         self._unsent = SendQueue()
         self._writer_sends = False
         self._reading_ended = False
@@ -68,9 +100,10 @@ class Connection:
         """Never raises but Cancelled: what goes wrong on one connection stays there."""
         try:
             with self._serving:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._write)
-                    await self._read()
+                if await self._shake_hands():
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(self._write)
+                        await self._read()
         except* (ConnectionError, TimeoutError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the peer is gone
         except* OSError as group:
@@ -83,6 +116,20 @@ class Connection:
             self.info.mark_closed()
             with trio.CancelScope(shield=True):
                 await self._endpoint.aclose()
+
+    async def _shake_hands(self) -> bool:
+        """TLS, and whether it came to anything; until the peer is known the connection lives on borrowed time."""
+        self._serving.deadline = trio.current_time() + self._limits.handshake_seconds
+        try:
+            self.info.principal = await self._endpoint.handshake()
+        except ssl.SSLError as error:
+            self._counters.failed_handshakes += 1
+            if not isinstance(error, ssl.SSLEOFError):
+                self._log.warning("tls", "%s closes: TLS handshake failed: %s", self.info, error)
+            return False
+        if self._authenticator is None:
+            self._serving.deadline = math.inf
+        return True
 
     def stop_reading(self) -> None:
         """Begins no further request; what is owed is still answered, then the connection closes."""
@@ -117,7 +164,8 @@ class Connection:
             except CloseConnection as error:
                 self._log.warning("close", "%s closes: %a", self.info, str(error))
             self.info.mark_closed()
-            self._serving.deadline = trio.current_time() + self._limits.half_closed_seconds
+            seconds = self._limits.half_closed_seconds + self._failure_delay_seconds
+            self._serving.deadline = trio.current_time() + seconds
         self._reading_ended = True
         self._writer_wanted.set()
 
@@ -144,13 +192,44 @@ class Connection:
     def _begin(self, frame: memoryview) -> None:
         self._requests += 1
         self._counters.requests += 1
-        answer = self._registry.dispatch(frame, self._context, self.info)
+        if self._authenticator is None:
+            self._owe(self._registry.dispatch(frame, self._context, self.info))
+            return
+        reply = self._authenticator.receive(frame)
+        if reply.passes:
+            budget = DECODE_BUDGET_BEFORE_AUTHENTICATION
+            self._owe(self._registry.dispatch(frame, self._context, self.info, budget))
+        else:
+            self._take(reply, frame)
+
+    def _owe(self, answer: Outgoing | Pending | _Late | None) -> None:
         if answer is None:
             return
-        if self._owed or isinstance(answer, Pending):
+        if self._owed or not isinstance(answer, Outgoing):
             self._owed.append(answer)
         else:
             self._unsent.add_frame(answer)
+
+    def _take(self, reply: Reply, frame: memoryview) -> None:
+        """Does what the authenticator says."""
+        if reply.refused is not None:
+            self._owe(self._registry.refuse(frame, reply.refused, reply.closes or ""))
+        elif reply.delayed:
+            self._owe(_Late(reply.answer, self._failure_delay_seconds))
+        else:
+            self._owe(reply.answer)
+        if reply.principal is not None:
+            self._open(reply.principal)
+        if reply.closes is not None:
+            self._counters.failed_authentications += 1
+            raise CloseConnection(reply.closes)
+
+    def _open(self, principal: Principal) -> None:
+        self.info.principal = principal
+        self._authenticator = None
+        self._failure_delay_seconds = 0.0
+        self._frames.frame_bytes_max = self._limits.frame_bytes_max
+        self._serving.deadline = math.inf
 
     def _send_or_wake(self) -> None:
         if self._unsent and not self._writer_sends:
@@ -205,7 +284,7 @@ class Connection:
             if not self._owed:
                 return
             pending = self._owed[0]
-            assert isinstance(pending, Pending)
+            assert not isinstance(pending, Outgoing)
             if self._unsent and not pending.ready():
                 return
             answer = await pending.finish()

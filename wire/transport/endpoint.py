@@ -1,21 +1,29 @@
-"""The byte-moving end of a connection: a plain TCP socket, or any trio stream (TLS, memory).
+"""The byte-moving end of a connection: a plain TCP socket, one with TLS, or any trio stream (memory in simulations).
 
-A socket is tried first and waited for only when it is not ready; file pieces go by `sendfile`. Left out: TLS set-up.
+A socket is tried first and waited for only when it is not ready; file pieces go by `sendfile`, through TLS in bounded
+reads. What lies on a disk only is read by a thread first. Left out: TLS contexts (`wire.security.tls`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import os
 import socket
+import ssl
 from typing import Protocol
 
 import trio
 
 from wire.framing import FrameBuffer
+from wire.security.principal import ANONYMOUS, Principal, principal_of_certificate
+from wire.transport.page_cache import is_cold, warm
 from wire.transport.sending import FilePiece, SendQueue
 
 # Bytes of files given to the kernel between two checkpoints: about a quarter of a millisecond of copying.
 _TURN_BYTES = 1 << 20
+# The same for TLS, which also encrypts: about half a millisecond.
+_TLS_TURN_BYTES = 1 << 18
 # A stream is read, and file pieces go to one, in chunks of this size.
 _BYTES_PER_READ = 65536
 # Buffers in one `sendmsg`; far below IOV_MAX, and more never pile up in one turn.
@@ -25,8 +33,24 @@ _BUFFERS_MAX = 64
 _MORE = getattr(socket, "MSG_MORE", 0)
 
 
+class _Next(enum.Enum):
+    """What must happen before more can be sent."""
+
+    TURN = enum.auto()  # the others' turn, or nothing is left
+    WRITABLE = enum.auto()
+    READABLE = enum.auto()
+    WARM = enum.auto()  # the file piece at the front is not in memory
+
+
 class Endpoint(Protocol):
     """Errors of the connection come out as OSError or `trio.BrokenResourceError`."""
+
+    async def handshake(self) -> Principal:
+        """Comes to terms with the peer before anything else; who it is, ANONYMOUS if that does not show.
+
+        Raises:
+            ssl.SSLError: it speaks something else, or is not trusted.
+        """
 
     async def receive(self, frames: FrameBuffer) -> int:
         """Receives some bytes into `frames`; returns how many, 0 when the peer sends no more."""
@@ -71,29 +95,31 @@ class SocketEndpoint:
             frames.received(count)
             return count
 
+    async def handshake(self) -> Principal:
+        return ANONYMOUS
+
     def send_nowait(self, queue: SendQueue) -> None:
         self._send_some(queue)
 
     async def send(self, queue: SendQueue) -> None:
         while queue:
-            if self._send_some(queue):
-                await trio.lowlevel.checkpoint()
-            else:
-                await trio.lowlevel.wait_writable(self._socket)
+            await _wait(self._socket, self._send_some(queue), queue)
 
-    def _send_some(self, queue: SendQueue) -> bool:
-        """Sends up to a turn's worth; False if the socket took no more."""
+    def _send_some(self, queue: SendQueue) -> _Next:
+        """Sends up to a turn's worth."""
         budget = queue.sent + _TURN_BYTES
         while queue and queue.sent < budget:
             piece = queue.pieces[0]
             try:
-                if isinstance(piece, FilePiece):
-                    self._send_file(queue, piece)
-                else:
+                if not isinstance(piece, FilePiece):
                     self._send_bytes(queue)
+                elif is_cold(piece):
+                    return _Next.WARM
+                else:
+                    self._send_file(queue, piece)
             except BlockingIOError:
-                return False
-        return True
+                return _Next.WRITABLE
+        return _Next.TURN
 
     def _send_bytes(self, queue: SendQueue) -> None:
         buffers: list[bytearray | memoryview] = []
@@ -123,11 +149,112 @@ class SocketEndpoint:
         await trio.lowlevel.cancel_shielded_checkpoint()
 
 
+class TlsEndpoint:
+    """A connected TCP socket with TLS over it, owned by this object; reader and writer are tasks of one thread."""
+
+    def __init__(
+        self, sock: socket.socket, context: ssl.SSLContext, *, server_name: str | None = None
+    ) -> None:
+        """`server_name`: we are the client, and this is whom we want; None: we are the server."""
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = context.wrap_socket(
+            sock,
+            server_side=server_name is None,
+            server_hostname=server_name,
+            do_handshake_on_connect=False,
+        )
+
+    async def handshake(self) -> Principal:
+        while True:
+            try:
+                self._socket.do_handshake()
+            except ssl.SSLWantReadError:
+                await trio.lowlevel.wait_readable(self._socket)
+            except ssl.SSLWantWriteError:
+                await trio.lowlevel.wait_writable(self._socket)
+            else:
+                return principal_of_certificate(self._socket.getpeercert())
+
+    async def receive(self, frames: FrameBuffer) -> int:
+        waited = False
+        while True:
+            try:
+                count = self._socket.recv_into(frames.room())
+            except ssl.SSLWantReadError:
+                await trio.lowlevel.wait_readable(self._socket)
+            except ssl.SSLWantWriteError:
+                await trio.lowlevel.wait_writable(self._socket)
+            else:
+                frames.received(count)
+                if not waited:
+                    await trio.lowlevel.checkpoint()
+                return count
+            waited = True
+
+    def send_nowait(self, queue: SendQueue) -> None:
+        self._send_some(queue)
+
+    async def send(self, queue: SendQueue) -> None:
+        while queue:
+            await _wait(self._socket, self._send_some(queue), queue)
+
+    def _send_some(self, queue: SendQueue) -> _Next:
+        """Sends up to a turn's worth. What OpenSSL took and could not send must come first again: pieces only grow."""
+        budget = queue.sent + _TLS_TURN_BYTES
+        while queue and queue.sent < budget:
+            piece = queue.pieces[0]
+            if isinstance(piece, FilePiece):
+                if is_cold(piece):
+                    return _Next.WARM
+                queue.load_front(_BYTES_PER_READ)
+                continue
+            try:
+                with memoryview(piece) as view:
+                    sent = self._socket.send(view)
+            except ssl.SSLWantWriteError:
+                return _Next.WRITABLE
+            except ssl.SSLWantReadError:
+                return _Next.READABLE
+            queue.sent_bytes(sent)
+        return _Next.TURN
+
+    async def aclose(self) -> None:
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            _say_goodbye(self._socket)
+            self._socket.close()
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+
+def _say_goodbye(sock: ssl.SSLSocket) -> None:
+    """Sends close_notify if there is room for it; the peer's is not waited for."""
+    with contextlib.suppress(OSError, ValueError):
+        sock.unwrap()
+
+
+async def _wait(sock: socket.socket, wanted: _Next, queue: SendQueue) -> None:
+    match wanted:
+        case _Next.TURN:
+            await trio.lowlevel.checkpoint()
+        case _Next.WRITABLE:
+            await trio.lowlevel.wait_writable(sock)
+        case _Next.READABLE:
+            await trio.lowlevel.wait_readable(sock)
+        case _Next.WARM:
+            piece = queue.pieces[0]
+            assert isinstance(piece, FilePiece)
+            await warm(piece)
+
+
 class StreamEndpoint:
-    """Any trio stream: TLS, or memory in simulations. File pieces are read in bounded chunks."""
+    """Any trio stream: memory in simulations. File pieces are read in bounded chunks."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
+
+    async def handshake(self) -> Principal:
+        return ANONYMOUS
 
     async def receive(self, frames: FrameBuffer) -> int:
         data = await self._stream.receive_some(_BYTES_PER_READ)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True, frozen=True)
@@ -16,6 +18,9 @@ class ConnectionLimits:
             parked on our side does not count.
         connections_max: `max.connections` of all listeners together; above it nobody is accepted until one closes.
         connections_per_ip_max: `max.connections.per.ip`; above it a connection is closed as soon as it is accepted.
+        connections_per_ip: `max.connections.per.ip.overrides`, by address.
+        accepts_per_second: `max.connection.creation.rate`; connections above it wait in the kernel.
+        handshake_seconds: for TLS and authentication together; a connection that nobody has proved to own may not linger.
         in_flight_max: requests of one connection that are begun and not answered. librdkafka's idempotent producers
             keep 5; each holds an answer and perhaps a wait, no more.
         unsent_bytes_max: while so many bytes of answers wait to be sent, no further request is begun.
@@ -26,9 +31,15 @@ class ConnectionLimits:
     idle_seconds: float = 600.0
     connections_max: int = 1 << 31
     connections_per_ip_max: int = 1 << 31
+    connections_per_ip: Mapping[str, int] = field(default_factory=dict)
+    accepts_per_second: float = math.inf
+    handshake_seconds: float = 10.0
     in_flight_max: int = 64
     unsent_bytes_max: int = 1 << 20
     half_closed_seconds: float = 1.0
+
+    def connections_max_of(self, ip: str) -> int:
+        return self.connections_per_ip.get(ip, self.connections_per_ip_max)
 
 
 @dataclass(slots=True)
@@ -39,6 +50,8 @@ class Counters:
     closed: int = 0
     refused: int = 0
     idle_closed: int = 0
+    failed_handshakes: int = 0
+    failed_authentications: int = 0
     bad_frames: int = 0
     bad_requests: int = 0
     requests: int = 0

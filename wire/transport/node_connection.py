@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,13 +18,20 @@ import trio
 
 from wire.client.bootstrap import Address
 from wire.client.conversation import ANSWER_BYTES_MAX, Conversation
-from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
+from wire.client.errors import (
+    AuthenticationRefused,
+    ConnectionLost,
+    ConnectRefused,
+    RequestTimedOut,
+)
 from wire.client.versions import Negotiated
 from wire.errors import RemoteProtocolError
 from wire.framing import FrameBuffer
 from wire.outgoing import Outgoing
 from wire.schema import Message
-from wire.transport.endpoint import Endpoint, SocketEndpoint
+from wire.security.listener import PLAINTEXT, ClientSecurity, login
+from wire.security.plain import PlainCredentials
+from wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
 from wire.transport.sending import SendQueue
 
 log = logging.getLogger(__name__)
@@ -118,27 +126,48 @@ class NodeConnection:
         self._check_open()
         self._send(self._conversation.request(request, version, None))
 
-    async def negotiate(self, timeout: float = CONNECT_SECONDS) -> None:  # noqa: ASYNC109
-        """Asks for the node's versions; before any `call`, while `run` runs.
+    async def negotiate(
+        self,
+        timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
+        """Asks for the node's versions and authenticates; before any `call`, while `run` runs.
 
         Raises:
-            ConnectionLost, RequestTimedOut, VersionMismatch.
+            ConnectionLost, RequestTimedOut, VersionMismatch, AuthenticationRefused.
         """
         with trio.move_on_after(timeout) as scope:
             version: int | None = None
             while True:
                 waiter = _Waiter()
                 hello = self._conversation.hello
-                self._check_open()
-                self._send(hello(waiter) if version is None else hello(waiter, version))
-                await waiter.done.wait()
-                if waiter.error is not None:
-                    raise waiter.error
-                version = self._conversation.negotiate(waiter.response)
+                frame = hello(waiter) if version is None else hello(waiter, version)
+                version = self._conversation.negotiate(await self._exchange(frame, waiter))
                 if version is None:
-                    return
+                    break
+            if security.sasl is not None:
+                await self._log_in(security.sasl)
         if scope.cancelled_caught:
             raise RequestTimedOut(f"ApiVersions: no answer from {self._name} in {timeout} s")
+
+    async def _log_in(self, credentials: PlainCredentials) -> None:
+        steps = login(credentials)
+        try:
+            request = next(steps)
+            while True:
+                waiter = _Waiter()
+                frame = self._conversation.request(request, None, waiter)
+                request = steps.send(await self._exchange(frame, waiter))
+        except StopIteration:
+            return
+
+    async def _exchange(self, frame: Outgoing, waiter: _Waiter) -> Any:
+        self._check_open()
+        self._send(frame)
+        await waiter.done.wait()
+        if waiter.error is not None:
+            raise waiter.error
+        return waiter.response
 
     @property
     def _name(self) -> str:
@@ -255,6 +284,37 @@ async def connect(
     raise ConnectionLost(f"cannot connect to {host}:{port} in {timeout} s")
 
 
+async def connect_endpoint(
+    host: str,
+    port: int,
+    security: ClientSecurity,
+    *,
+    timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
+) -> Endpoint:
+    """The same with TLS, if `security` has it.
+
+    Raises:
+        AuthenticationRefused: the node's certificate is not trusted, or it does not trust ours, or it speaks no TLS.
+    """
+    sock = await connect(host, port, timeout=timeout)
+    if security.tls is None:
+        return SocketEndpoint(sock)
+    endpoint = TlsEndpoint(sock, security.tls, server_name=host)
+    try:
+        with trio.fail_after(timeout):
+            await endpoint.handshake()
+    except ssl.SSLError as error:
+        await endpoint.aclose()
+        raise AuthenticationRefused(f"TLS with {host}:{port} failed: {error}") from error
+    except (OSError, trio.TooSlowError) as error:
+        await endpoint.aclose()
+        raise ConnectionLost(f"TLS with {host}:{port} failed: {error}") from error
+    except BaseException:
+        await endpoint.aclose()
+        raise
+    return endpoint
+
+
 @asynccontextmanager
 async def open_node_connection(
     host: str,
@@ -263,8 +323,9 @@ async def open_node_connection(
     client_id: str | None = None,
     copy_records: bool = True,
     timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
+    security: ClientSecurity = PLAINTEXT,
 ) -> AsyncIterator[NodeConnection]:
-    """Connects, asks for the node's versions, and closes at the end of the block.
+    """Connects, asks for the node's versions, authenticates, and closes at the end of the block.
 
     `copy_records=False` leaves the record bytes of answers where they were received. Such a view stays as it is for as
     long as it is held, whatever else is received; it keeps a buffer of the size of the answer in memory. `timeout` is in
@@ -274,15 +335,13 @@ async def open_node_connection(
         ConnectRefused, ConnectionLost, RequestTimedOut, VersionMismatch: as `connect` and `negotiate` do. The body is not
             disturbed when the connection breaks; its calls fail and `.closed` is set.
     """
-    sock = await connect(host, port, timeout=timeout)
-    connection = NodeConnection(
-        SocketEndpoint(sock), (host, port), client_id, copy_records=copy_records
-    )
+    endpoint = await connect_endpoint(host, port, security, timeout=timeout)
+    connection = NodeConnection(endpoint, (host, port), client_id, copy_records=copy_records)
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.run)
         try:
-            await connection.negotiate(timeout)
+            await connection.negotiate(timeout, security)
             yield connection
         except Exception as error:  # noqa: BLE001 - raised below: out of a nursery it would come in a group
             failure = error

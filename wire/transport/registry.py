@@ -17,8 +17,10 @@ from typing import Any, Generic, TypeVar, cast
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.header import RequestHeader, decode_request_header, encode_response
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from wire.outgoing import Outgoing
-from wire.schema import Message, Versions
+from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Versions
 from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
 from wire.transport.error_answers import GeneralError, OnError, general_error
@@ -138,6 +140,28 @@ class Pending:
 Answer = Outgoing | Pending | None
 
 
+@handles(SaslHandshakeRequest, versions="0-1")
+def _answer_sasl_handshake(
+    _request: SaslHandshakeRequest, _context: object, _call: Call
+) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+
+
+@handles(SaslAuthenticateRequest, versions="0-2")
+def _answer_sasl_authenticate(
+    _request: SaslAuthenticateRequest, _context: object, _call: Call
+) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE,
+        error_message="this connection is not, or no longer, to be authenticated by SASL",
+        auth_bytes=b"",
+    )
+
+
+# On an open connection there is nothing to authenticate; before, `wire.security.sasl` answers.
+AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
+
+
 class Registry(Generic[C]):
     """The handlers of one kind of node; `features` tells what ApiVersions says beside versions."""
 
@@ -150,7 +174,8 @@ class Registry(Generic[C]):
         self._features = features
         self._routes: dict[int, Route] = {}
         limited_log = LimitedLog(log)
-        for handler in (self._answer_api_versions, *handlers):
+        own: tuple[Callable[..., Any], ...] = (self._answer_api_versions, *AFTER_LOGIN)
+        for handler in (*own, *handlers):
             route = _route_of(handler, limited_log)
             assert route.request.KEY not in self._routes, (
                 f"two handlers for {route.request.__name__}"
@@ -161,8 +186,14 @@ class Registry(Generic[C]):
         """What is advertised: api key → versions."""
         return {key: route.versions for key, route in sorted(self._routes.items())}
 
-    def dispatch(self, frame: memoryview, context: C, connection: ConnectionInfo) -> Answer:
-        """Decodes one request and runs stage one of its handler.
+    def dispatch(
+        self,
+        frame: memoryview,
+        context: C,
+        connection: ConnectionInfo,
+        budget: DecodeBudget = DECODE_BUDGET,
+    ) -> Answer:
+        """Decodes one request, within `budget`, and runs stage one of its handler.
 
         Raises:
             RemoteProtocolError: nothing was called; the connection must close.
@@ -176,10 +207,10 @@ class Registry(Generic[C]):
             raise UnsupportedRequest(f"api key {key} is not served here")
         if version not in route.versions:
             return self._unsupported(route, version, correlation_id)
-        header, body = decode_request_header(frame)
+        header, body = decode_request_header(frame, budget)
         if route.is_async:
             return _start_async(route, header, bytes(frame[body:]), context, connection)
-        request = _decode(route, frame[body:], version)
+        request = _decode(route, frame[body:], version, budget)
         try:
             response = route.handler(request, context, Call(header, connection))
         except (CloseConnection, RemoteProtocolError):
@@ -191,6 +222,17 @@ class Registry(Generic[C]):
         if isinstance(response, Parked):
             return Pending(response, route, header)
         return _encode(response, header)
+
+    def refuse(self, frame: memoryview, code: ErrorCode, message: str) -> Outgoing | None:
+        """The answer with `code` to a request whose body is not looked at; None where its response has no room for it."""
+        key, version, correlation_id = _HEAD.unpack_from(frame)
+        route = self._routes.get(key)
+        if route is None or version not in route.versions or route.general_error is None:
+            return None
+        if version not in route.general_error.versions:
+            return None
+        response = route.general_error.build(code, message)
+        return encode_response(response, version, correlation_id)
 
     def _unsupported(self, route: Route, version: int, correlation_id: int) -> Outgoing:
         key = route.request.KEY
@@ -245,13 +287,15 @@ def _start_async(
     return Pending(Parked(cast(Any, finish)), route, header)
 
 
-def _decode(route: Route, body: memoryview | bytes, version: int) -> Message:
+def _decode(
+    route: Route, body: memoryview | bytes, version: int, budget: DecodeBudget = DECODE_BUDGET
+) -> Message:
     """The request at the start of `body`.
 
     What follows it is ignored, as Kafka ignores it: librdkafka 2.16 asks for the metadata of all topics with three bytes
     too many.
     """
-    return route.request.decode_prefix(body, version)[0]
+    return route.request.decode_prefix(body, version, budget)[0]
 
 
 def _encode(response: Message | None, header: RequestHeader) -> Outgoing | None:

@@ -18,14 +18,15 @@ _SPLICE_COPY_BYTES_MAX = 32768
 
 
 class FilePiece:
-    """The part of a splice that is still to be sent."""
+    """The part of a splice that is still to be sent; up to `cached_until` it is known to be in the page cache."""
 
-    __slots__ = ("position", "size", "splice")
+    __slots__ = ("cached_until", "position", "size", "splice")
 
     def __init__(self, splice: Splice) -> None:
         self.splice = splice
         self.position = splice.position
         self.size = splice.size
+        self.cached_until = splice.position
 
     def advance(self, count: int) -> None:
         self.position += count
@@ -108,6 +109,18 @@ class SendQueue:
         piece.advance(count)
         if not piece.size:
             self.pieces.popleft()
+
+    def load_front(self, bytes_max: int) -> None:
+        """Reads the first bytes of the file piece at the front into memory, for who cannot send files."""
+        piece = self.pieces[0]
+        assert isinstance(piece, FilePiece)
+        data = os.pread(piece.splice.fileno(), min(piece.size, bytes_max), piece.position)
+        if not data:
+            raise OSError("a file ends before the end of a slice of it")
+        piece.advance(len(data))
+        if not piece.size:
+            self.pieces.popleft()
+        self.pieces.appendleft(memoryview(data))
 
 
 def _read_all(splice: Splice, pread: Callable[[int, int, int], bytes] = os.pread) -> bytes:

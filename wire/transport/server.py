@@ -1,6 +1,6 @@
 """Listeners: accept, serve each connection, close those that are idle, finish in order.
 
-Source: `SocketServer`, `ConnectionQuotas` and the idle expiry of `Selector`. Left out: connection rate limits, TLS, SASL.
+Source: `SocketServer`, `ConnectionQuotas` and the idle expiry of `Selector`. Left out: limits of single listeners.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import itertools
 import logging
+import math
 import socket
 from collections import Counter
 from collections.abc import Sequence
@@ -16,9 +17,10 @@ from typing import Any, Self, TypeVar
 
 import trio
 
+from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from wire.transport.calls import Address, ConnectionInfo
 from wire.transport.connection import Connection
-from wire.transport.endpoint import SocketEndpoint
+from wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.registry import Registry
@@ -44,9 +46,18 @@ class Listener:
 
     name: str
     socket: socket.socket
+    security: ListenerSecurity = PLAINTEXT_LISTENER
 
     @classmethod
-    def bind(cls, name: str, host: str, port: int, *, backlog: int = BACKLOG) -> Self:
+    def bind(
+        cls,
+        name: str,
+        host: str,
+        port: int,
+        *,
+        backlog: int = BACKLOG,
+        security: ListenerSecurity = PLAINTEXT_LISTENER,
+    ) -> Self:
         """Listens on `host` (empty: all interfaces) and `port` (0: a free one).
 
         Raises:
@@ -56,7 +67,7 @@ class Listener:
             sock = _listening_socket(host, port, backlog)
         except OSError as error:
             raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
-        return cls(name, sock)
+        return cls(name, sock, security)
 
     @property
     def address(self) -> Address:
@@ -77,6 +88,10 @@ def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def _endpoint(sock: socket.socket, security: ListenerSecurity) -> Endpoint:
+    return SocketEndpoint(sock) if security.tls is None else TlsEndpoint(sock, security.tls)
 
 
 # What `Connection.progress` said, and since when it says so.
@@ -119,6 +134,7 @@ class _Acceptor(Server):
         self._ids = itertools.count(1)
         self._per_ip: Counter[str] = Counter()
         self._slot_freed = trio.Event()
+        self._accept_at = -math.inf
         self._accepting = trio.CancelScope()
 
     async def accept_all(self, listeners: Sequence[Listener], serving: trio.Nursery) -> None:
@@ -140,6 +156,7 @@ class _Acceptor(Server):
             for _ in range(_ACCEPTS_PER_TURN):
                 if len(self.connections) >= self._limits.connections_max:
                     await self._wait_for_slot()
+                await self._pace()
                 try:
                     accepted, peer = sock.accept()
                 except BlockingIOError:
@@ -155,6 +172,15 @@ class _Acceptor(Server):
             self._slot_freed = trio.Event()
             await self._slot_freed.wait()
 
+    async def _pace(self) -> None:
+        """Waits while connections come faster than they may; a second's worth may come at once."""
+        if self._limits.accepts_per_second == math.inf:
+            return
+        now = trio.current_time()
+        self._accept_at = max(self._accept_at, now - 1) + 1 / self._limits.accepts_per_second
+        if self._accept_at > now:
+            await trio.sleep_until(self._accept_at)
+
     async def _accept_failed(self, error: OSError) -> None:
         if error.errno in _ACCEPT_PAUSE_ERRORS:
             self._log.warning("accept", "cannot accept connections: %s", error)
@@ -164,8 +190,9 @@ class _Acceptor(Server):
     def _admit(
         self, listener: Listener, accepted: socket.socket, peer: Any, nursery: trio.Nursery
     ) -> None:
-        ip = str(peer[0])
-        if self._per_ip[ip] >= self._limits.connections_per_ip_max:
+        # A socket for both families names the old addresses in the new way.
+        ip = str(peer[0]).removeprefix("::ffff:")
+        if self._per_ip[ip] >= self._limits.connections_max_of(ip):
             self.counters.refused += 1
             self._log.warning(
                 "per ip", "%s has %d connections, the most allowed", ip, self._per_ip[ip]
@@ -174,13 +201,20 @@ class _Acceptor(Server):
             return
         try:
             local = accepted.getsockname()
-            endpoint = SocketEndpoint(accepted)
+            endpoint = _endpoint(accepted, listener.security)
         except OSError:  # reset before we looked
             accepted.close()
             return
         info = ConnectionInfo(next(self._ids), listener.name, (ip, peer[1]), (local[0], local[1]))
         connection = Connection(
-            endpoint, info, self._registry, self._context, self._limits, self.counters, self._log
+            endpoint,
+            info,
+            self._registry,
+            self._context,
+            self._limits,
+            self.counters,
+            self._log,
+            listener.security,
         )
         self.connections[info.id] = connection
         self._per_ip[ip] += 1

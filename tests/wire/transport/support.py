@@ -12,6 +12,7 @@ from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.registry import RESPONSES
+from wire.security.listener import PLAINTEXT_LISTENER
 from wire.transport.calls import Parked
 from wire.transport.limits import ConnectionLimits
 from wire.transport.registry import Registry, handles
@@ -73,9 +74,9 @@ def heartbeat(request, toy, call):
 
 
 @asynccontextmanager
-async def open_server(*handlers, context=None, **limits):
+async def open_server(*handlers, context=None, security=PLAINTEXT_LISTENER, **limits):
     """Serves on a free port until the block ends; yields the `Server`."""
-    listener = Listener.bind("PLAINTEXT", "127.0.0.1", 0)
+    listener = Listener.bind("PLAINTEXT", "127.0.0.1", 0, security=security)
     registry = handlers[0] if handlers and isinstance(handlers[0], Registry) else Registry(handlers)
     async with trio.open_nursery() as nursery:
         serve = partial(

@@ -37,7 +37,9 @@ def test_it_is_computed_from_the_handlers():
         0: Versions(5, 9),
         1: Versions(4, 18),
         12: Versions(0, 4),
+        17: Versions(0, 1),
         18: Versions(0, 4),
+        36: Versions(0, 2),
     }
 
 
@@ -54,7 +56,9 @@ async def test_every_version_is_answered(version):
         assert [(k.api_key, k.min_version, k.max_version) for k in response.api_keys] == [
             (0, 5, 9),
             (12, 0, 4),
+            (17, 0, 1),
             (18, 0, 4),
+            (36, 0, 2),
         ]
 
 

@@ -1,0 +1,38 @@
+"""The grammar of `sasl.jaas.config`."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.security.jaas import PLAIN_MODULE, parse_jaas
+
+
+def test_a_module_with_options():
+    found = parse_jaas(f'{PLAIN_MODULE} required username="a b" password=s user_x="q\\"; =";')
+    assert found.name == PLAIN_MODULE
+    assert found.options == {"username": "a b", "password": "s", "user_x": 'q"; ='}
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text()))
+def test_any_value_may_be_quoted(options):
+    escaped = {k: v.replace("\\", "\\\\").replace('"', '\\"') for k, v in options.items()}
+    text = " ".join(f'{k}="{v}"' for k, v in escaped.items())
+    assert parse_jaas(f"M required {text};").options == options
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "CLASS required"),
+        ("M", "CLASS required"),
+        ("M maybe a=b;", "CLASS required"),
+        ("M required a=b", "semicolon"),
+        ("M required a=b; N required c=d;", "only one"),
+        ("M required a;", "NAME=VALUE"),
+        ("M required a=b c;", "NAME=VALUE"),
+        ('M required a="b;', "never closed"),
+    ],
+)
+def test_what_is_wrong_is_said_without_secrets(text, why):
+    with pytest.raises(ValueError, match=why):
+        parse_jaas(text)

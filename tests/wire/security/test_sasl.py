@@ -1,0 +1,177 @@
+"""The frames of a peer that is not known yet, and what is made of them."""
+
+import pytest
+
+from wire.errors import ErrorCode, RemoteProtocolError
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.fetch import FetchRequest
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.registry import RESPONSES
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from wire.messages.sasl_handshake import SaslHandshakeRequest
+from wire.security.plain import PlainExchange
+from wire.security.principal import Principal
+from wire.security.sasl import (
+    AuthenticationFailed,
+    Challenge,
+    Done,
+    SaslAuthenticator,
+    SaslSettings,
+)
+
+USERS = {"alice": "secret", "bob": "pässword"}
+SETTINGS = SaslSettings({"PLAIN": lambda: PlainExchange(USERS)})
+
+
+class Peer:
+    """Speaks to an authenticator."""
+
+    def __init__(self, settings=SETTINGS):
+        self.authenticator = SaslAuthenticator(settings)
+
+    def send(self, request, version):
+        frame = encode_request(request, version, 7, "c")
+        reply = self.authenticator.receive(memoryview(bytes(frame)))
+        return reply, self._read(reply, request.KEY, version)
+
+    def _read(self, reply, key, version):
+        if reply.answer is None:
+            return None
+        correlation_id, body = decode_response_header(bytes(reply.answer), key, version)
+        assert correlation_id == 7
+        return RESPONSES[key].decode(bytes(reply.answer)[body:], version)
+
+    def handshake(self, version=1, mechanism="PLAIN"):
+        return self.send(SaslHandshakeRequest(mechanism=mechanism), version)
+
+    def token(self, token, version=2):
+        return self.send(SaslAuthenticateRequest(auth_bytes=token), version)
+
+    def raw(self, token):
+        return self.authenticator.receive(memoryview(token))
+
+
+def test_a_handshake_and_a_token_open_the_connection():
+    peer = Peer()
+    reply, response = peer.handshake()
+    assert (response.error_code, response.mechanisms) == (0, ["PLAIN"])
+    assert reply.principal is None
+    assert reply.closes is None
+    reply, response = peer.token(b"\0alice\0secret")
+    assert (response.error_code, response.session_lifetime_ms) == (0, 0)
+    assert reply.principal == Principal("alice")
+
+
+def test_old_clients_send_bare_tokens():
+    peer = Peer()
+    assert peer.handshake(version=0)[1].error_code == 0
+    reply = peer.raw(b"bob\0bob\0" + "pässword".encode())
+    assert (bytes(reply.answer), reply.principal) == (b"", Principal("bob"))
+
+
+def test_a_bare_token_that_is_wrong_gets_no_answer():
+    peer = Peer()
+    peer.handshake(version=0)
+    reply = peer.raw(b"\0alice\0wrong")
+    assert reply.answer is None
+    assert reply.closes
+    assert reply.delayed
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_another_mechanism_is_told_what_there_is(version):
+    reply, response = Peer().handshake(version, "SCRAM-SHA-512")
+    assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert response.mechanisms == ["PLAIN"]
+    assert reply.closes
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"",
+        b"alice",
+        b"alice\0secret",
+        b"\0alice\0secret\0",
+        b"\0\0secret",
+        b"\0alice\0",
+        b"\0alice\0wrong",
+        b"\0alice\0secre",
+        b"\0nobody\0secret",
+        b"bob\0alice\0secret",
+        b"\0\xff\0secret",
+        b"\0" * (400 << 10),
+    ],
+)
+def test_tokens_that_are_refused(token):
+    peer = Peer()
+    peer.handshake()
+    reply, response = peer.token(token)
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert reply.principal is None
+    assert reply.closes
+    assert reply.delayed
+    assert "secret" not in response.error_message
+
+
+def test_unknown_users_and_wrong_passwords_are_told_the_same():
+    said = set()
+    for token in (b"\0alice\0wrong", b"\0nobody\0wrong"):
+        peer = Peer()
+        peer.handshake()
+        said.add(peer.token(token)[1].error_message)
+    assert len(said) == 1
+
+
+FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+@pytest.mark.parametrize("after_handshake", [False, True])
+@pytest.mark.parametrize("request_", [HEARTBEAT, FETCH])
+def test_other_requests_come_too_early(after_handshake, request_):
+    peer = Peer()
+    if after_handshake:
+        peer.handshake()
+    reply, _ = peer.send(request_, 4)
+    assert reply.refused == ErrorCode.ILLEGAL_SASL_STATE
+    assert reply.closes
+
+
+def test_api_versions_may_come_before_the_handshake_only():
+    peer = Peer()
+    hello = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    assert peer.send(hello, 4)[0].passes
+    peer.handshake()
+    assert peer.send(hello, 4)[0].refused == ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_a_token_before_the_handshake_comes_too_early():
+    assert Peer().token(b"\0alice\0secret")[0].refused == ErrorCode.ILLEGAL_SASL_STATE
+
+
+@pytest.mark.parametrize("frame", [b"", b"\0", b"\0\x11\0\x09\0\0\0\0", b"\0\x11\0\x01\0"])
+def test_rubbish_closes(frame):
+    with pytest.raises(RemoteProtocolError):
+        Peer().raw(frame)
+
+
+class Endless:
+    def evaluate(self, token):
+        if token == b"stop":
+            raise AuthenticationFailed("stopped")
+        return Done(Principal("x"), b"!") if token == b"end" else Challenge(token + b"?")
+
+
+def test_mechanisms_may_have_many_rounds_but_not_endless_ones():
+    settings = SaslSettings({"ENDLESS": Endless})
+    peer = Peer(settings)
+    peer.handshake(mechanism="ENDLESS")
+    assert peer.token(b"a")[1].auth_bytes == b"a?"
+    assert peer.token(b"end")[0].principal == Principal("x")
+    peer = Peer(settings)
+    peer.handshake(mechanism="ENDLESS")
+    rounds = [peer.token(b"a")[0].closes for _ in range(9)]
+    assert rounds[:8] == [None] * 8
+    assert "does not end" in rounds[8]

@@ -1,0 +1,128 @@
+"""Settings that make TLS contexts, and those that are wrong."""
+
+import ssl
+from dataclasses import replace
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509 import load_pem_x509_certificates
+
+from tests.certificates import Certificates
+from wire.security.tls import TlsError, TlsSettings, client_context, openssl_name, server_context
+
+
+@pytest.fixture(scope="module")
+def certificates():
+    return Certificates()
+
+
+def test_pem_may_lie_in_one_file(certificates, tmp_path):
+    key, chain = certificates.server
+    (tmp_path / "server.pem").write_text(key + chain)
+    (tmp_path / "ca.pem").write_text(certificates.ca)
+    context = server_context(
+        TlsSettings(
+            keystore_type="PEM",
+            keystore_location=str(tmp_path / "server.pem"),
+            truststore_type="PEM",
+            truststore_location=str(tmp_path / "ca.pem"),
+            client_auth="required",
+        )
+    )
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert len(context.get_ca_certs()) == 1
+
+
+def test_keys_may_be_encrypted(certificates):
+    key = serialization.load_pem_private_key(certificates.server[0].encode(), None)
+    encrypted = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    ).decode()
+    settings = certificates.server_settings((encrypted, certificates.server[1]))
+    server_context(replace(settings, key_password="secret"))
+    with pytest.raises(TlsError, match=r"ssl\.key\.password"):
+        server_context(settings)
+    with pytest.raises(TlsError, match="no usable private key"):
+        server_context(replace(settings, key_password="wrong"))
+
+
+def test_pkcs12_is_read(certificates, tmp_path):
+    key, chain = certificates.server
+    certificate, *others = load_pem_x509_certificates(chain.encode())
+    store = tmp_path / "server.p12"
+    store.write_bytes(
+        pkcs12.serialize_key_and_certificates(
+            b"server",
+            serialization.load_pem_private_key(key.encode(), None),
+            certificate,
+            others or None,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    settings = TlsSettings(
+        keystore_type="PKCS12",
+        keystore_location=str(store),
+        keystore_password="secret",
+        key_password="secret",
+    )
+    server_context(settings)
+    with pytest.raises(TlsError, match=r"ssl\.keystore\.password"):
+        server_context(replace(settings, keystore_password="wrong"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"keystore_key": None, "keystore_chain": None}, "ssl.keystore.location"),
+        ({"keystore_key": None}, "ssl.keystore.key"),
+        ({"keystore_type": "JKS"}, "ssl.keystore.type"),
+        ({"keystore_chain": "no certificate"}, "ssl.keystore.key"),
+        ({"keystore_chain": None, "keystore_location": "/none"}, "ssl.keystore.location"),
+        ({"truststore_type": "JKS", "client_auth": "required"}, "ssl.truststore.type"),
+        (
+            {"truststore_certificates": "x", "client_auth": "required"},
+            "ssl.truststore.certificates",
+        ),
+        ({"cipher_suites": ["NONE"]}, "ssl.cipher.suites"),
+        (
+            {"cipher_suites": ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], "protocols": ["TLSv1.3"]},
+            "ssl.enabled.protocols",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_named(certificates, changes, key):
+    with pytest.raises(TlsError) as raised:
+        server_context(replace(certificates.server_settings(), **changes))
+    assert raised.value.key == key
+    assert raised.value.fix
+
+
+def test_jks_is_told_how_to_be_converted():
+    settings = TlsSettings(truststore_location="/etc/kafka/trust.jks")
+    with pytest.raises(TlsError, match=r"keytool -importkeystore.*trust.p12"):
+        client_context(settings)
+
+
+@pytest.mark.parametrize(
+    ("suite", "name"),
+    [
+        ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384", "ECDHE-ECDSA-AES256-SHA384"),
+        ("TLS_RSA_WITH_AES_256_CBC_SHA", "AES256-SHA"),
+        ("TLS_DHE_RSA_WITH_AES_256_GCM_SHA384", "DHE-RSA-AES256-GCM-SHA384"),
+        ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+    ],
+)
+def test_suites_are_known_by_their_names_in_rfcs(certificates, suite, name):
+    assert openssl_name(suite) == openssl_name(name) == name
+    context = certificates.server_context(cipher_suites=[suite], protocols=["TLSv1.2"])
+    assert name in {cipher["name"] for cipher in context.get_ciphers()}
+    assert context.maximum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_names_of_servers_are_compared_unless_told_not_to(certificates):
+    assert certificates.client_context().check_hostname
+    assert not certificates.client_context(check_hostname=False).check_hostname

@@ -1,0 +1,171 @@
+"""SASL on real sockets: nothing is open before the peer is known."""
+
+from functools import partial
+
+import pytest
+import trio
+
+from tests.certificates import Certificates
+from tests.wire.transport.support import (
+    Toy,
+    ask_api_versions,
+    heartbeat,
+    heartbeat_frame,
+    open_raw,
+    open_server,
+    request_frame,
+    sized,
+)
+from wire.blocking import BlockingConnection
+from wire.client.errors import AuthenticationRefused
+from wire.errors import ErrorCode
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from wire.messages.sasl_handshake import SaslHandshakeRequest
+from wire.security.listener import ClientSecurity, ListenerSecurity
+from wire.security.plain import PlainCredentials, PlainExchange
+from wire.security.sasl import SaslSettings
+from wire.transport.node_connection import open_node_connection
+
+SASL = SaslSettings({"PLAIN": lambda: PlainExchange({"alice": "secret"})})
+LISTENER = ListenerSecurity(sasl=SASL)
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+async def handshake(client, version=1, mechanism="PLAIN"):
+    await client.send(request_frame(SaslHandshakeRequest(mechanism=mechanism), version, 1))
+    return (await client.answer(17, version))[1]
+
+
+async def authenticate(client, token=b"\0alice\0secret", version=2):
+    await client.send(request_frame(SaslAuthenticateRequest(auth_bytes=token), version, 2))
+    return (await client.answer(36, version))[1]
+
+
+async def test_both_shells_log_in_and_handlers_see_who_it_is():
+    toy, security = Toy(), ClientSecurity(sasl=PlainCredentials("alice", "secret"))
+    async with open_server(heartbeat, context=toy, security=LISTENER) as server:
+        address = server.addresses["PLAINTEXT"]
+        async with open_node_connection(*address, security=security) as client:
+            await client.call(HEARTBEAT, timeout=5)
+        assert str(toy.connections["g"].principal) == "User:alice"
+        make = partial(BlockingConnection, address, security=security)
+        connection = await trio.to_thread.run_sync(make)
+        assert (await trio.to_thread.run_sync(connection.call, HEARTBEAT)).throttle_time_ms == 2
+        connection.close()
+
+
+async def test_a_wrong_password_is_told_late(autojump_clock):
+    security = ClientSecurity(sasl=PlainCredentials("alice", "wrong"))
+    async with open_server(heartbeat, context=Toy(), security=LISTENER) as server:
+        began = trio.current_time()
+        with pytest.raises(AuthenticationRefused, match="invalid credentials"):
+            async with open_node_connection(*server.addresses["PLAINTEXT"], security=security):
+                pass
+        assert trio.current_time() - began >= SASL.failure_delay_seconds
+        assert server.counters.failed_authentications == 1
+
+
+async def test_sasl_over_tls_is_both():
+    certificates, toy = Certificates(), Toy()
+    listener = ListenerSecurity(certificates.server_context(), SASL)
+    security = ClientSecurity(certificates.client_context(), PlainCredentials("alice", "secret"))
+    async with open_server(heartbeat, context=toy, security=listener) as server:
+        address = server.addresses["PLAINTEXT"]
+        async with open_node_connection(*address, security=security) as client:
+            await client.call(HEARTBEAT, timeout=5)
+        assert str(toy.connections["g"].principal) == "User:alice"
+
+
+async def test_other_requests_are_refused_and_close():
+    toy = Toy()
+    async with open_server(heartbeat, context=toy, security=LISTENER) as server:
+        async with open_raw(server) as client:
+            await ask_api_versions(client)
+            await client.send(heartbeat_frame("g", 3) * 2)
+            correlation_id, response = await client.heartbeat()
+            assert correlation_id == 3
+            assert response.error_code == ErrorCode.ILLEGAL_SASL_STATE
+            assert await client.is_closed()
+        async with open_raw(server) as client:
+            await handshake(client)
+            await client.send(heartbeat_frame("g", 3))
+            assert (await client.heartbeat())[1].error_code == ErrorCode.ILLEGAL_SASL_STATE
+            assert await client.is_closed()
+    assert not toy.begun
+
+
+async def test_an_unknown_mechanism_is_told_the_others_and_closes():
+    async with open_server(heartbeat, context=Toy(), security=LISTENER) as server:
+        async with open_raw(server) as client:
+            response = await handshake(client, mechanism="GSSAPI\n")
+            assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            assert response.mechanisms == ["PLAIN"]
+            assert await client.is_closed()
+
+
+async def test_old_clients_send_bare_tokens():
+    toy = Toy()
+    async with open_server(heartbeat, context=toy, security=LISTENER) as server:
+        async with open_raw(server) as client:
+            assert (await handshake(client, 0)).error_code == 0
+            await client.send(sized(b"\0alice\0secret"))
+            assert await client.frame() == b""
+            await client.send(heartbeat_frame("g", 9))
+            assert (await client.heartbeat())[0] == 9
+    assert toy.begun == ["g"]
+
+
+async def test_an_open_connection_is_not_opened_again():
+    async with open_server(heartbeat, context=Toy(), security=LISTENER) as server:
+        async with open_raw(server) as client:
+            await handshake(client)
+            assert (await authenticate(client)).error_code == 0
+            assert (await handshake(client)).error_code == ErrorCode.ILLEGAL_SASL_STATE
+            assert (await authenticate(client)).error_code == ErrorCode.ILLEGAL_SASL_STATE
+            await client.send(heartbeat_frame("g", 4))
+            assert (await client.heartbeat())[0] == 4
+
+
+async def test_frames_are_small_until_the_peer_is_known(caplog):
+    """And large ones are taken after."""
+    toy = Toy()
+    async with open_server(heartbeat, context=toy, security=LISTENER) as server:
+        async with open_raw(server) as client:
+            await client.send((SASL.token_bytes_max + 1).to_bytes(4, "big"))
+            assert await client.is_closed()
+        async with open_raw(server) as client:
+            await handshake(client)
+            await authenticate(client)
+            tail = bytes(SASL.token_bytes_max)
+            frame = heartbeat_frame("g", 4)[4:] + tail
+            await client.send(sized(frame))
+            assert (await client.heartbeat())[0] == 4
+    assert "frame size 524289" in caplog.text
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+async def test_who_does_not_authenticate_is_closed(autojump_clock, steps):
+    async with open_server(
+        heartbeat, context=Toy(), security=LISTENER, handshake_seconds=3.0
+    ) as server:
+        async with open_raw(server) as client:
+            if steps:
+                await ask_api_versions(client)
+            if steps > 1:
+                await handshake(client)
+            began = trio.current_time()
+            assert await client.is_closed()
+            assert trio.current_time() - began <= 3.0
+
+
+async def test_who_is_known_stays_as_long_as_it_likes(autojump_clock):
+    async with open_server(
+        heartbeat, context=Toy(), security=LISTENER, handshake_seconds=3.0
+    ) as server:
+        async with open_raw(server) as client:
+            await handshake(client)
+            await authenticate(client)
+            await trio.sleep(100)
+            await client.send(heartbeat_frame("g", 4))
+            assert (await client.heartbeat())[0] == 4

@@ -1,0 +1,295 @@
+"""TLS on real sockets: what arrives, who is let in, who is not."""
+
+import os
+import random
+import socket
+import ssl
+from dataclasses import replace
+
+import pytest
+import trio
+
+from tests.certificates import Certificates, self_signed, wrong_usage
+from tests.wire.transport.support import (
+    RawClient,
+    Toy,
+    api_versions_frame,
+    heartbeat,
+    heartbeat_frame,
+    open_raw,
+    open_server,
+)
+from wire.blocking import BlockingConnection
+from wire.client.errors import AuthenticationRefused
+from wire.framing import FrameBuffer
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.outgoing import Outgoing
+from wire.security.listener import ClientSecurity, ListenerSecurity
+from wire.security.tls import server_context
+from wire.transport.endpoint import TlsEndpoint
+from wire.transport.node_connection import open_node_connection
+from wire.transport.sending import SendQueue
+
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+@pytest.fixture(scope="module")
+def certificates():
+    return Certificates()
+
+
+def listening(context):
+    return ListenerSecurity(tls=context)
+
+
+async def ask(server, context):
+    security = ClientSecurity(tls=context)
+    async with open_node_connection(*server.addresses["PLAINTEXT"], security=security) as client:
+        return await client.call(HEARTBEAT, timeout=5)
+
+
+def ask_blocking(server, context):
+    security = ClientSecurity(tls=context)
+    connection = BlockingConnection(server.addresses["PLAINTEXT"], security=security)
+    try:
+        return connection.call(HEARTBEAT)
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+async def test_both_shells_speak_both_versions(certificates, version):
+    context = certificates.server_context(protocols=[version])
+    async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
+        trusted = certificates.client_context()
+        assert (await ask(server, trusted)).throttle_time_ms == 1
+        found = await trio.to_thread.run_sync(ask_blocking, server, trusted)
+        assert found.throttle_time_ms == 2
+
+
+@pytest.mark.parametrize("auth", ["requested", "required"])
+async def test_the_certificate_of_a_client_is_its_principal(certificates, auth):
+    toy = Toy()
+    context = certificates.server_context(client_auth=auth)
+    async with open_server(heartbeat, context=toy, security=listening(context)) as server:
+        await ask(server, certificates.client_context(certificates.client))
+        assert "CN=alice" in str(toy.connections["g"].principal)
+
+
+async def test_who_shows_no_certificate_is_anonymous_or_refused(certificates):
+    toy, bare = Toy(), certificates.client_context()
+    context = certificates.server_context(client_auth="requested")
+    async with open_server(heartbeat, context=toy, security=listening(context)) as server:
+        await ask(server, bare)
+        assert str(toy.connections["g"].principal) == "User:ANONYMOUS"
+    context = certificates.server_context(client_auth="required")
+    async with open_server(heartbeat, context=toy, security=listening(context)) as server:
+        with pytest.raises(Exception, match=r"CERTIFICATE|certificate"):
+            await ask(server, bare)
+        with pytest.raises(Exception, match=r"CERTIFICATE|certificate"):
+            await trio.to_thread.run_sync(ask_blocking, server, bare)
+        assert toy.begun == ["g"]
+
+
+BAD_CLIENTS = {
+    "expired": lambda c: c.expired(),
+    "not yet valid": lambda c: c.not_yet_valid(),
+    "self-signed": lambda _: self_signed("alice"),
+    "of another authority": lambda _: wrong_usage()[1],
+    "a megabyte of chain": lambda c: (c.client[0], c.client[1] + c.ca * 1400),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_CLIENTS)
+async def test_certificates_of_clients_that_are_not_taken(certificates, kind, caplog):
+    pair = BAD_CLIENTS[kind](certificates)
+    toy = Toy()
+    context = certificates.server_context(client_auth="required")
+    async with open_server(heartbeat, context=toy, security=listening(context)) as server:
+        with pytest.raises(Exception, match=r"(?i)tls|certificate|broke|closed"):
+            await ask(server, certificates.client_context(pair))
+        assert not toy.begun
+        assert server.counters.failed_handshakes == 1
+        await ask(server, certificates.client_context(certificates.client))
+        assert toy.begun == ["g"]
+    assert sum("TLS handshake failed" in line for line in caplog.messages) == 1
+
+
+async def test_a_certificate_for_servers_is_none_for_clients(certificates):
+    ca, pair = wrong_usage()
+    toy = Toy()
+    settings = certificates.server_settings(client_auth="required")
+    context = server_context(replace(settings, truststore_certificates=ca))
+    async with open_server(heartbeat, context=toy, security=listening(context)) as server:
+        with pytest.raises(Exception, match=r"(?i)tls|certificate|broke|closed"):
+            await ask(server, certificates.client_context(pair))
+        assert not toy.begun
+
+
+BAD_SERVERS = {
+    "expired": lambda c: c.expired(),
+    "not yet valid": lambda c: c.not_yet_valid(),
+    "self-signed": lambda _: self_signed("localhost"),
+    "another name": lambda c: c.issue("other.example.org"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_SERVERS)
+async def test_certificates_of_servers_that_are_not_taken(certificates, kind):
+    context = certificates.server_context(BAD_SERVERS[kind](certificates))
+    async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
+        trusting = certificates.client_context()
+        with pytest.raises(AuthenticationRefused, match="CERTIFICATE_VERIFY_FAILED"):
+            await ask(server, trusting)
+        with pytest.raises(AuthenticationRefused, match="CERTIFICATE_VERIFY_FAILED"):
+            await trio.to_thread.run_sync(ask_blocking, server, trusting)
+
+
+async def test_another_name_passes_where_names_are_not_compared(certificates):
+    context = certificates.server_context(certificates.issue("other.example.org"))
+    async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
+        await ask(server, certificates.client_context(check_hostname=False))
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
+async def test_old_versions_are_refused(certificates, version):
+    context = certificates.server_context()
+    async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
+        old = certificates.client_context()
+        old.minimum_version = version
+        old.maximum_version = version
+        old.set_ciphers("DEFAULT:@SECLEVEL=0")
+        with pytest.raises(AuthenticationRefused):
+            await ask(server, old)
+
+
+PLAIN_STARTS = {
+    "a Kafka request": api_versions_frame(),
+    "HTTP": b"GET / HTTP/1.1\r\n\r\n",
+    "SSH": b"SSH-2.0-OpenSSH_9.6\r\n",
+    "zeros": bytes(64),
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN_STARTS)
+async def test_plaintext_on_a_tls_port_closes_with_one_line(certificates, kind, caplog):
+    context = certificates.server_context()
+    async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
+        for _ in range(5):
+            async with open_raw(server) as client:
+                await client.send(PLAIN_STARTS[kind])
+                with trio.fail_after(5):
+                    while await _receive(client):  # an alert, perhaps
+                        pass
+        assert server.counters.failed_handshakes == 5
+    assert len([m for m in caplog.messages if "TLS handshake failed" in m]) == 1
+
+
+async def _receive(client):
+    try:
+        return await client.stream.receive_some(100)
+    except trio.BrokenResourceError:
+        return b""
+
+
+async def test_a_client_hello_on_a_plaintext_port_is_named(certificates, caplog):
+    async with open_server(heartbeat, context=Toy()) as server:
+        with pytest.raises(Exception, match="TLS with"):
+            await ask(server, certificates.client_context())
+    assert any("TLS ClientHello" in m for m in caplog.messages)
+
+
+async def test_a_handshake_that_never_ends_is_ended(certificates, autojump_clock):
+    context = certificates.server_context()
+    async with open_server(
+        heartbeat, context=Toy(), security=listening(context), handshake_seconds=3.0
+    ) as server:
+        async with open_raw(server) as client:
+            await client.send(b"\x16\x03\x01")
+            began = trio.current_time()
+            assert await client.stream.receive_some(1) == b""
+            assert trio.current_time() - began <= 3.0
+
+
+async def test_requests_in_one_byte_records(certificates):
+    """Records and frames have nothing to do with each other."""
+    context = certificates.server_context()
+    async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
+        stream = await trio.open_tcp_stream(*server.addresses["PLAINTEXT"])
+        tls = trio.SSLStream(
+            stream,
+            certificates.client_context(),
+            server_hostname="localhost",
+            https_compatible=True,
+        )
+        client = RawClient(tls)
+        for byte in heartbeat_frame("g", 5):
+            await client.send(bytes([byte]))
+        assert (await client.heartbeat())[0] == 5
+        await client.send(heartbeat_frame("g", 6) * 200)
+        assert [(await client.heartbeat())[0] for _ in range(200)] == [6] * 200
+        await trio.aclose_forcefully(tls)
+
+
+class FileSlice:
+    def __init__(self, fd, position, size):
+        self.fd, self.position, self.size = fd, position, size
+
+    def fileno(self):
+        return self.fd
+
+
+async def test_pieces_of_files_and_of_memory_arrive_in_order(certificates, tmp_path):
+    """More than the socket takes at once, so that OpenSSL's unfinished writes are taken up again."""
+    data = random.Random(3).randbytes(3_000_000)
+    (tmp_path / "segment").write_bytes(data)
+    fd = os.open(tmp_path / "segment", os.O_RDONLY)
+    ours, theirs = _tcp_pair()
+    queue, expected = SendQueue(), b""
+    for position, size in ((0, 1_000_000), (5, 100), (1_000_000, 2_000_000)):
+        frame = Outgoing()
+        frame += b"head"
+        frame.splices.append((len(frame), FileSlice(fd, position, size)))
+        frame += b"tail" * 10_000
+        queue.add_frame(frame)
+        expected += frame.wire_size.to_bytes(4, "big")
+        expected += b"head" + data[position : position + size] + b"tail" * 10_000
+    sender = TlsEndpoint(ours, certificates.server_context())
+    receiver = TlsEndpoint(theirs, certificates.client_context(), server_name="localhost")
+    found = b""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sender.handshake)
+        await receiver.handshake()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sender.send, queue)
+        frames = FrameBuffer(100 << 20)
+        while len(found) < len(expected):
+            assert await receiver.receive(frames)
+            while (frame := frames.next_frame()) is not None:
+                found += len(frame).to_bytes(4, "big") + bytes(frame)
+                del frame
+    os.close(fd)
+    assert found == expected
+    assert not queue
+    await sender.aclose()
+    await receiver.aclose()
+
+
+def _tcp_pair():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = socket.create_connection(listener.getsockname())
+        return one, listener.accept()[0]
+
+
+async def test_the_server_says_goodbye(certificates):
+    """close_notify: an end that nobody in between could have made."""
+    context = certificates.server_context()
+    async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
+        stream = await trio.open_tcp_stream(*server.addresses["PLAINTEXT"])
+        tls = trio.SSLStream(stream, certificates.client_context(), server_hostname="localhost")
+        await tls.send_all(heartbeat_frame("g", 1) + bytes(8))
+        client = RawClient(tls)
+        assert (await client.heartbeat())[0] == 1
+        assert await tls.receive_some() == b""
+        await trio.aclose_forcefully(tls)

@@ -1,0 +1,59 @@
+"""What a listener asks of its peers, and what a client brings along."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from wire.client.errors import AuthenticationRefused
+from wire.errors import ErrorCode
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from wire.messages.sasl_handshake import SaslHandshakeRequest
+from wire.schema import Message
+from wire.security.plain import MECHANISM, PlainCredentials
+from wire.security.sasl import SaslSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSecurity:
+    """Both None: PLAINTEXT."""
+
+    tls: ssl.SSLContext | None = None
+    sasl: SaslSettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSecurity:
+    """Both None: PLAINTEXT."""
+
+    tls: ssl.SSLContext | None = None
+    sasl: PlainCredentials | None = None
+
+
+PLAINTEXT_LISTENER = ListenerSecurity()
+PLAINTEXT = ClientSecurity()
+
+# One request after the other; each is sent the answer to the one before.
+Login = Generator[Message, Any, None]
+
+
+def login(credentials: PlainCredentials) -> Login:
+    """The requests that authenticate a connection, after ApiVersions and before any other.
+
+    Raises:
+        AuthenticationRefused: the node says no.
+    """
+    response = yield SaslHandshakeRequest(mechanism=MECHANISM)
+    if response.error_code:
+        offered = ", ".join(response.mechanisms) or "none"
+        raise AuthenticationRefused(
+            f"the node offers the SASL mechanisms {offered}, not {MECHANISM}"
+            if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            else f"the node answers SaslHandshake with {ErrorCode.of(response.error_code).name}"
+        )
+    response = yield SaslAuthenticateRequest(auth_bytes=credentials.token())
+    if response.error_code:
+        text = response.error_message or ErrorCode.of(response.error_code).name
+        raise AuthenticationRefused(text)

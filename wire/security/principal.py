@@ -1,0 +1,63 @@
+"""Who a connection belongs to. Source: `KafkaPrincipal`, `DefaultKafkaPrincipalBuilder`; RFC 2253 for names of certificates.
+
+Left out: `ssl.principal.mapping.rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+class Principal(NamedTuple):
+    """`User:alice`; fixed on a connection when it authenticates."""
+
+    name: str
+    type: str = "User"
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS = Principal("ANONYMOUS")
+
+# Of RFC 2253 and those that Java adds; everything else is written with its object id.
+_SHORT = {
+    "commonName": "CN",
+    "countryName": "C",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+_EMAIL_OID = "1.2.840.113549.1.9.1"
+_IA5_STRING = 0x16
+_Rdn = Sequence[tuple[str, str]]
+
+
+def principal_of_certificate(certificate: Mapping[str, Any] | None) -> Principal:
+    """The subject of a verified peer certificate, as `SSLSocket.getpeercert()` gives it; nobody if there is none."""
+    if not certificate:
+        return ANONYMOUS
+    return Principal(distinguished_name(certificate.get("subject", ())))
+
+
+def distinguished_name(subject: Sequence[_Rdn]) -> str:
+    """RFC 2253, as Java's `X500Principal.getName()`: the last part of the name comes first."""
+    return ",".join("+".join(_attribute(*pair) for pair in rdn) for rdn in reversed(subject))
+
+
+def _attribute(name: str, value: str) -> str:
+    if name == "emailAddress" and len(value) < 128 and value.isascii():
+        return f"{_EMAIL_OID}=#{bytes([_IA5_STRING, len(value)]).hex()}{value.encode().hex()}"
+    return f"{_SHORT.get(name, name)}={_escaped(value)}"
+
+
+def _escaped(value: str) -> str:
+    text = "".join("\\" + c if c in ',+"\\<>;' else c for c in value)
+    if text[:1] in {" ", "#"}:
+        text = "\\" + text
+    return text[:-1] + "\\ " if text.endswith(" ") and len(text) > 1 else text

@@ -1,0 +1,282 @@
+"""TLS contexts from Kafka's `ssl.*` settings: PEM in files or in the settings themselves, PKCS12 files.
+
+Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. Java's own JKS stores are refused with the command that
+converts them. Left out: revocation lists, certificates that change while a node runs.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+ClientAuth = Literal["none", "requested", "required"]
+VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+STORE_TYPES = ("JKS", "PKCS12", "PEM")
+_VERIFY = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+# Suites that belong to TLS 1.3; OpenSSL has all of them on or the version off.
+_SUITES_OF_13 = frozenset(
+    {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
+)
+
+
+class TlsError(Exception):
+    """A setting that makes no TLS context: which key, why, and what to do."""
+
+    def __init__(self, key: str, why: str, fix: str) -> None:
+        super().__init__(f"{key}: {why}; {fix}")
+        self.key, self.why, self.fix = key, why, fix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """One side's settings; each is Kafka's key `ssl.…` of nearly the same name.
+
+    Args:
+        keystore_location: a file with private key and certificate chain; needed by who listens.
+        keystore_key, keystore_chain: the same as PEM text, instead of the file.
+        truststore_location, truststore_certificates: whom to trust; neither: the machine's authorities.
+        check_hostname: a client compares the server's name (`ssl.endpoint.identification.algorithm=https`).
+    """
+
+    keystore_type: str = "JKS"
+    keystore_location: str | None = None
+    keystore_password: str | None = None
+    keystore_key: str | None = None
+    keystore_chain: str | None = None
+    key_password: str | None = None
+    truststore_type: str = "JKS"
+    truststore_location: str | None = None
+    truststore_password: str | None = None
+    truststore_certificates: str | None = None
+    client_auth: ClientAuth = "none"
+    protocols: Sequence[str] = ("TLSv1.2", "TLSv1.3")
+    cipher_suites: Sequence[str] = ()
+    check_hostname: bool = True
+
+
+def server_context(settings: TlsSettings) -> ssl.SSLContext:
+    """What a listener speaks.
+
+    Raises:
+        TlsError: a setting is wrong, or a file cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _set_versions_and_suites(context, settings)
+    if not settings.keystore_location and not settings.keystore_chain:
+        raise TlsError(
+            "ssl.keystore.location",
+            "a listener that speaks TLS needs a certificate",
+            "set it to a PEM file with private key and chain, and ssl.keystore.type=PEM",
+        )
+    _load_key(context, settings)
+    context.verify_mode = _VERIFY[settings.client_auth]
+    if settings.client_auth != "none":
+        _load_trust(context, settings)
+    return context
+
+
+def client_context(settings: TlsSettings) -> ssl.SSLContext:
+    """What a client speaks; with a certificate of its own if there is a keystore.
+
+    Raises:
+        TlsError: a setting is wrong, or a file cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _set_versions_and_suites(context, settings)
+    context.check_hostname = settings.check_hostname
+    if settings.keystore_location or settings.keystore_chain:
+        _load_key(context, settings)
+    _load_trust(context, settings)
+    return context
+
+
+def _set_versions_and_suites(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    versions = [VERSIONS[name] for name in settings.protocols]
+    suites = list(settings.cipher_suites)
+    if suites and not _SUITES_OF_13 & set(suites):
+        versions = [version for version in versions if version != ssl.TLSVersion.TLSv1_3]
+    if not versions:
+        raise TlsError(
+            "ssl.enabled.protocols",
+            "no version is left that the cipher suites belong to",
+            "name TLSv1.2, TLSv1.3 or both, and suites of them",
+        )
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    # A client may ask for ever new handshakes, which cost us more than it.
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    older = [suite for suite in suites if suite not in _SUITES_OF_13]
+    if older:
+        try:
+            context.set_ciphers(":".join(map(openssl_name, older)))
+        except ssl.SSLError:
+            raise TlsError(
+                "ssl.cipher.suites",
+                f"none of {', '.join(older)} is known",
+                "use the names of RFC 5246, for example TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+            ) from None
+
+
+def openssl_name(suite: str) -> str:
+    """`TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256` to OpenSSL; its own names pass."""
+    exchange, found, cipher = suite.removeprefix("TLS_").partition("_WITH_")
+    if not found:
+        return suite
+    cipher = cipher.replace("AES_", "AES").replace("_CBC", "").replace("_", "-")
+    if cipher.startswith("CHACHA20"):
+        cipher = "CHACHA20-POLY1305"
+    return cipher if exchange == "RSA" else f"{exchange.replace('_', '-')}-{cipher}"
+
+
+def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    password = settings.key_password
+    if settings.keystore_chain:
+        _require_pem("ssl.keystore", settings.keystore_type, "ssl.keystore.certificate.chain")
+        if not settings.keystore_key:
+            raise TlsError(
+                "ssl.keystore.key", "the chain comes without its key", "set it to the PEM key"
+            )
+        pem = settings.keystore_key + "\n" + settings.keystore_chain
+    else:
+        location = str(settings.keystore_location)
+        pem = _read_store(
+            "ssl.keystore", settings.keystore_type, location, settings.keystore_password
+        )
+        if settings.keystore_type == "PKCS12":
+            password = None  # the store's own password has opened it
+    key = "ssl.keystore.location" if settings.keystore_location else "ssl.keystore.key"
+    if password is None and "ENCRYPTED" in pem:
+        raise TlsError("ssl.key.password", "the private key is encrypted", "set its password")
+    try:
+        with _as_file(pem) as path:
+            context.load_cert_chain(path, password=password or "")
+    except (ssl.SSLError, ValueError) as error:
+        raise TlsError(
+            key,
+            f"no usable private key with its certificate chain ({_reason(error)})",
+            "give the key, then its certificate, then those of its issuers, and ssl.key.password if it is encrypted",
+        ) from error
+
+
+def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    if settings.truststore_certificates:
+        _require_pem("ssl.truststore", settings.truststore_type, "ssl.truststore.certificates")
+        pem = settings.truststore_certificates
+    elif settings.truststore_location:
+        pem = _read_store(
+            "ssl.truststore",
+            settings.truststore_type,
+            settings.truststore_location,
+            settings.truststore_password,
+        )
+    else:
+        context.load_default_certs(
+            ssl.Purpose.CLIENT_AUTH
+            if context.protocol == ssl.PROTOCOL_TLS_SERVER
+            else ssl.Purpose.SERVER_AUTH
+        )
+        return
+    try:
+        context.load_verify_locations(cadata=pem)
+    except (ssl.SSLError, ValueError) as error:
+        raise TlsError(
+            "ssl.truststore.location"
+            if settings.truststore_location
+            else "ssl.truststore.certificates",
+            f"no usable certificates ({_reason(error)})",
+            "give the certificates of the authorities to trust, in PEM",
+        ) from error
+
+
+def _require_pem(prefix: str, given: str, key: str) -> None:
+    if given != "PEM":
+        raise TlsError(
+            f"{prefix}.type", f"{key} is PEM, this says {given}", f"set {prefix}.type=PEM"
+        )
+
+
+def _read_store(prefix: str, kind: str, location: str, password: str | None) -> str:
+    """The PEM text of a store."""
+    if kind == "JKS":
+        out = Path(location).with_suffix(".p12").name
+        raise TlsError(
+            f"{prefix}.type",
+            f"{location} is a JKS store, as nothing else is said; only Java reads those",
+            f"set {prefix}.type to PEM or PKCS12; keytool -importkeystore -srckeystore {location} -destkeystore {out}"
+            f" -deststoretype PKCS12 converts it",
+        )
+    try:
+        data = Path(location).read_bytes()
+    except OSError as error:
+        raise TlsError(
+            f"{prefix}.location",
+            f"{location}: {error.strerror}",
+            "name a file that this process may read",
+        ) from error
+    if kind == "PKCS12":
+        return _pem_of_pkcs12(prefix, data, location, password)
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError:
+        raise TlsError(
+            f"{prefix}.type",
+            f"{location} is no PEM file",
+            f"set {prefix}.type to what it is (PKCS12), or name a PEM file",
+        ) from None
+
+
+def _pem_of_pkcs12(prefix: str, data: bytes, location: str, password: str | None) -> str:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.serialization import pkcs12
+    except ImportError:
+        raise TlsError(
+            f"{prefix}.type",
+            "reading PKCS12 needs the package cryptography",
+            f"pip install 'trimaran[pkcs12]', or openssl pkcs12 -in {location} -nodes -out store.pem and"
+            f" {prefix}.type=PEM",
+        ) from None
+    try:
+        store = pkcs12.load_pkcs12(data, None if password is None else password.encode())
+    except ValueError as error:
+        raise TlsError(
+            f"{prefix}.password", f"{location} cannot be opened: {error}", "correct the password"
+        ) from error
+    pem = serialization.Encoding.PEM
+    parts = []
+    if store.key is not None:
+        plain = serialization.NoEncryption()
+        parts.append(store.key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    own = [] if store.cert is None else [store.cert]
+    parts += [one.certificate.public_bytes(pem) for one in (*own, *store.additional_certs)]
+    return b"".join(parts).decode()
+
+
+@contextmanager
+def _as_file(pem: str) -> Iterator[str]:
+    """OpenSSL reads keys from files only; where the system can, from one that never touches a disk."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("pem")
+        try:
+            os.write(fd, pem.encode())
+            yield f"/proc/self/fd/{fd}"
+        finally:
+            os.close(fd)
+    else:
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(pem)
+            file.flush()
+            yield file.name
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "reason", None) or str(error)
