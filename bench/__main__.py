@@ -1,4 +1,7 @@
-"""`./dev bench [NAME ...] [--only ours|kafka] [--json FILE]`: runs benches and prints the ratio table."""
+"""`./dev bench [NAME ...] [--only ours|kafka] [--json FILE]`: runs benches and prints the ratio table.
+
+`./dev bench codec` is a table of its own: see `bench.codec`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 
 from bench import benches
 from bench.clusters import Cluster, kafka, ours
+from bench.codec import __main__ as codec
 from bench.results import Figure, print_table
 from tests.interop import apache_kafka
 
@@ -18,6 +22,9 @@ SYSTEMS: dict[str, Opener] = {"ours": ours, "kafka": kafka}
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["codec"]:  # no clusters, other columns
+        codec.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
     parser.add_argument(
         "names",

@@ -34,6 +34,15 @@ def _read_groups(buf: bytes | memoryview, pos: int, shift_end: int) -> tuple[int
 
 def read_uvarint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
     """Reads an unsigned varint of at most 32 bits (higher bits of a fifth byte are dropped)."""
+    try:
+        if (first := buf[pos]) < 0x80:
+            return first, pos + 1
+        if (second := buf[pos + 1]) < 0x80:
+            return first & 0x7F | second << 7, pos + 2
+        if (third := buf[pos + 2]) < 0x80:
+            return first & 0x7F | (second & 0x7F) << 7 | third << 14, pos + 3
+    except IndexError:
+        raise RemoteProtocolError("a varint is cut off") from None
     value, pos = _read_groups(buf, pos, _VARINT_SHIFT_END)
     return value & 0xFFFFFFFF, pos
 

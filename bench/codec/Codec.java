@@ -1,5 +1,7 @@
 // Measures Apache Kafka's generated codec: a line "kind key version base64" in, a line "decode-µs encode-µs" out.
 
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.nio.ByteBuffer;
 import java.util.Base64;
 import java.util.Scanner;
@@ -11,7 +13,8 @@ import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
 public class Codec {
-    static final int ROUNDS = 5;
+    static final int ROUNDS = 7;
+    static final ThreadMXBean CLOCK = ManagementFactory.getThreadMXBean();
     static Object kept;
 
     public static void main(String[] arguments) {
@@ -51,28 +54,22 @@ public class Codec {
         return out.buffer();
     }
 
-    /** The least mean time over the rounds, after as long again of warming up. */
+    /** The least mean CPU time over the rounds, after twice as long of warming up. */
     static double bestUs(Supplier<?> action, double seconds) {
-        double warm = roundUs(action, seconds);
-        int repeats = (int) Math.max(1, seconds / ROUNDS * 1e6 / warm);
+        long count = 0;
+        long end = System.nanoTime() + (long) (2e9 * seconds);
+        for (; System.nanoTime() < end; count++) {
+            kept = action.get();
+        }
+        int repeats = (int) Math.max(1, count / 2 / ROUNDS);
         double best = Double.MAX_VALUE;
         for (int round = 0; round < ROUNDS; round++) {
-            long began = System.nanoTime();
+            long began = CLOCK.getCurrentThreadCpuTime();
             for (int i = 0; i < repeats; i++) {
                 kept = action.get();
             }
-            best = Math.min(best, (System.nanoTime() - began) / 1e3 / repeats);
+            best = Math.min(best, (CLOCK.getCurrentThreadCpuTime() - began) / 1e3 / repeats);
         }
         return best;
-    }
-
-    static double roundUs(Supplier<?> action, double seconds) {
-        long began = System.nanoTime();
-        long count = 0;
-        while (System.nanoTime() - began < seconds * 1e9) {
-            kept = action.get();
-            count++;
-        }
-        return (System.nanoTime() - began) / 1e3 / count;
     }
 }

@@ -1,7 +1,7 @@
 """`./dev bench codec [--seconds S] [WORD ...]`: microseconds a message and how many times faster ours is.
 
-Every peer decodes the same bytes and encodes what it decoded, which must give the same bytes again. A figure is the best of
-some rounds, after a warm-up. Rows can be chosen by words of their names.
+Every peer decodes the same bytes and encodes what it decoded, which must give the same bytes again. A figure is the CPU time of
+the best of some rounds (garbage collection included in Python, not in Java, where other threads do it). Rows can be chosen by words of their names.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import argparse
 import gc
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bench.codec import java
 from bench.codec.cases import Case, cases
 from bench.codec.peers import PEERS, open_codec
 
-ROUNDS = 5
+ROUNDS = 7
 COLUMNS = (*PEERS, "java")
 
 
@@ -44,29 +44,35 @@ def measure(chosen: Sequence[Case], seconds: float) -> Measured:
     found: Measured = {}
     for case in chosen:
         data = case.message.encode(case.version)
-        for peer in PEERS:
-            codec = open_codec(peer, case, data)
-            if codec is not None:
-                found[case.name, "decode", peer] = best_us(codec.decode, seconds)
-                found[case.name, "encode", peer] = best_us(codec.encode, seconds)
+        codecs = {peer: open_codec(peer, case, data) for peer in PEERS}
+        for direction in ("decode", "encode"):
+            actions = {p: getattr(codec, direction) for p, codec in codecs.items() if codec}
+            for peer, us in best_us(actions, seconds).items():
+                found[case.name, direction, peer] = us
     return found
 
 
-def best_us(action: Callable[[], object], seconds: float) -> float:
-    """The least mean time over the rounds, garbage collection included."""
-    action()
-    began = time.perf_counter()
-    action()
-    once = time.perf_counter() - began
-    repeats = max(1, int(seconds / ROUNDS / max(once, 1e-7)))
+def best_us(actions: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """The least mean CPU time of each over rounds in which they take turns, garbage collection included."""
+    repeats = {}
+    for name, action in actions.items():
+        action()
+        repeats[name] = max(1, int(seconds / ROUNDS / max(cpu_seconds(action, 1), 1e-7)))
     gc.collect()
-    times = []
+    best = dict.fromkeys(actions, float("inf"))
     for _ in range(ROUNDS):
-        began = time.perf_counter()
-        for _ in range(repeats):
-            action()
-        times.append((time.perf_counter() - began) / repeats)
-    return min(times) * 1e6
+        for name, action in actions.items():
+            spent = cpu_seconds(action, repeats[name]) / repeats[name]
+            best[name] = min(best[name], spent * 1e6)
+    return best
+
+
+def cpu_seconds(action: Callable[[], object], repeats: int) -> float:
+    """CPU time: other processes of the machine do not count."""
+    began = time.thread_time()
+    for _ in range(repeats):
+        action()
+    return time.thread_time() - began
 
 
 def print_table(chosen: Sequence[Case], measured: Measured) -> None:

@@ -187,10 +187,16 @@ class ReaderGenerator:
 
     def resolve_size(self, size: str) -> None:
         """Reads on where the first byte of a compact size was not all."""
-        if self.flexible:
-            with self.source.block(f"if {size} > 126:"):
-                self.source.emit(f"{size}, pos = read_uvarint(buf, pos - 1)")
-                self.source.emit(f"{size} -= 1")
+        if not self.flexible:
+            return
+        emit, block = self.source.emit, self.source.block
+        with block(f"if {size} > 126:"):
+            with block("if buf[pos] < 128:"):
+                emit(f"{size} += (buf[pos] << 7) - 128")
+                emit("pos += 1")
+            with block("else:"):
+                emit(f"{size}, pos = read_uvarint(buf, pos - 1)")
+                emit(f"{size} -= 1")
 
     def read_sized(self, shape: Shape, target: str, owner: type, *, nullable: bool) -> None:
         """A string, bytes or records."""
