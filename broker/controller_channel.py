@@ -17,6 +17,7 @@ from quorum.runtime.latest import Latest
 from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError
 from wire.schema import Message
+from wire.security.listener import PLAINTEXT, ClientSecurity
 from wire.transport.node_connection import NodeConnection, open_node_connection
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,9 @@ class ControllerChannel:
         address_of: Callable[[int], Address | None],
         gone: Callable[[int], object],
         client_id: str,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
+        self._security = security
         self._leader = leader
         self._address_of = address_of
         self._gone = gone
@@ -64,7 +67,9 @@ class ControllerChannel:
         """Holds a connection to `leader` until either ends; returns whether there was one."""
         connected = False
         try:
-            async with open_node_connection(*address, client_id=self._client_id) as connection:
+            async with open_node_connection(
+                *address, client_id=self._client_id, security=self._security
+            ) as connection:
                 connected = True
                 self._connection.set(connection)
                 async with trio.open_nursery() as nursery:

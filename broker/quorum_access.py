@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from log.directory import LogDirectory
+from quorum.config.security import controller_security
 from quorum.config.server import ServerConfig
 from quorum.metadata.loader import MetadataLoader
 from quorum.node import NodeSettings, QuorumNode
@@ -39,6 +40,7 @@ def open_observer(
             timeouts_of(config),
             snapshots_of(config),
             client_id=f"broker-{config.node_id}-quorum",
+            security=controller_security(config),
         ),
         metadata_log,
         loader,

@@ -17,6 +17,8 @@ import trio
 from broker.context import BrokerLimits, Context
 from broker.controller_channel import Address, ControllerChannel
 from broker.directories import LogDirectories
+from broker.directory_assignments import DirectoryAssignments
+from broker.directory_moves import DirectoryMoves
 from broker.endpoints import endpoint_of
 from broker.fetching.sessions import FetchSessions
 from broker.forwarding import Forwarder
@@ -25,7 +27,7 @@ from broker.groups.limits import GroupLimits
 from broker.handlers.registry import broker_registry
 from broker.internal_topics import CONSUMER_OFFSETS
 from broker.lifecycle import BrokerIdentity, BrokerState, Lifecycle, LifecycleTimes
-from broker.listeners import advertised, bind_listeners, limits_of
+from broker.listeners import advertised
 from broker.maintenance import Maintenance, MaintenanceTimes
 from broker.metadata import BrokerMetadata
 from broker.partitions.alter_partitions import AlterPartitions
@@ -36,15 +38,17 @@ from broker.partitions.services import Durability, Services
 from broker.producer_ids import ProducerIds
 from broker.publisher import BrokerPublisher
 from broker.quorum_access import QuorumAccess, open_observer
+from broker.storage import Storage, open_storage
 from broker.topic_creation import TopicCreation
 from broker.topic_settings import TopicSettingsSource
 from log.directory import LogDirectory
-from quorum.config.definition import ConfigError
+from quorum.config.security import controller_security, inter_broker_security
 from quorum.config.server import ServerConfig
 from quorum.controller.features import SUPPORTED_FEATURES
+from quorum.listeners import bind, limits_of
+from quorum.metadata.image import LOST_DIRECTORY
 from quorum.runtime.clock import now_ms
 from quorum.runtime.errors import StorageFailure
-from quorum.runtime.group_commit import GroupCommit
 from quorum.runtime.threads import run_blocking
 from quorum.server import RunningController
 from wire.errors import KafkaError
@@ -76,12 +80,12 @@ class _Parts:
     """Everything that runs, in one value, so that starting and stopping are plain functions."""
 
     config: ServerConfig
-    directory: LogDirectory
-    group_commits: Sequence[GroupCommit]
+    storage: Storage
     quorum: QuorumAccess
     listeners: Sequence[Listener]
     lifecycle: Lifecycle
     alter_partitions: AlterPartitions
+    assignments: DirectoryAssignments
     fetchers: Fetchers
     publisher: BrokerPublisher
     maintenance: Maintenance
@@ -123,16 +127,15 @@ def _compose(
     controller: RunningController | None,
     sockets: Mapping[str, socket.socket] | None,
 ) -> _Parts:
-    listeners = bind_listeners(config, sockets)
-    directory = _open_directory(config) if controller is None else controller.directory
-    data_commit = GroupCommit(directory.health, fsync=config["trimaran.log.fsync"] == "commit")
-    metadata_commit = GroupCommit(directory.health)
+    listeners = bind(config, config.broker_listeners, sockets)
+    storage = open_storage(config, None if controller is None else controller.directory)
+    directories = storage.directories
     access = (
-        open_observer(config, directory, metadata_commit)
+        open_observer(config, storage.metadata, storage.metadata_commit)
         if controller is None
         else QuorumAccess(controller.node, controller.loader, owned=False)
     )
-    node_id, cluster_id = config.node_id, directory.meta_properties.cluster_id
+    node_id, cluster_id = config.node_id, storage.metadata.meta_properties.cluster_id
 
     metadata = BrokerMetadata(access.loader.image)
     channel = ControllerChannel(
@@ -140,21 +143,25 @@ def _compose(
         lambda _leader_id: _leader_address(access),
         access.node.peer_gone,
         f"broker-{node_id}-to-controller",
+        controller_security(config),
     )
-    directories = LogDirectories(directory)
     settings = TopicSettingsSource(config, metadata, node_id)
-    lifecycle = _lifecycle(config, channel, directory, metadata, listeners)
+    lifecycle = _lifecycle(config, channel, directories, metadata, listeners)
     alter_partitions = AlterPartitions(channel, node_id, lambda: lifecycle.epoch)
-    commit = Durability(data_commit, fsync=config["trimaran.log.fsync"] == "commit")
+    assignments = DirectoryAssignments(channel, node_id, lambda: lifecycle.epoch)
+    directories.on_placed = lambda _topic, index, topic_id, directory_id: assignments.assign(
+        topic_id, index, directory_id
+    )
     services = _services(
-        config, directories, settings, commit, alter_partitions, metadata, lifecycle
+        config, directories, settings, storage.durability, alter_partitions, metadata, lifecycle
     )
     fetchers = Fetchers(
         lambda broker_id: _broker_address(config, metadata, broker_id),
         _fetch_settings(config, lifecycle),
         f"broker-{node_id}-fetcher",
+        inter_broker_security(config),
     )
-    partitions = Partitions(services, fetchers, directory.high_watermark)
+    partitions = Partitions(services, fetchers, directories.high_watermark)
     groups = GroupCoordinator(GroupLimits.of(config), metadata, directories.storage_failed)
     partitions.listen(CONSUMER_OFFSETS, groups)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
@@ -167,6 +174,7 @@ def _compose(
         metadata=metadata,
         partitions=partitions,
         directories=directories,
+        moves=DirectoryMoves(directories, partitions),
         controller=channel,
         forwarder=Forwarder(channel),
         topic_creation=TopicCreation(channel, metadata, config),
@@ -179,12 +187,12 @@ def _compose(
     )
     return _Parts(
         config=config,
-        directory=directory,
-        group_commits=(data_commit, metadata_commit),
+        storage=storage,
         quorum=access,
         listeners=listeners,
         lifecycle=lifecycle,
         alter_partitions=alter_partitions,
+        assignments=assignments,
         fetchers=fetchers,
         publisher=publisher,
         maintenance=Maintenance(partitions, directories, _maintenance_times(config), now_ms),
@@ -195,18 +203,20 @@ def _compose(
 def _lifecycle(
     config: ServerConfig,
     channel: ControllerChannel,
-    directory: LogDirectory,
+    directories: LogDirectories,
     metadata: BrokerMetadata,
     listeners: Sequence[Listener],
 ) -> Lifecycle:
-    meta, previous_epoch = directory.meta_properties, directory.previous_broker_epoch
+    previous_epoch = (
+        directories.metadata.previous_broker_epoch if directories.clean_shutdown else None
+    )
     identity = BrokerIdentity(
         node_id=config.node_id,
-        cluster_id=meta.cluster_id,
+        cluster_id=directories.metadata.meta_properties.cluster_id,
         listeners=advertised(config, listeners),
         features=SUPPORTED_FEATURES,
         rack=config["broker.rack"],
-        directory_ids=[meta.directory_id],
+        directory_ids=directories.online_ids(),
         previous_broker_epoch=-1 if previous_epoch is None else previous_epoch,
     )
     return Lifecycle(
@@ -214,6 +224,7 @@ def _lifecycle(
         identity,
         _lifecycle_times(config),
         applied_offset=lambda: metadata.image.provenance.offset,
+        offline_directories=directories.offline_ids,
     )
 
 
@@ -238,27 +249,6 @@ def _services(
         now=trio.current_time,
         now_ms=now_ms,
     )
-
-
-def _open_directory(config: ServerConfig) -> LogDirectory:
-    paths = config.log_directories
-    if len(paths) > 1:
-        raise ConfigError(
-            "log.dirs",
-            ",".join(map(str, paths)),
-            "a broker uses one log directory for now",
-            fix="name one directory, on a volume of several disks if need be",
-        )
-    if config.metadata_directory != paths[0]:
-        raise ConfigError(
-            "metadata.log.dir",
-            str(config.metadata_directory),
-            "the metadata log of a broker lies in its log directory for now",
-            fix="leave metadata.log.dir out",
-        )
-    directory = LogDirectory(paths[0], now_ms=now_ms)
-    directory.meta_properties.check(paths[0], cluster_id=None, node_id=config.node_id)
-    return directory
 
 
 def _leader_address(access: QuorumAccess) -> Address | None:
@@ -336,13 +326,20 @@ async def _start(
     """Returns None if it was told to stop before it served."""
     with trio.CancelScope() as starting:
         nursery.start_soon(_cancel_when, stop, starting)
-        nursery.start_soon(_watch_directory, parts)
-        for group_commit in parts.group_commits:
-            nursery.start_soon(group_commit.run)
+        nursery.start_soon(_watch_directories, parts)
+        nursery.start_soon(parts.storage.metadata_commit.run)
+        for directory in parts.storage.commits:
+            nursery.start_soon(parts.storage.commit, directory)
         if parts.quorum.owned:
             await nursery.start(parts.quorum.node.run)
         ctx, lifecycle = parts.context, parts.lifecycle
-        for part in (ctx.controller, parts.alter_partitions, parts.fetchers, lifecycle):
+        for part in (
+            ctx.controller,
+            parts.alter_partitions,
+            parts.assignments,
+            parts.fetchers,
+            lifecycle,
+        ):
             nursery.start_soon(part.run)
         await parts.quorum.node.wait_caught_up()
         await ctx.metadata.wait_for(lambda image: 0 <= lifecycle.epoch <= image.provenance.offset)
@@ -350,6 +347,7 @@ async def _start(
         parts.publisher.activate()
         await nursery.start(ctx.groups.run)
         nursery.start_soon(parts.maintenance.run)
+        nursery.start_soon(ctx.moves.run)
         server: Server = await nursery.start(_serve, parts)
         lifecycle.unfence()
         await lifecycle.state.wait_for(lambda state: state is not BrokerState.RECOVERY)
@@ -363,9 +361,22 @@ async def _cancel_when(stop: trio.Event, scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-async def _watch_directory(parts: _Parts) -> None:
-    reason = await parts.context.directories.wait_offline()
-    raise StorageFailure(f"{parts.directory.path} is offline: {reason}")
+async def _watch_directories(parts: _Parts) -> None:
+    """A directory that fails takes its replicas along; the controller hears of it and has others lead. Raises StorageFailure."""
+    directories, ctx = parts.storage.directories, parts.context
+    while True:
+        for failed in await directories.wait_failed():
+            log.error("log directory %s is offline: %s", failed.path, failed.offline)
+            if directories.offline is not None:
+                raise StorageFailure(f"{failed.path} is offline: {failed.offline}")
+            lost = [
+                one for one in ctx.partitions if directories.holding(one.topic, one.index) is failed
+            ]
+            for partition in lost:
+                if partition.state.directory_of(ctx.node_id) != failed.directory_id:
+                    parts.assignments.assign(partition.topic_id, partition.index, LOST_DIRECTORY)
+            ctx.partitions.reopen(lost)
+            parts.lifecycle.report()
 
 
 async def _serve(
@@ -381,20 +392,28 @@ async def _serve(
 
 
 async def _recover_logs(parts: _Parts) -> None:
-    """After a crash every log is checked above its recovery point, in a thread; after a clean stop none is opened."""
-    directory, ctx = parts.directory, parts.context
-    if directory.clean_shutdown:
-        return
+    """After a crash the logs that were written to are checked above their recovery points; after a clean stop none is opened."""
+    async with trio.open_nursery() as nursery:
+        for directory in parts.storage.directories.online:
+            if not directory.clean_shutdown:
+                nursery.start_soon(_recover_directory, parts.context, directory)
+
+
+async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
     topics = ctx.metadata.image.topics.by_name
-    for topic, index in directory.partitions():
-        if topic not in topics or directory.topic_id(topic, index) != topics[topic].id:
-            continue
-        settings = ctx.partitions.settings_of(topic)
-        try:
-            await run_blocking(directory.open_log, topic, index, settings.log)
-        except KafkaError as error:
-            log.error("%s-%d: %s", topic, index, error)
-            ctx.directories.storage_failed()
+    wanted = [key for key in directory.partitions() if key[0] in topics]
+    try:
+        for topic, index in await run_blocking(directory.unsettled, wanted):
+            if directory.topic_id(topic, index) != topics[topic].id:
+                continue
+            settings = ctx.partitions.settings_of(topic)
+            try:
+                await run_blocking(directory.open_log, topic, index, settings.log)
+            except KafkaError as error:
+                log.error("%s-%d: %s", topic, index, error)
+    except KafkaError as error:
+        log.error("recovery of %s: %s", directory.path, error)
+    ctx.directories.storage_failed()
 
 
 # -- ending
@@ -409,11 +428,6 @@ async def _take_leave(parts: _Parts, server: Server | None) -> None:
 
 async def _close(parts: _Parts, *, clean: bool) -> None:
     watermarks = parts.context.partitions.watermarks()
+    parts.context.moves.close()
     parts.context.partitions.close()
-    if parts.quorum.owned:
-        epoch = parts.lifecycle.epoch if clean else None
-
-        def close() -> None:
-            parts.directory.close(broker_epoch=epoch, high_watermarks=watermarks)
-
-        await run_blocking(close)
+    await parts.storage.close(parts.lifecycle.epoch if clean else None, watermarks)

@@ -47,6 +47,7 @@ from wire.client.errors import VersionMismatch
 from wire.errors import ErrorCode, KafkaError
 from wire.records.metadata import encode_metadata_record, metadata_record_version
 from wire.schema import Message
+from wire.security.listener import PLAINTEXT, ClientSecurity
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class NodeSettings:
     snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
     client_id: str = "quorum"
     connect_seconds: float = 1.0
+    security: ClientSecurity = PLAINTEXT
 
 
 class Leading(NamedTuple):
@@ -146,8 +148,13 @@ class QuorumNode:
             with self._scope:
                 self._core = await self._open()
                 async with trio.open_nursery() as nursery:
-                    connect_seconds = self.settings.connect_seconds
-                    peers = Peers(nursery, self.settings.client_id, self.peer_gone, connect_seconds)
+                    peers = Peers(
+                        nursery,
+                        self.settings.client_id,
+                        self.peer_gone,
+                        self.settings.connect_seconds,
+                        self.settings.security,
+                    )
                     nursery.start_soon(self._applier.run)
                     nursery.start_soon(self.snapshotter.run)
                     nursery.start_soon(self._reign)

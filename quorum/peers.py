@@ -24,6 +24,7 @@ from wire.messages.fetch import FetchRequest
 from wire.messages.fetch_snapshot import FetchSnapshotRequest
 from wire.messages.vote import VoteRequest
 from wire.schema import Message
+from wire.security.listener import PLAINTEXT, ClientSecurity
 from wire.transport.node_connection import NodeConnection, connect, open_node_connection
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,9 @@ class Peers:
         client_id: str,
         on_gone: Callable[[int], object],
         connect_seconds: float,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
+        self._security = security
         self._nursery = nursery
         self._client_id = client_id
         self._on_gone = on_gone
@@ -91,7 +94,7 @@ class Peers:
         line = self._lines.get(key)
         if line is None:
             on_broken = partial(self._nursery.start_soon, self._probe, peer)
-            line = _Line(key, self._client_id, self._connect_seconds, on_broken)
+            line = _Line(key, self._client_id, self._connect_seconds, on_broken, self._security)
             self._lines[key] = line
             self._nursery.start_soon(self._run_line, key, line)
         return line
@@ -149,7 +152,9 @@ class _Line:
         client_id: str,
         connect_seconds: float,
         on_broken: Callable[[], object],
+        security: ClientSecurity,
     ) -> None:
+        self._security = security
         self._host, self._port, _ = key
         self._client_id = client_id
         self._connect_seconds = connect_seconds
@@ -185,7 +190,11 @@ class _Line:
     async def _hold(self, attempt: _Attempt) -> None:
         try:
             async with open_node_connection(
-                self._host, self._port, client_id=self._client_id, timeout=self._connect_seconds
+                self._host,
+                self._port,
+                client_id=self._client_id,
+                timeout=self._connect_seconds,
+                security=self._security,
             ) as connection:
                 attempt.connection = connection
                 attempt.done.set()

@@ -18,11 +18,13 @@ from pathlib import Path
 import trio
 
 from log.directory import LogDirectory
+from quorum.config.security import controller_security
 from quorum.config.server import ServerConfig
 from quorum.controller.context import ControllerContext
 from quorum.controller.controller import Controller, ControllerSettings
 from quorum.controller.handlers.registry import controller_registry
 from quorum.controller.registrar import Registrar
+from quorum.listeners import bind, limits_of
 from quorum.metadata.image import Endpoint
 from quorum.metadata.loader import MetadataLoader
 from quorum.node import NodeSettings, QuorumNode
@@ -31,7 +33,6 @@ from quorum.runtime.clock import now_ms
 from quorum.runtime.group_commit import GroupCommit
 from quorum.runtime.threads import run_blocking
 from quorum.storage import read_bootstrap
-from wire.transport.limits import ConnectionLimits
 from wire.transport.server import Listener, Server, serve_listener
 
 log = logging.getLogger(__name__)
@@ -96,7 +97,8 @@ async def run_controller(
 
 def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) -> _Parts:
     directory = _open_directory(config.metadata_directory, config.node_id)
-    listeners = _bind(config, sockets)
+    listeners = bind(config, config.controller_listeners, sockets)
+    security = controller_security(config)
     endpoints = _advertised(config, listeners)
     metadata_log = open_log(config, directory)
     group_commit = GroupCommit(directory.health)
@@ -109,6 +111,7 @@ def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) 
             timeouts_of(config),
             snapshots_of(config),
             client_id=f"controller-{config.node_id}",
+            security=security,
         ),
         metadata_log,
         controller,
@@ -118,7 +121,9 @@ def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) 
     controller.node = node
     node.snapshotter.source = lambda: snapshot_of(loader)
     known = {voter.id: (voter.host, voter.port) for voter in config.voters}
-    registrar = Registrar(config.node_id, os.urandom(16), endpoints, node.leader, known.get)
+    registrar = Registrar(
+        config.node_id, os.urandom(16), endpoints, node.leader, known.get, security
+    )
     loader.add_publisher(registrar)
     context = ControllerContext(config, cluster_id, node, controller)
     return _Parts(config, directory, group_commit, node, registrar, listeners, context)
@@ -145,16 +150,6 @@ def _settings(config: ServerConfig, directory: LogDirectory) -> ControllerSettin
         balance=config["leader.imbalance.check.interval.seconds"] if balance else 0.0,
         prng=random.Random(),
     )
-
-
-def _bind(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) -> list[Listener]:
-    given = sockets or {}
-    return [
-        Listener(one.name, given[one.name])
-        if one.name in given
-        else Listener.bind(one.name, one.host, one.port)
-        for one in config.controller_listeners
-    ]
 
 
 def _advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[Endpoint]:
@@ -203,18 +198,11 @@ def _running(parts: _Parts, server: Server) -> RunningController:
 async def _serve(
     parts: _Parts, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    config = parts.config
-    limits = ConnectionLimits(
-        frame_bytes_max=config["socket.request.max.bytes"],
-        idle_seconds=config["connections.max.idle.ms"] / 1000,
-        connections_max=config["max.connections"],
-        connections_per_ip_max=config["max.connections.per.ip"],
-    )
     await serve_listener(
         parts.listeners,
         controller_registry(),
         parts.context,
-        limits=limits,
+        limits=limits_of(parts.config),
         task_status=task_status,
     )
 

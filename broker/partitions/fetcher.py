@@ -34,6 +34,7 @@ from wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from wire.outgoing import records_view
+from wire.security.listener import PLAINTEXT, ClientSecurity
 from wire.transport.node_connection import NodeConnection, open_node_connection
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,9 @@ class Fetcher:
         address_of: Callable[[int], Address | None],
         settings: FetchSettings,
         client_id: str,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
+        self._security = security
         self.leader_id = leader_id
         self._address_of = address_of
         self._client_id = client_id
@@ -97,7 +100,10 @@ class Fetcher:
             try:
                 if address is not None:
                     async with open_node_connection(
-                        *address, client_id=self._client_id, copy_records=False
+                        *address,
+                        client_id=self._client_id,
+                        copy_records=False,
+                        security=self._security,
                     ) as connection:
                         await self._replicate(connection)
             except _FAILURES as error:

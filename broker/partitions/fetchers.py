@@ -12,14 +12,20 @@ import trio
 from broker.partitions.fetch_client import FetchSettings
 from broker.partitions.fetcher import Address, Fetcher
 from broker.partitions.partition import Partition
+from wire.security.listener import PLAINTEXT, ClientSecurity
 
 
 class Fetchers:
     """Starts a fetcher when the first partition follows a leader, stops it after the last."""
 
     def __init__(
-        self, address_of: Callable[[int], Address | None], settings: FetchSettings, client_id: str
+        self,
+        address_of: Callable[[int], Address | None],
+        settings: FetchSettings,
+        client_id: str,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
+        self._security = security
         self._address_of = address_of
         self._settings = settings
         self._client_id = client_id
@@ -33,7 +39,7 @@ class Fetchers:
         fetcher = self._fetchers.get(leader_id)
         if fetcher is None:
             fetcher = self._fetchers[leader_id] = Fetcher(
-                leader_id, self._address_of, self._settings, self._client_id
+                leader_id, self._address_of, self._settings, self._client_id, self._security
             )
             self._changed.set()
         fetcher.add(partition)

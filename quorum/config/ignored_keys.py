@@ -5,7 +5,7 @@ Some are about what we do in another way (thread pools, socket buffers, purgator
 
 from __future__ import annotations
 
-# Whole families: encryption, authentication, tiered storage, share and streams groups, KIP-848 groups, metrics, the cleaner, quotas.
+# Whole families, and what is left of encryption and authentication: tiered storage, share and streams groups, KIP-848 groups, metrics, the cleaner, quotas.
 _PREFIXES = (
     "ssl.",
     "sasl.",
@@ -36,7 +36,6 @@ _NAMES = frozenset(
         "background.threads",
         "client.quota.callback.class",
         "config.providers",
-        "connection.failed.authentication.delay.ms",
         "connections.max.reauth.ms",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
@@ -62,8 +61,6 @@ _NAMES = frozenset(
         "log.initial.task.delay.ms",
         "log.local.retention.bytes",
         "log.local.retention.ms",
-        "max.connection.creation.rate",
-        "max.connections.per.ip.overrides",
         "max.request.partition.size.limit",
         "num.io.threads",
         "num.network.threads",
@@ -77,7 +74,6 @@ _NAMES = frozenset(
         "replica.selector.class",
         "replica.socket.receive.buffer.bytes",
         "replica.socket.timeout.ms",
-        "security.inter.broker.protocol",
         "security.providers",
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",

@@ -96,6 +96,19 @@ LISTENERS = (
         scope="cluster-wide",
     ),
     ConfigKey(
+        "max.connections.per.ip.overrides",
+        "list",
+        [],
+        "Connections of single addresses, HOST:COUNT.",
+    ),
+    ConfigKey(
+        "max.connection.creation.rate",
+        "int",
+        INT_MAX,
+        "New connections of a node in a second.",
+        at_least(1),
+    ),
+    ConfigKey(
         "connections.max.idle.ms", "long", 600_000, "An idle connection is closed after this."
     ),
     ConfigKey(

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from quorum.config.definition import ConfigError
+from quorum.config.definition import ConfigError, ConfigKey
 from quorum.config.ignored_keys import is_ignored
-from quorum.config.server_keys import DEV_MODE, SERVER_CONFIGS
+from quorum.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
 from quorum.metadata.image import Endpoint
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-SERVED_PROTOCOLS = frozenset({"PLAINTEXT"})
+LISTENER_PREFIX = "listener.name."
 
 
 class Setting(Protocol):
@@ -44,9 +44,15 @@ class ServerConfig(Mapping[str, Any]):
     """Typed values of all known keys; `config["node.id"]` is an int. Immutable."""
 
     def __init__(
-        self, values: Mapping[str, Any], origins: Mapping[str, str], unknown: Mapping[str, str]
+        self,
+        values: Mapping[str, Any],
+        origins: Mapping[str, str],
+        unknown: Mapping[str, str],
+        of_listeners: Mapping[str, Any] | None = None,
     ) -> None:
+        """`of_listeners`: values of `listener.name.…` keys."""
         self._values = dict(values)
+        self._of_listeners = dict(of_listeners or {})
         self.origins = dict(origins)
         self.unknown = dict(unknown)
         self._protocols = self._protocol_map()
@@ -132,7 +138,24 @@ class ServerConfig(Mapping[str, Any]):
 
     @property
     def inter_broker_listener_name(self) -> str:
-        return str(self["inter.broker.listener.name"] or "PLAINTEXT")
+        return str(self["inter.broker.listener.name"] or self["security.inter.broker.protocol"])
+
+    def protocol_of(self, listener: str) -> str:
+        """The security protocol of a listener; raises ConfigError where none is given."""
+        key = "listener.security.protocol.map"
+        if listener not in self._protocols:
+            raise _no_protocol(listener, key, self.origins.get(key, ""))
+        return self._protocols[listener]
+
+    def of_listener(self, listener: str, key: str) -> Any:
+        """The value of `key` on that listener: its own, else that of the node."""
+        own = self._of_listeners.get(f"{LISTENER_PREFIX}{listener.lower()}.{key}")
+        if own is not None:
+            return own
+        return self[key] if key in SERVER_CONFIGS else LISTENER_CONFIGS[key].default
+
+    def is_set_for_listener(self, listener: str, key: str) -> bool:
+        return f"{LISTENER_PREFIX}{listener.lower()}.{key}" in self._of_listeners
 
     def _endpoints(self, key: str) -> list[Endpoint]:
         return [
@@ -156,7 +179,7 @@ class ServerConfig(Mapping[str, Any]):
             protocols[name] = protocol
         names = self["controller.listener.names"]
         used = {text.partition("://")[0] for text in self["listeners"]} | set(names)
-        if key not in self._values and not used & (SECURITY_PROTOCOLS.keys() - SERVED_PROTOCOLS):
+        if key not in self._values and not used & (SECURITY_PROTOCOLS.keys() - {"PLAINTEXT"}):
             protocols |= dict.fromkeys(names, "PLAINTEXT")
         return protocols
 
@@ -229,17 +252,6 @@ class ServerConfig(Mapping[str, Any]):
             )
 
     def _check_listeners(self) -> None:
-        for endpoint in self._endpoints("listeners"):
-            protocol = next(
-                n for n, i in SECURITY_PROTOCOLS.items() if i == endpoint.security_protocol
-            )
-            if protocol not in SERVED_PROTOCOLS:
-                raise ConfigError(
-                    "listener.security.protocol.map",
-                    f"{endpoint.name}:{protocol}",
-                    f"{protocol} is not implemented",
-                    fix="use PLAINTEXT",
-                )
         for endpoint in self.advertised_broker_listeners if self.is_broker else ():
             if endpoint.host in {"0.0.0.0", "::"}:
                 raise ConfigError(
@@ -264,7 +276,12 @@ def parse(settings: Mapping[str, Setting]) -> ServerConfig:
         ConfigError: a value is wrong, or is missing, or values contradict each other.
     """
     values, origins, unknown = {}, {}, {}
+    of_listeners = {}
     for key, setting in settings.items():
+        if (own := _listener_key(key)) is not None:
+            of_listeners[key] = own.parse(setting.value, origin=setting.origin)
+            origins[key] = setting.origin
+            continue
         known = SERVER_CONFIGS.get(key)
         if known is None:
             unknown[key] = _hint(key, setting.origin)
@@ -277,7 +294,23 @@ def parse(settings: Mapping[str, Setting]) -> ServerConfig:
             if key not in values:
                 values[key] = SERVER_CONFIGS[key].parse(text)
                 origins[key] = "trimaran.dev.mode"
-    return ServerConfig(values, origins, unknown)
+    return ServerConfig(values, origins, unknown, of_listeners)
+
+
+def _listener_key(key: str) -> ConfigKey | None:
+    """The key behind `listener.name.LISTENER.`, if it is one that we act on."""
+    listener, _, name = key.removeprefix(LISTENER_PREFIX).partition(".")
+    return LISTENER_CONFIGS.get(name) if listener and key.startswith(LISTENER_PREFIX) else None
+
+
+def _no_protocol(listener: str, key: str, origin: str) -> ConfigError:
+    return ConfigError(
+        key,
+        listener,
+        f"no security protocol is given for {listener}",
+        origin=origin,
+        fix=f"add {listener}:PLAINTEXT to listener.security.protocol.map",
+    )
 
 
 def _check_broker_id(settings: Mapping[str, Setting]) -> None:
@@ -327,12 +360,6 @@ def _endpoint(text: str, protocols: Mapping[str, str], key: str, origin: str) ->
         raise ConfigError(key, text, "a listener is written NAME://host:port", origin=origin)
     protocol = protocols.get(name)
     if protocol not in SECURITY_PROTOCOLS:
-        raise ConfigError(
-            key,
-            text,
-            f"no security protocol is given for {name}",
-            origin=origin,
-            fix=f"add {name}:PLAINTEXT to listener.security.protocol.map",
-        )
+        raise _no_protocol(name, key, origin)
     host, port = _host_port(address, key, origin)
     return Endpoint(name, host, port, SECURITY_PROTOCOLS[protocol])

@@ -15,6 +15,7 @@ from quorum.config.definition import (
 )
 from quorum.config.log_keys import LOGS
 from quorum.config.node_keys import LISTENERS, METADATA_LOG, QUORUM, ROLES
+from quorum.config.security_keys import LISTENER_JAAS, SERVER_SECURITY
 
 LOG_LEVELS = one_of("DEBUG", "INFO", "WARNING", "ERROR")
 
@@ -102,6 +103,7 @@ SERVER_CONFIGS = ConfigDef(
     (
         *ROLES,
         *LISTENERS,
+        *SERVER_SECURITY,
         *QUORUM,
         *METADATA_LOG,
         *BROKER,
@@ -112,3 +114,5 @@ SERVER_CONFIGS = ConfigDef(
         *OURS,
     )
 )
+# What may also be set for one listener.
+LISTENER_CONFIGS = ConfigDef((*SERVER_SECURITY, LISTENER_JAAS))

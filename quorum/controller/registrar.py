@@ -23,6 +23,7 @@ from wire.messages.controller_registration import (
     Feature,
     Listener,
 )
+from wire.security.listener import PLAINTEXT, ClientSecurity
 from wire.transport.node_connection import open_node_connection
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,9 @@ class Registrar:
         endpoints: Sequence[Endpoint],
         leader: Latest[LeaderAndEpoch],
         address_of: AddressOf,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
+        self._security = security
         self._wanted = ControllerRegistration(
             id=node_id,
             incarnation_id=incarnation_id,
@@ -81,7 +84,9 @@ class Registrar:
         if address is None:
             return False
         try:
-            async with open_node_connection(*address, client_id="registration") as connection:
+            async with open_node_connection(
+                *address, client_id="registration", security=self._security
+            ) as connection:
                 response = await connection.call(self._request(), timeout=TIMEOUT_SECONDS)
         except (ConnectionLost, RequestTimedOut, VersionMismatch) as error:
             log.debug("not registered with controller %d: %s", leader.leader_id, error)

@@ -80,12 +80,12 @@ def test_unknown_keys_are_told_and_do_not_fail():
     config = parsed(
         CONTROLLER,
         num_partition="3",
-        ssl_keystore_location="/x",
+        ssl_protocol="TLS",
         num_io_threads="8",
         zzz="1",
     )
     assert "did you mean num.partitions?" in config.unknown["num.partition"]
-    assert "no effect here" in config.unknown["ssl.keystore.location"]
+    assert "no effect here" in config.unknown["ssl.protocol"]
     assert "no effect here" in config.unknown["num.io.threads"]
     assert "unknown key zzz" in config.unknown["zzz"]
     assert config.unknown["zzz"].startswith("f.properties:")
@@ -138,7 +138,7 @@ def test_controllers_speak_plaintext_when_nothing_is_said():
         (CONTROLLER, {"broker_id": "7"}, "broker.id"),
         (
             CONTROLLER,
-            {"listener_security_protocol_map": "CONTROLLER:SSL"},
+            {"listener_security_protocol_map": "CONTROLLER:TLS"},
             "listener.security.protocol.map",
         ),
         (BROKER, {"node_id": "1"}, "node.id"),

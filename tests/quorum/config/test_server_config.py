@@ -75,8 +75,3 @@ def test_a_wrong_value_says_where_it_was_written():
 def test_a_broker_may_not_advertise_what_nobody_can_reach():
     with pytest.raises(ConfigError, match="clients cannot connect"):
         config(process_roles="broker", node_id="11", listeners="PLAINTEXT://0.0.0.0:9092")
-
-
-def test_protocols_that_are_not_served_are_refused_not_ignored():
-    with pytest.raises(ConfigError, match="SSL is not implemented"):
-        config(process_roles="broker", node_id="11", listeners="SSL://h:1")
