@@ -1,0 +1,56 @@
+"""What importing costs: no generator and no generated code before a message is first encoded or decoded."""
+
+import subprocess
+import sys
+
+import pytest
+
+from wire.codec import reader, writer
+from wire.messages.fetch import FetchRequest
+
+
+def modules_after(source: str) -> set[str]:
+    code = f"import sys; before = set(sys.modules); {source}; print(*set(sys.modules) - before)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name for name in run.stdout.split() if name.split(".")[0] == "wire"}
+
+
+def test_import_wire_is_one_module():
+    assert modules_after("import wire") == {"wire"}
+
+
+def test_a_message_needs_the_schema_alone():
+    assert modules_after("import wire.messages.fetch") == {
+        "wire",
+        "wire.errors",
+        "wire.messages",
+        "wire.messages.fetch",
+        "wire.outgoing",
+        "wire.primitives",
+        "wire.schema",
+    }
+
+
+def test_the_table_of_messages_imports_none_of_them():
+    found = modules_after("import wire.messages.header")
+    assert {name for name in found if name.startswith("wire.messages.")} == {
+        "wire.messages.header",
+        "wire.messages.registry",
+    }
+    assert not found & {"wire.codec.reader", "wire.codec.writer", "wire.codec.plan"}
+
+
+@pytest.mark.parametrize("module", [reader, writer], ids=["reader", "writer"])
+def test_only_what_is_used_is_generated(monkeypatch, module):
+    built = []
+    name = "ReaderGenerator" if module is reader else "WriterGenerator"
+    original = getattr(module, name).build
+    monkeypatch.setattr(
+        getattr(module, name), "build", lambda self, cls: built.append(cls) or original(self, cls)
+    )
+    monkeypatch.setattr(FetchRequest, "readers", {})
+    monkeypatch.setattr(FetchRequest, "writers", {})
+    message = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
+    for _ in range(2):
+        FetchRequest.decode(message.encode(12), 12)
+    assert built == [FetchRequest]

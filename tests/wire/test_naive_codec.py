@@ -1,0 +1,43 @@
+"""The generated codec and the obvious one agree on every message, whole and broken."""
+
+import random
+
+import pytest
+
+from tests.wire import naive_codec
+from tests.wire.declared import CASES, case_id
+from tests.wire.random_messages import random_message
+from tests.wire.test_fuzz import mutate
+from wire.errors import RemoteProtocolError
+
+SAMPLES = 3
+MUTANTS = 5
+
+
+def outcome(decode, *arguments):
+    """The message, or None for bytes that are refused."""
+    try:
+        return decode(*arguments)
+    except RemoteProtocolError:
+        return None
+
+
+@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
+def test_the_same_bytes_and_values(cls, version):
+    for seed in range(SAMPLES):
+        message = random_message(cls, version, seed)
+        encoded = message.encode(version)
+        assert encoded == naive_codec.encode(message, version)
+        assert cls.decode(encoded, version) == message == naive_codec.decode(cls, encoded, version)
+
+
+@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
+def test_the_same_is_refused(cls, version):
+    rng = random.Random(f"{cls.__name__} {version}")
+    for seed in range(SAMPLES):
+        encoded = random_message(cls, version, seed).encode(version)
+        for _ in range(MUTANTS):
+            broken = mutate(encoded, rng)
+            ours = outcome(cls.decode, broken, version)
+            naive = outcome(naive_codec.decode, cls, broken, version)
+            assert ours == naive or repr(ours) == repr(naive)  # a NaN equals nothing
