@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from broker.controller_channel import ControllerChannel
     from broker.directories import LogDirectories
+    from broker.directory_moves import DirectoryMoves
     from broker.fetching.sessions import FetchSessions
     from broker.forwarding import Forwarder
     from broker.groups.coordinator import GroupCoordinator
@@ -58,6 +59,7 @@ class Context:
     metadata: BrokerMetadata
     partitions: Partitions
     directories: LogDirectories
+    moves: DirectoryMoves
     controller: ControllerChannel
     forwarder: Forwarder
     topic_creation: TopicCreation

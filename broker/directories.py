@@ -1,95 +1,268 @@
-"""The broker's log directory: finds and makes partitions' logs, keeps topic ids apart, saves checkpoints.
+"""The broker's log directories: which of them holds a replica, where a new one goes, and what happens when one fails (KIP-112, KIP-858).
 
-Source: `LogManager` of Kafka. A directory that holds another topic id than the image says is a stray: it is put aside before
-the new one is made, so no byte of one topic is served as another's (P14). Left out: several directories (JBOD).
+Source: `LogManager` and `ReplicaManager.handleLogDirFailure` of Kafka. A directory of a partition that holds another topic id than the image says
+is put aside before the new one is made, so no byte of one topic is served as another's (P14). One directory failing takes its replicas
+offline and the broker goes on, unless it is the one with the metadata log, or the last.
+Left out: cordoned directories.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from pathlib import Path
 
 import trio
 
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.partition_log import PartitionLog
+from quorum.metadata.image import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from quorum.runtime.threads import run_blocking
-from wire.errors import KafkaError
+from wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+Key = tuple[str, int]
+# (topic, partition, topic id, directory id): where a replica is now, which the controller does not know yet
+OnPlaced = Callable[[str, int, bytes, bytes], None]
+
 
 class LogDirectories:
-    """One directory for now; the interface names partitions, not places."""
+    """`all` are those that could be opened at the start, `failed_at_start` the others with the reason.
 
-    def __init__(self, directory: LogDirectory) -> None:
-        self.directory = directory
-        self._failed = trio.Event()
+    `preferred` is where an operator wants a replica that does not exist yet; `on_placed` hears of replicas that are not where the image says.
+    """
+
+    def __init__(
+        self,
+        directories: Sequence[LogDirectory],
+        *,
+        metadata: LogDirectory | None = None,
+        failed_at_start: Mapping[Path, str] | None = None,
+    ) -> None:
+        """`metadata` holds the metadata log: one of `directories`, or a directory of its own."""
+        self.all = list(directories)
+        self.metadata = metadata or self.all[0]
+        self.failed_at_start = dict(failed_at_start or {})
+        self.preferred: dict[Key, LogDirectory] = {}  # at most one for each partition of an image
+        self.on_placed: OnPlaced = lambda *_: None
+        self._known_failed: set[bytes] = set()
+        self._news = trio.Event()
+
+    # -- standing
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        return [one for one in self.all if one.offline is None]
 
     @property
     def offline(self) -> str | None:
-        return self.directory.offline
+        """Why the broker cannot go on: the metadata log's directory is gone, or all are."""
+        if self.metadata.offline is not None:
+            return f"{self.metadata.path}: {self.metadata.offline}"
+        if not self.online:
+            return "; ".join(f"{one.path}: {one.offline}" for one in self.all)
+        return None
+
+    @property
+    def clean_shutdown(self) -> bool:
+        return all(one.clean_shutdown for one in self.online)
+
+    def online_ids(self) -> list[bytes]:
+        return [one.directory_id for one in self.online]
+
+    def offline_ids(self) -> list[bytes]:
+        """Of those that failed since the start: the controller is told with every heartbeat."""
+        return [one.directory_id for one in self.all if one.offline is not None]
 
     def storage_failed(self) -> None:
-        """Somebody met KAFKA_STORAGE_ERROR; if the directory is offline the broker must go."""
-        if self.directory.offline is not None:
-            self._failed.set()
+        """Somebody met KAFKA_STORAGE_ERROR: who waits for failures looks whether a directory is offline."""
+        self._news.set()
 
-    async def wait_offline(self) -> str:
-        """Returns why the directory is offline, once it is."""
-        await self._failed.wait()
-        return self.directory.offline or "unknown"
+    async def wait_failed(self) -> list[LogDirectory]:
+        """Those that went offline since the last call, once there are any. One task calls this."""
+        while True:
+            self._news = trio.Event()
+            failed = [
+                one
+                for one in dict.fromkeys([*self.all, self.metadata])
+                if one.offline is not None and one.directory_id not in self._known_failed
+            ]
+            self._known_failed.update(one.directory_id for one in failed)
+            if failed:
+                return failed
+            await self._news.wait()
 
-    def open_log(self, topic: str, index: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
-        """Opens the partition's log, or makes it. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        directory = self.directory
+    # -- finding
+
+    def holding(self, topic: str, index: int) -> LogDirectory | None:
+        """Where the replica is, also if that is offline now; None when it has no directory yet."""
+        return next((one for one in self.all if (topic, index) in one), None)
+
+    def at(self, path: str) -> LogDirectory | None:
+        """The directory that the configuration calls `path`."""
+        return next((one for one in self.all if str(one.path) == path), None)
+
+    def high_watermark(self, topic: str, index: int) -> int:
+        """As checkpointed last, 0 if it was not."""
+        directory = self.holding(topic, index)
+        return 0 if directory is None else directory.high_watermark(topic, index)
+
+    def open_log(
+        self,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        config: LogConfig,
+        assigned: bytes = UNASSIGNED_DIRECTORY,
+    ) -> PartitionLog:
+        """Opens the partition's log, or makes it: in the directory that is `assigned`, or where the fewest replicas are.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, the disk failed, or the replica may be in a directory that is offline.
+        """
         try:
-            if (topic, index) in directory:
-                if directory.topic_id(topic, index) == topic_id:
-                    return directory.open_log(topic, index, config)
+            found = self.holding(topic, index)
+            if found is not None and found.topic_id(topic, index) != topic_id:
                 log.warning("%s-%d belongs to another topic id: put aside", topic, index)
-                directory.delete_log(topic, index)
-            return directory.create_log(topic, index, topic_id, config)
+                found.put_aside(topic, index)
+                found = None
+            if found is not None:
+                opened = found.open_log(topic, index, config)
+            else:
+                found = self._place(topic, index, assigned)
+                opened = found.create_log(topic, index, topic_id, config)
         except KafkaError:
             self.storage_failed()
             raise
+        if assigned != found.directory_id and (
+            assigned != MIGRATING_DIRECTORY or len(self.all) > 1
+        ):
+            self.on_placed(topic, index, topic_id, found.directory_id)
+        return opened
+
+    def _place(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
+        online = self.online
+        wanted = next((one for one in online if one.directory_id == assigned), None)
+        if wanted is not None:
+            return wanted
+        some_are_offline = len(online) < len(self.all) or bool(self.failed_at_start)
+        came_too_far = any((topic, index) in one.futures() for one in self.all)
+        if not online or (some_are_offline and (assigned != UNASSIGNED_DIRECTORY or came_too_far)):
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{topic}-{index} may be in a log directory that is offline",
+            )
+        preferred = self.preferred.pop((topic, index), None)
+        if preferred in online:
+            return preferred
+        return min(online, key=lambda one: one.replicas)
+
+    # -- taking away
 
     def delete_log(self, topic: str, index: int, topic_id: bytes) -> None:
         """Takes the partition's directory away if it is of that topic id; the files go later (`purge`)."""
-        directory = self.directory
+        self.preferred.pop((topic, index), None)
+        directory = self.holding(topic, index)
         try:
-            if (topic, index) in directory and directory.topic_id(topic, index) == topic_id:
+            if directory is not None and directory.topic_id(topic, index) == topic_id:
                 directory.delete_log(topic, index)
         except KafkaError as error:
             log.error("%s-%d could not be deleted: %s", topic, index, error)
             self.storage_failed()
 
-    def drop_strays(self, wanted: Mapping[tuple[str, int], bytes]) -> list[tuple[str, int]]:
-        """Puts aside every partition that is not `wanted` here under its topic id; returns them."""
-        strays = [
-            key
-            for key in self.directory.partitions()
-            if key not in wanted or self.directory.topic_id(*key) != wanted[key]
-        ]
-        for topic, index in strays:
-            log.warning("%s-%d is not assigned to this broker: put aside", topic, index)
-            self.directory.delete_log(topic, index)
+    def drop_strays(self, wanted: Container[Key]) -> list[Key]:
+        """Puts aside every partition that is not `wanted` here; returns them.
+
+        Only names are looked at: whether one is of the wanted topic id shows when it is opened, so that a start opens nothing.
+        """
+        strays = []
+        for directory in self.online:
+            for key in directory.partitions():
+                if key not in wanted:
+                    log.warning("%s-%d is not assigned to this broker: put aside", *key)
+                    directory.put_aside(*key)
+                    strays.append(key)
+            for key in directory.futures():
+                if key not in wanted:
+                    directory.drop_future(*key)
         return strays
+
+    def finish_moves(self) -> None:
+        """What a crash left of moves between directories: of each replica exactly one is kept (KAFKA-8069).
+
+        Two of one name: the move was done, or Kafka was about to remove the old one; the longer has all that the other has.
+        A future one alone: it was complete, and the old one is gone, unless that lies in a directory that is offline.
+
+        Raises KafkaError.
+        """
+        for directory in self.online:
+            for topic, index in directory.partitions():
+                self._settle_twins(topic, index)
+        if self.failed_at_start:
+            return
+        for directory in self.online:
+            for topic, index in directory.futures():
+                if self.holding(topic, index) is None:
+                    directory.promote_future(topic, index)
+
+    def _settle_twins(self, topic: str, index: int) -> None:
+        twins = [one for one in self.online if (topic, index) in one]
+        if len(twins) < 2:
+            return
+        found = {one.path: one.open_log(topic, index, LogConfig()) for one in twins}
+        twins.sort(key=lambda one: (found[one.path].latest_epoch, found[one.path].log_end_offset))
+        for one in twins[:-1]:
+            log.warning(
+                "%s-%d is in %s too: put aside in %s", topic, index, twins[-1].path, one.path
+            )
+            one.put_aside(topic, index)
+        twins[-1].close_log(topic, index)
+
+    # -- upkeep
 
     async def purge(self) -> None:
         """Removes the files of deleted segments and partitions, in a thread."""
-        try:
-            await run_blocking(self.directory.purge)
-        except KafkaError:
-            self.storage_failed()
-            raise
+        for directory in self.online:
+            try:
+                await run_blocking(directory.purge)
+            except KafkaError:
+                self.storage_failed()
+                raise
 
-    async def save_checkpoints(self, high_watermarks: Mapping[tuple[str, int], int]) -> None:
+    async def save_checkpoints(self, high_watermarks: Mapping[Key, int]) -> None:
         """Writes recovery points, log starts and high watermarks, in a thread."""
-        collected = self.directory.collect_checkpoints(high_watermarks)
-        try:
-            await run_blocking(self.directory.write_checkpoints, collected)
-        except KafkaError:
-            self.storage_failed()
-            raise
+        for directory in self.online:
+            held = _held(directory, high_watermarks, alone=len(self.all) == 1)
+            collected = directory.collect_checkpoints(held)
+            try:
+                await run_blocking(directory.write_checkpoints, collected)
+            except KafkaError:
+                self.storage_failed()
+                raise
+
+    def close(
+        self,
+        *,
+        broker_epoch: int | None,
+        high_watermarks: Mapping[Key, int],
+        but: LogDirectory | None = None,
+    ) -> None:
+        """Closes all directories, see `LogDirectory.close`; of the one that somebody else closes (`but`) checkpoints are written. Blocks."""
+        for directory in dict.fromkeys([*self.all, self.metadata]):
+            held = _held(directory, high_watermarks, alone=len(self.all) == 1)
+            try:
+                if directory is not but:
+                    directory.close(broker_epoch=broker_epoch, high_watermarks=held)
+                elif broker_epoch is not None:
+                    directory.save_checkpoints(held)
+            except KafkaError as error:
+                log.error("%s could not be closed: %s", directory.path, error)
+
+
+def _held(directory: LogDirectory, offsets: Mapping[Key, int], *, alone: bool) -> Mapping[Key, int]:
+    """The offsets of the replicas in `directory`; with one directory those of replicas without a file yet too."""
+    return (
+        offsets if alone else {key: offset for key, offset in offsets.items() if key in directory}
+    )

@@ -184,7 +184,9 @@ class Lifecycle:
                 for feature in identity.features
             ],
             rack=identity.rack,
-            log_dirs=list(identity.directory_ids),
+            log_dirs=[
+                one for one in identity.directory_ids if one not in self._offline_directories()
+            ],
             previous_broker_epoch=identity.previous_broker_epoch,
         )
         response = await self._controller.call(request, timeout=seconds)

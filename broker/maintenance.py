@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import trio
 
 from broker.directories import LogDirectories
+from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from log.config import LogConfig
+from log.directory import LogDirectory
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 
@@ -61,6 +62,7 @@ class Maintenance:
                 await self._directories.save_checkpoints(self._partitions.watermarks())
             except KafkaError as error:
                 log.error("checkpoints: %s", error)
+            self._directories.storage_failed()  # in case that whoever met the failure did not say so
 
     async def _retain(self) -> None:
         while True:
@@ -93,18 +95,17 @@ class Maintenance:
         return count
 
     async def _open_due(self) -> None:
-        directory = self._directories.directory
-        resting = {
-            partition.name: (partition, partition.settings.log)
-            for partition in self._partitions
-            if partition.open_log is None and (partition.topic, partition.index) in directory
-        }
-        wanted = [(name, config) for name, (_, config) in resting.items()]
-        for name in await run_blocking(_due, directory.path, wanted, self._now_ms()):
+        resting = []
+        for partition in self._partitions:
+            if partition.open_log is None:
+                directory = self._directories.holding(partition.topic, partition.index)
+                if directory is not None and directory.offline is None:
+                    resting.append((directory, partition, partition.settings.log))
+        for partition in await run_blocking(_due, resting, self._now_ms()):
             try:
-                _ = resting[name][0].log
+                _ = partition.log
             except KafkaError as error:
-                log.error("retention of %s: %s", name, error)
+                log.error("retention of %s: %s", partition.name, error)
 
     async def _drop_lagging(self) -> None:
         """As Kafka: within half the allowed lag after it was exceeded."""
@@ -113,17 +114,19 @@ class Maintenance:
             self._partitions.drop_lagging_followers()
 
 
-def _due(path: Path, resting: Sequence[tuple[str, LogConfig]], now_ms: int) -> list[str]:
+def _due(
+    resting: Sequence[tuple[LogDirectory, Partition, LogConfig]], now_ms: int
+) -> list[Partition]:
     """Partitions whose files are old or large enough that retention may want some. Blocks."""
     due = []
-    for name, config in resting:
+    for directory, partition, config in resting:
         try:
-            files = [file.stat() for file in (path / name).glob("*.log")]
+            files = directory.segment_files(partition.topic, partition.index)
         except OSError:
-            continue  # deleted meanwhile
-        oldest_ms = min((file.st_mtime for file in files), default=float("inf")) * 1000
+            continue  # whoever opens it next finds out
+        oldest_ms = min((file.modified_ms for file in files), default=now_ms)
         is_old = 0 <= config.retention_ms < now_ms - oldest_ms
-        is_large = 0 <= config.retention_bytes < sum(file.st_size for file in files)
+        is_large = 0 <= config.retention_bytes < sum(file.size for file in files)
         if is_old or is_large:
-            due.append(name)
+            due.append(partition)
     return due

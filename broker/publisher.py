@@ -68,7 +68,7 @@ class BrokerPublisher:
         node_id = self._partitions.node_id
         self._directories.drop_strays(
             {
-                (topic.name, index): topic.id
+                (topic.name, index)
                 for topic in image.topics.by_name.values()
                 for index, state in topic.partitions.items()
                 if node_id in state.replicas

@@ -311,8 +311,10 @@ class LogDirectory:
                 self._files.rename(directory, target)
             self._deleted.append(target)
 
-    def promote_future(self, topic: str, partition: int, *, log_start_offset: int = 0) -> None:
-        """The copy is complete, flushed and closed, and the other replica's name is gone: it takes that name. Blocks shortly.
+    def promote_future(
+        self, topic: str, partition: int, *, start_offset: int = 0, end_offset: int = 0
+    ) -> None:
+        """The copy is closed and flushed up to `end_offset`, and the other replica's name is gone: it takes that name. Blocks shortly.
 
         Raises KafkaError.
         """
@@ -322,8 +324,8 @@ class LogDirectory:
             self._files.fsync_directory(self.path)
         del self._futures[key]
         self._names.add(key)
-        if log_start_offset:
-            self.offsets.log_starts[key] = log_start_offset
+        self.offsets.log_starts[key] = start_offset
+        self.offsets.recovery_points[key] = end_offset
 
     def settle_names(self) -> None:
         """Makes all renames so far durable. Blocks shortly. Raises KafkaError."""

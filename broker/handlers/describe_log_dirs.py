@@ -1,17 +1,18 @@
-"""DescribeLogDirs (35): sizes of the partitions in this broker's log directory.
+"""DescribeLogDirs (35): the log directories of this broker, those that failed too, and the sizes of the replicas in them.
 
-Versions: 3 an error of the whole, 4 sizes of the volume. A log that nobody has opened since the start is measured by its files.
-Not done: future replicas, cordoned directories.
+Versions: 3 an error of the whole, 4 sizes of the volumes, 5 cordoned. A log that nobody has opened since the start is measured by its files;
+a replica without files yet is listed where it will be made. Not done: cordoned directories.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from broker.context import Context
 from broker.partitions.partition import Partition
+from log.directory import LogDirectory
+from log.files import Volume
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode
 from wire.messages.describe_log_dirs import (
@@ -29,23 +30,25 @@ from wire.transport.registry import handles
 async def describe_log_dirs(
     request: DescribeLogDirsRequest, ctx: Context, _call: Call
 ) -> DescribeLogDirsResponse:
-    path = ctx.directories.directory.path
-    if ctx.directories.offline is not None:
-        failed = DescribeLogDirsResult(
-            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(path), topics=[]
-        )
-        return DescribeLogDirsResponse(results=[failed])
-    wanted = list(_wanted(request, ctx))
-    sizes, total_bytes, usable_bytes = await run_blocking(
-        _measure, path, [(partition.name, _open_size(partition)) for partition in wanted]
-    )
-    result = DescribeLogDirsResult(
-        log_dir=str(path),
-        topics=_by_topic(zip(wanted, sizes, strict=True)),
-        total_bytes=total_bytes,
-        usable_bytes=usable_bytes,
-    )
-    return DescribeLogDirsResponse(results=[result])
+    directories = ctx.directories
+    found = {one: _Found(one) for one in directories.online}
+    for partition in _wanted(request, ctx):
+        directory = directories.holding(partition.topic, partition.index)
+        if directory is None:
+            assigned = partition.state.directory_of(ctx.node_id)
+            directory = next((o for o in found if o.directory_id == assigned), next(iter(found)))
+        if directory in found:
+            found[directory].replicas.append((partition, _open_size(partition)))
+        if move := ctx.moves.of(partition):
+            found[move.target].add_copy(partition, move.copy.size_bytes, move.copy.log_end_offset)
+    results = [await run_blocking(one.measure) for one in found.values()]
+    failed = [one.path for one in directories.all if one.offline is not None]
+    results += [_failed(str(path)) for path in (*failed, *directories.failed_at_start)]
+    return DescribeLogDirsResponse(results=results)
+
+
+def _failed(path: str) -> DescribeLogDirsResult:
+    return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
 
 
 def _wanted(request: DescribeLogDirsRequest, ctx: Context) -> Iterable[Partition]:
@@ -62,34 +65,53 @@ def _open_size(partition: Partition) -> int | None:
     return None if partition.open_log is None else partition.open_log.size_bytes
 
 
-def _measure(path: Path, wanted: list[tuple[str, int | None]]) -> tuple[list[int], int, int]:
-    """Sizes of the partitions, total and usable bytes of the volume. Blocks."""
-    sizes = [_size_of_files(path / name) if size is None else size for name, size in wanted]
-    volume = os.statvfs(path)
-    return sizes, volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
+@dataclass(slots=True)
+class _Found:
+    """What is asked of one directory; collected on the loop, measured in a thread."""
 
+    directory: LogDirectory
+    replicas: list[tuple[Partition, int | None]] = field(default_factory=list)
+    topics: dict[str, DescribeLogDirsTopic] = field(default_factory=dict)
 
-def _size_of_files(directory: Path) -> int:
-    try:
-        return sum(file.stat().st_size for file in directory.glob("*.log"))
-    except FileNotFoundError:
-        return 0
+    def add_copy(self, partition: Partition, size: int, end_offset: int) -> None:
+        """A replica on its way here."""
+        log = partition.open_log
+        behind = 0 if log is None else max(0, log.log_end_offset - end_offset)
+        self._add(partition, size, behind, is_future=True)
 
+    def measure(self) -> DescribeLogDirsResult:
+        """Blocks."""
+        try:
+            for partition, size in self.replicas:
+                log = partition.open_log
+                lag = 0 if log is None else max(0, partition.high_watermark - log.log_end_offset)
+                self._add(partition, self._size_of_files(partition) if size is None else size, lag)
+            volume = self.directory.volume()
+        except OSError:
+            return _failed(str(self.directory.path))
+        return self._result(volume)
 
-def _by_topic(sizes: Iterable[tuple[Partition, int]]) -> list[DescribeLogDirsTopic]:
-    topics: dict[str, DescribeLogDirsTopic] = {}
-    for partition, size in sizes:
-        topic = topics.setdefault(
+    def _size_of_files(self, partition: Partition) -> int:
+        files = self.directory.segment_files(partition.topic, partition.index)
+        return sum(file.size for file in files)
+
+    def _add(self, partition: Partition, size: int, lag: int, *, is_future: bool = False) -> None:
+        topic = self.topics.setdefault(
             partition.topic, DescribeLogDirsTopic(name=partition.topic, partitions=[])
         )
-        log = partition.open_log
-        lag = 0 if log is None else max(0, partition.high_watermark - log.log_end_offset)
         topic.partitions.append(
             DescribeLogDirsPartition(
                 partition_index=partition.index,
                 partition_size=size,
                 offset_lag=lag,
-                is_future_key=False,
+                is_future_key=is_future,
             )
         )
-    return list(topics.values())
+
+    def _result(self, volume: Volume) -> DescribeLogDirsResult:
+        return DescribeLogDirsResult(
+            log_dir=str(self.directory.path),
+            topics=list(self.topics.values()),
+            total_bytes=volume.total,
+            usable_bytes=volume.usable,
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.context import Context
 from broker.features import features_of
+from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from broker.handlers.create_partitions import create_partitions
 from broker.handlers.create_topics import create_topics
 from broker.handlers.delete_groups import delete_groups
@@ -35,6 +36,7 @@ from broker.handlers.unregister_broker import unregister_broker
 from wire.transport.registry import Registry
 
 HANDLERS = (
+    alter_replica_log_dirs,
     create_partitions,
     create_topics,
     delete_groups,

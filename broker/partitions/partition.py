@@ -1,7 +1,8 @@
 """A replica on this broker: what outlives the epochs in which it leads or follows.
 
 Source: `Partition` of Kafka. A partition that nobody reads or writes is a row here: the log is opened, and the epoch made,
-when first asked for. Left out: future replicas (moving between directories).
+when first asked for. A replica that moves to
+another directory is copied elsewhere (`broker.directory_moves`) and then takes this one's place.
 """
 
 from __future__ import annotations
@@ -88,7 +89,11 @@ class Partition:
             if self.deleted:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._log = self.services.directories.open_log(
-                self.topic, self.index, self.topic_id, self.settings.log
+                self.topic,
+                self.index,
+                self.topic_id,
+                self.settings.log,
+                self.state.directory_of(self.services.node_id),
             )
         return self._log
 
@@ -179,11 +184,15 @@ class Partition:
         if self._log is not None:
             self._log.config = self.settings.log
 
-    def close(self) -> None:
-        """Ends the epoch and lets go of the log, which its directory closes or deletes."""
-        self.deleted = True
+    def let_go(self) -> None:
+        """Ends the epoch and forgets the log, which is somewhere else now or nowhere; both come anew when asked for."""
         self._end_epoch()
         self.watchers.look_again()
         if self._log is not None:
             self.services.commit.forget(self._log)
             self._log = None
+
+    def close(self) -> None:
+        """Ends the epoch and lets go of the log, which its directory closes or deletes, for good."""
+        self.deleted = True
+        self.let_go()

@@ -6,7 +6,7 @@ Source: the part of Kafka's `ReplicaManager` that applies `TopicsDelta` and find
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from broker.partitions.leader import LeaderEpoch
@@ -182,6 +182,24 @@ class Partitions:
             self._follows.unfollow(partition)
         elif listener := self._listeners.get(partition.topic):
             listener.ended(partition.index, leader_epoch)
+
+    def reopen(
+        self, partitions: Iterable[Partition], move: Callable[[], None] = lambda: None
+    ) -> None:
+        """Ends the epochs of `partitions`, does what `move` does with their logs, and begins them anew; nobody reads in between.
+
+        Who waits is told NOT_LEADER_OR_FOLLOWER and asks again. Raises what `move` raises; the epochs begin anew then too.
+        """
+        held = list(partitions)
+        for partition in held:
+            led, epoch = partition.leads, partition.state.leader_epoch
+            partition.let_go()
+            self._tell_ended(partition, led, epoch)
+        try:
+            move()
+        finally:
+            for partition in held:
+                self._begin(partition)
 
     def brokers_changed(self, broker_ids: frozenset[int]) -> None:
         """Registrations of `broker_ids` changed: leaders look at these followers again."""

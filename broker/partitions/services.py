@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.metadata import BrokerMetadata
@@ -23,8 +24,9 @@ class Durability:
     that were acknowledged, a killed process does not.
     """
 
-    def __init__(self, group_commit: GroupCommit, *, fsync: bool) -> None:
-        self._group_commit = group_commit
+    def __init__(self, commits: Mapping[Path, GroupCommit], *, fsync: bool) -> None:
+        """`commits`: of each log directory, by its path."""
+        self._commits = commits
         self._fsync = fsync
 
     def durable_end(self, log: PartitionLog) -> int:
@@ -33,10 +35,10 @@ class Durability:
 
     def mark_dirty(self, log: PartitionLog, on_flushed: OnFlushed) -> None:
         """As `GroupCommit.mark_dirty`."""
-        self._group_commit.mark_dirty(log, on_flushed)
+        self._commits[log.directory.parent].mark_dirty(log, on_flushed)
 
     def forget(self, log: PartitionLog) -> None:
-        self._group_commit.forget(log)
+        self._commits[log.directory.parent].forget(log)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from immutables import Map
 
 from broker.context import BrokerLimits, Context
 from broker.directories import LogDirectories
+from broker.directory_moves import DirectoryMoves
 from broker.fetching.sessions import FetchSessions
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
@@ -205,13 +206,13 @@ def open_harness(
             FetchSettings(node_id, lambda: 100 + node_id, 500, 1, 1 << 20, 10 << 20),
             "follower",
         )
-    directories = LogDirectories(directory)
+    directories = LogDirectories([directory])
     harness: Harness
     services = Services(
         node_id=node_id,
         directories=directories,
         settings=settings_source,
-        commit=Durability(group_commit, fsync=fsync),
+        commit=Durability({path: group_commit}, fsync=fsync),
         isr_changes=isr_changes,
         metadata=metadata,
         broker_epoch=lambda: 100 + node_id,
@@ -228,6 +229,7 @@ def open_harness(
         metadata=metadata,
         partitions=partitions,
         directories=directories,
+        moves=DirectoryMoves(directories, partitions),
         controller=absent,
         forwarder=absent,
         topic_creation=absent,

@@ -225,7 +225,7 @@ async def test_everything_is_there_after_a_restart(tmp_path):
         epoch = running.brokers[11].context.broker_epoch()
         await running.stop(11)
         again = await running.start_broker(11)
-        assert again.context.directories.directory.previous_broker_epoch == epoch
+        assert again.context.directories.metadata.previous_broker_epoch == epoch
         assert await in_thread(consume, running.bootstrap, "t") == written
         more = [b"more %d" % number for number in range(30)]
         assert len(await in_thread(produce, running.bootstrap, "t", more)) == 30

@@ -11,7 +11,6 @@ import trio.testing
 from broker.server import run_broker
 from log.files import Files
 from log.meta_properties import MetaPropertiesError
-from quorum.config.definition import ConfigError
 from quorum.runtime.errors import StorageFailure
 from quorum.storage import format_directories
 from tests.broker.cluster import CLUSTER_ID, cluster
@@ -38,7 +37,7 @@ async def test_a_disk_error_ends_the_broker_and_keeps_what_was_acked(
         real = getattr(Files, operation)
         sealed = {
             broker_log.directory
-            for broker_log in running.brokers[11].context.directories.directory.open_logs().values()
+            for broker_log in running.brokers[11].context.directories.metadata.open_logs().values()
             if broker_log.topic_partition[0] == "t"
         }
 
@@ -63,7 +62,7 @@ async def test_a_disk_error_ends_the_broker_and_keeps_what_was_acked(
         assert any(isinstance(one, StorageFailure) for one in leaves(running.failures[11]))
         monkeypatch.undo()
         again = await running.start_broker(11)
-        directory = again.context.directories.directory
+        directory = again.context.directories.metadata
         assert not directory.clean_shutdown, "no marker after a failure"
         # What was written and not acknowledged may survive: nobody was told either way.
         survivors = len(written) + (operation == "fdatasync")
@@ -126,20 +125,6 @@ async def test_a_directory_of_another_node_is_refused(tmp_path):
         )
         with pytest.raises(MetaPropertiesError):
             await run_broker(other)
-
-
-async def test_several_directories_are_refused_with_a_reason(tmp_path):
-    async with cluster(tmp_path, brokers=0) as running:
-        config = running.config(
-            12,
-            **{
-                "process.roles": "broker",
-                "listeners": "PLAINTEXT://127.0.0.1:0",
-                "log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}",
-            },
-        )
-        with pytest.raises(ConfigError, match="one log directory"):
-            await run_broker(config)
 
 
 async def test_a_broker_that_starts_before_its_controllers_waits_for_them(tmp_path):

@@ -288,4 +288,5 @@ async def test_a_disk_error_is_told_and_nothing_is_appended_after_it(harness, mo
     monkeypatch.undo()
     assert (await ask(harness, batch(b"a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     with trio.fail_after(5):
-        assert "Input/output" in await harness.directories.wait_offline()
+        [failed] = await harness.directories.wait_failed()
+    assert "Input/output" in failed.offline

@@ -1,0 +1,215 @@
+"""Moves replicas between the log directories of this broker, while they are written to and read (KIP-113).
+
+Source: `ReplicaAlterLogDirsThread` and `Partition.maybeReplaceCurrentWithFutureReplica` of Kafka. The replica is copied batch by batch into a
+`-future` directory as a follower would fetch it. When the copy is complete and durable, the old directory's name goes (`-delete`), durably, and
+then the copy takes that name; a crash in between leaves the complete copy alone, which `LogDirectories.finish_moves` names at the next
+start. Left out: Kafka's throttle of this traffic (alter.log.dirs.replication.quota).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import trio
+
+from broker.directories import LogDirectories
+from broker.partitions.partition import Partition
+from broker.partitions.registry import Partitions
+from log.directory import LogDirectory
+from log.partition_log import PartitionLog
+from quorum.runtime.threads import run_blocking
+from wire.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+# One step of one move: 2 ms of the loop for the copy, so that clients hardly notice.
+STEP_BYTES_MAX = 1 << 20
+PAUSE_SECONDS = 0.05
+
+Key = tuple[str, int]
+
+
+@dataclass(slots=True, eq=False)
+class Move:
+    """A replica on its way: `copy` becomes the partition's log in `target`."""
+
+    partition: Partition
+    target: LogDirectory
+    copy: PartitionLog
+
+
+class DirectoryMoves:
+    """At most one move for each replica here."""
+
+    def __init__(self, directories: LogDirectories, partitions: Partitions) -> None:
+        self._directories = directories
+        self._partitions = partitions
+        self._moves: dict[Key, Move] = {}
+        self._wanted = trio.Event()
+
+    def of(self, partition: Partition) -> Move | None:
+        return self._moves.get((partition.topic, partition.index))
+
+    def request(self, topic: str, index: int, path: str) -> ErrorCode:
+        """Begins to move a replica to the directory `path`; one that is not here yet will be made there."""
+        directories = self._directories
+        target = directories.at(path)
+        if target is None:
+            unreadable = path in map(str, directories.failed_at_start)
+            return ErrorCode.KAFKA_STORAGE_ERROR if unreadable else ErrorCode.LOG_DIR_NOT_FOUND
+        if target.offline is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._partitions.find(topic, index)
+        current = directories.holding(topic, index)
+        if partition is None or current is None:
+            directories.preferred[topic, index] = target
+            return ErrorCode.NONE if partition else ErrorCode.REPLICA_NOT_AVAILABLE
+        if current.offline is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        known = self.of(partition)
+        if known is not None and known.target is target:
+            return ErrorCode.NONE
+        try:
+            if known is not None:
+                self._give_up(known)
+            if current is not target:
+                self._begin(partition, target)
+        except KafkaError as error:
+            directories.storage_failed()
+            return error.code
+        return ErrorCode.NONE
+
+    def _begin(self, partition: Partition, target: LogDirectory) -> None:
+        key = (partition.topic, partition.index)
+        copy = target.open_future(*key, partition.topic_id, partition.settings.log)
+        self._moves[key] = Move(partition, target, copy)
+        self._wanted.set()
+        log.info("%s moves to %s", partition.name, target.path)
+
+    def _give_up(self, move: Move) -> None:
+        key = (move.partition.topic, move.partition.index)
+        if self._moves.get(key) is move:
+            del self._moves[key]
+        move.copy.close(clean=False)
+        if move.target.offline is None:
+            move.target.drop_future(*key)
+
+    async def run(self) -> None:
+        """Goes on with what an earlier process began, then does what is requested, for ever."""
+        self._resume()
+        while True:
+            if not self._moves:
+                self._wanted = trio.Event()
+                await self._wanted.wait()
+            busy = False
+            for move in list(self._moves.values()):
+                busy |= await self._step_or_give_up(move)
+            await trio.sleep(0 if busy else PAUSE_SECONDS)
+
+    def _resume(self) -> None:
+        for directory in self._directories.online:
+            for topic, index in directory.futures():
+                partition = self._partitions.find(topic, index)
+                current = self._directories.holding(topic, index)
+                try:
+                    if partition is None or current is directory:
+                        directory.drop_future(topic, index)
+                    elif (topic, index) not in self._moves:
+                        self._begin(partition, directory)
+                except KafkaError as error:
+                    log.error("%s-%d cannot move: %s", topic, index, error)
+                    self._directories.storage_failed()
+
+    async def _step_or_give_up(self, move: Move) -> bool:
+        try:
+            if move.partition.deleted or move.target.offline is not None:
+                self._give_up(move)
+                return True
+            return await self._step(move)
+        except KafkaError as error:
+            log.error("%s does not move: %s", move.partition.name, error)
+            self._directories.storage_failed()
+            self._moves.pop((move.partition.topic, move.partition.index), None)
+            return True
+
+    async def _step(self, move: Move) -> bool:
+        """Copies a piece, or ends the move; returns whether there is more to do at once."""
+        source, copy = move.partition.log, move.copy
+        align(source, copy)
+        if copy.log_end_offset < source.log_end_offset:
+            piece = source.read(
+                copy.log_end_offset,
+                STEP_BYTES_MAX,
+                upto_offset=source.log_end_offset,
+                min_one=True,
+            )
+            if piece is not None:
+                try:
+                    data = await run_blocking(piece.read)
+                except OSError as error:
+                    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+                copy.append_as_follower(memoryview(data))
+                return True
+        if copy.flushed_offset < copy.log_end_offset:
+            await _flush(copy)
+            return True
+        if move.partition.deleted or move.partition.open_log is not source:
+            return True
+        self._finish(move, source)
+        return True
+
+    def _finish(self, move: Move, source: PartitionLog) -> None:
+        """The copy is the partition's log from here on; no record is appended in between."""
+        partition, target = move.partition, move.target
+        key = (partition.topic, partition.index)
+        current = self._directories.holding(*key)
+        assert current is not None
+        start = source.log_start_offset
+
+        def swap() -> None:
+            move.copy.close()
+            current.delete_log(*key)
+            current.settle_names()
+            target.promote_future(*key, end_offset=move.copy.flushed_offset, start_offset=start)
+
+        del self._moves[key]
+        self._partitions.reopen([partition], swap)
+        self._directories.on_placed(*key, partition.topic_id, target.directory_id)
+        log.info("%s has moved to %s", partition.name, target.path)
+
+    def close(self) -> None:
+        """Lets go of the copies; the next process goes on with them."""
+        for move in self._moves.values():
+            move.copy.close(clean=False)
+        self._moves.clear()
+
+
+def align(source: PartitionLog, copy: PartitionLog) -> None:
+    """Takes from the copy what the source has not (any more), by leader epochs as a follower does (KIP-279). Raises KafkaError."""
+    while copy.latest_epoch >= 0 and copy.log_end_offset > copy.log_start_offset:
+        epoch, end = source.end_offset_for_epoch(copy.latest_epoch)
+        if epoch < 0:
+            end = source.log_start_offset
+        elif epoch < copy.latest_epoch:
+            end = min(end, copy.end_offset_for_epoch(epoch)[1])
+        if end >= copy.log_end_offset:
+            break
+        copy.truncate_to(end)
+    if copy.log_end_offset > source.log_end_offset:
+        copy.truncate_to(source.log_end_offset)
+    if copy.log_end_offset < source.log_start_offset:
+        copy.truncate_fully_and_start_at(source.log_start_offset)
+    if copy.log_start_offset < source.log_start_offset:
+        copy.delete_records_before(source.log_start_offset)
+
+
+async def _flush(copy: PartitionLog) -> None:
+    try:
+        flush = copy.prepare_flush()
+        try:
+            await run_blocking(flush.run)
+        finally:
+            copy.finish_flush(flush)
+    except OSError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
