@@ -37,5 +37,9 @@ def exceptval(*_: Any, **__: Any) -> Callable[[T], T]:
     return _same
 
 
+def cast(_type: object, value: T) -> T:
+    return value
+
+
 def declare(_type: object, value: T) -> T:
     return value

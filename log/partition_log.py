@@ -1,8 +1,7 @@
 """The log of one partition: append, read as slices, flush, truncate, retain.
 
 Source: Kafka's `UnifiedLog` and `LocalLog`. The same class serves data partitions and `__cluster_metadata-0`. Synchronous, and
-called from one thread (the event loop), except `Flush.run`. Left out: high watermark and leadership (the broker's), compaction,
-the transaction index.
+called from one thread (the event loop), except `Flush.run`. Left out: high watermark and leadership (the broker's).
 
 Errors: KafkaError with the code a client gets. An OSError anywhere takes the whole log directory offline
 (`log/health.py`): from the first failed append on, none succeeds (KAFKA-10778).
@@ -11,7 +10,7 @@ Errors: KafkaError with the code a client gets. An OSError anywhere takes the wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ from log.producer_snapshots import load_producers, remove_snapshots, write_snaps
 from log.producers import ProducerState
 from log.retention import deletable
 from log.rolling import must_roll, runs_within_segment
-from log.segment import Segment, SegmentDamaged
+from log.segment import SNAPSHOT_SUFFIX, Segment, SegmentDamaged, file_name
 from log.segments import Segments
 from log.slices import LogSlice
 from log.timestamps import (
@@ -148,6 +147,23 @@ class PartitionLog:
     @property
     def segment_base_offsets(self) -> Sequence[int]:
         return tuple(self._segments.bases)
+
+    @property
+    def sealed_segments(self) -> Sequence[Segment]:
+        """All but the active one, ascending."""
+        return self._segments.all[:-1]
+
+    @property
+    def active_segment(self) -> Segment:
+        return self._segments.active
+
+    @property
+    def files(self) -> Files:
+        return self._files
+
+    def storage(self, what: str) -> AbstractContextManager[None]:
+        """For file calls on behalf of this log: an OSError takes the directory offline and becomes KAFKA_STORAGE_ERROR."""
+        return self._health.guard(what)
 
     @property
     def latest_epoch(self) -> int:
@@ -477,6 +493,21 @@ class PartitionLog:
             self.flushed_offset = offset
             self.epochs.clear()
             self._finish_truncation(offset)
+
+    def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
+        """Puts a compacted segment in the place of those it was made from, unless they changed meanwhile (then its files are nobody's).
+
+        Readers keep what they have open. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """
+        with self._health.guard(f"compaction of {self.directory.name}"):
+            cleaned.release()
+            if not self._segments.replace(old, cleaned.size):
+                return False
+            for segment in old[1:]:
+                name = file_name(segment.base_offset, SNAPSHOT_SUFFIX)
+                self._files.unlink(self.directory / name)
+        self._names_version += 1
+        return True
 
     def _lower_recovery_point(self, offset: int) -> None:
         if offset < self.flushed_offset:

@@ -17,19 +17,19 @@ from log.files import Files, OpenFile
 from log.index import IndexDamaged
 from log.scan import scan_headers
 from log.segment import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
     Segment,
     SegmentDamaged,
     file_name,
 )
 
 CRC_BLOCK_BYTES = 1 << 20  # a batch is checked in pieces: its declared size is not allocated
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
 
 
 def base_offset_of(name: str, suffix: str) -> int | None:

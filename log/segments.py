@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from log.files import Files
-from log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
+from log.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    Segment,
+    file_name,
+)
 from log.slices import LogSlice
 from log.transaction_index import AbortedTransaction
 
@@ -81,6 +88,37 @@ class Segments:
             self.active = self.all[-1]
             self._sealed_bytes -= self.active.size
         self.add(base_offset, now_ms)
+
+    def replace(self, old: Sequence[Segment], size: int) -> bool:
+        """Puts a compacted segment of `size` bytes, whose files are called `.cleaned`, in the place of `old`; False when those changed.
+
+        After a crash anywhere in between, either all of the old or all of the new is found: `recovery.list_segments`.
+        """
+        start = bisect_right(self.bases, old[0].base_offset) - 1
+        place = slice(start, start + len(old))
+        if start < 0 or self.all[place] != list(old) or self.active in old:
+            return False
+        base_offset = old[0].base_offset
+        self._rename_new(base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
+        for segment in reversed(old):
+            self._sealed_bytes -= segment.size
+            self._remove_files(segment)
+        self._rename_new(base_offset, SWAP_SUFFIX, "")
+        new = Segment(self.directory, base_offset, self._files, size=size, created=False)
+        self._sealed_bytes += size
+        self.all[place] = [new]
+        self.bases[place] = [base_offset]
+        return True
+
+    def _rename_new(self, base_offset: int, suffix: str, target: str) -> None:
+        for kind in SEGMENT_SUFFIXES:
+            name = file_name(base_offset, kind)
+            try:
+                self._files.rename(
+                    self.directory / (name + suffix), self.directory / (name + target)
+                )
+            except FileNotFoundError:
+                continue  # no transaction index
 
     def release(self) -> None:
         for segment in self.all:

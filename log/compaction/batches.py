@@ -1,0 +1,150 @@
+"""Rewriting batches in compaction: fewer records, the same offsets.
+
+Source: `MemoryRecords.filterTo`, `DefaultRecordBatch.writeEmptyHeader` of Kafka. A batch that keeps all its records is not touched. One that
+loses some keeps its base and last offset, sequences, epochs and codec, so that neither offsets nor the producer's state change.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import crc32c
+
+from log.batch import (
+    ATTRIBUTES_COMPRESSION,
+    ATTRIBUTES_DELETE_HORIZON,
+    ATTRIBUTES_LOG_APPEND_TIME,
+    CRC_POSITION,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    PREFIX_BYTES,
+    BatchView,
+    Buffer,
+    records_bytes,
+)
+from log.codecs import compress
+from log.columns import decode_columns, retain
+from log.compaction.offset_map import OffsetMap
+from log.compaction.retention import Fate, Retention, Verdict
+
+_CRC = struct.Struct(">I")
+TOMBSTONE = 2  # in the marks of `OffsetMap.mark`
+
+
+def clean_batches(
+    batches: Sequence[BatchView],
+    verdicts: Sequence[Verdict],
+    offsets: OffsetMap,
+    latest_offset: int,
+    retention: Retention,
+) -> list[BatchView]:
+    """What stays of consecutive batches; `offsets` is right up to `latest_offset`.
+
+    Raises RemoteProtocolError when the records are not what their headers say.
+    """
+    marks = _marks(batches, verdicts, offsets, latest_offset)
+    kept = []
+    for batch, verdict, keep in zip(batches, verdicts, marks, strict=True):
+        whole = _thinned(batch, verdict, keep, retention)
+        if whole is not None:
+            kept.append(whole)
+    return kept
+
+
+def _marks(
+    batches: Sequence[BatchView],
+    verdicts: Sequence[Verdict],
+    offsets: OffsetMap,
+    latest_offset: int,
+) -> list[bytes]:
+    """For each batch a byte a record, as `OffsetMap.mark` sets them; nothing for those whose records all go."""
+    looked_at = [
+        (batch, verdict.fate)
+        for batch, verdict in zip(batches, verdicts, strict=True)
+        if verdict.fate is not Fate.DROP_ALL and batch.count
+    ]
+    columns = decode_columns([batch for batch, _ in looked_at])
+    keep = bytearray(len(columns))
+    if keep:
+        offsets.mark(columns, bytes(fate for _, fate in looked_at), latest_offset, keep)
+    marks, start = [], 0
+    for batch, verdict in zip(batches, verdicts, strict=True):
+        count = 0 if verdict.fate is Fate.DROP_ALL else batch.count
+        marks.append(bytes(keep[start : start + count]))
+        start += count
+    return marks
+
+
+def _thinned(
+    batch: BatchView, verdict: Verdict, keep: bytes, retention: Retention
+) -> BatchView | None:
+    count = len(keep) - keep.count(0)
+    if not count:
+        return _empty(batch) if verdict.keeps_empty else None
+    has_horizon = batch.delete_horizon_ms is not None
+    needs_horizon = (verdict.needs_horizon or TOMBSTONE in keep) and not has_horizon
+    if count == batch.count and not needs_horizon:
+        return batch
+    horizon = retention.delete_horizon_ms if needs_horizon else None
+    kept = retain(
+        records_bytes(batch), batch.count, batch.base_timestamp, keep, new_base_timestamp=horizon
+    )
+    append_time = batch.attributes & ATTRIBUTES_LOG_APPEND_TIME
+    codec = batch.attributes & ATTRIBUTES_COMPRESSION
+    return _rebuilt(
+        batch,
+        compress(batch.compression, kept.body) if codec else kept.body,
+        attributes=batch.attributes | (ATTRIBUTES_DELETE_HORIZON if needs_horizon else 0),
+        base_timestamp=batch.base_timestamp if horizon is None else horizon,
+        max_timestamp=batch.max_timestamp if append_time else kept.max_timestamp_ms,
+        count=kept.count,
+    )
+
+
+def _empty(batch: BatchView) -> BatchView:
+    """The header alone: where the batch was, and what its producer had sent."""
+    if not batch.count:
+        return batch
+    return _rebuilt(
+        batch,
+        b"",
+        attributes=batch.attributes & ~(ATTRIBUTES_COMPRESSION | ATTRIBUTES_DELETE_HORIZON),
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=batch.max_timestamp,
+        count=0,
+    )
+
+
+def _rebuilt(
+    batch: BatchView,
+    body: Buffer,
+    *,
+    attributes: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    count: int,
+) -> BatchView:
+    out = bytearray(HEADER_BYTES + len(body))
+    HEADER.pack_into(
+        out,
+        0,
+        batch.base_offset,
+        len(out) - PREFIX_BYTES,
+        batch.leader_epoch,
+        batch.magic,
+        0,
+        attributes,
+        batch.last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        count,
+    )
+    out[HEADER_BYTES:] = body
+    _CRC.pack_into(out, CRC_POSITION, crc32c.crc32c(memoryview(out)[CRC_START:]))
+    return BatchView(out)

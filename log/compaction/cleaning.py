@@ -1,0 +1,265 @@
+"""One round of compaction of one log: reads sealed segments, writes `.cleaned` files. Blocks; for a thread.
+
+Source: `Cleaner.doClean`, `buildOffsetMap`, `cleanSegments` of Kafka. Everything about the log is copied into the round on the loop (`plan`), so the
+thread touches no state of the log; what it wrote takes the segments' place on the loop (`PartitionLog.replace_segments`). Memory: the offset
+map (at most `CleanerLimits.map_bytes`), a block of batches and their columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from log.batch import ATTRIBUTES_COMPRESSION, BatchView, has_valid_crc
+from log.columns import decode_columns
+from log.compaction.batches import clean_batches
+from log.compaction.choosing import GroupMember, group
+from log.compaction.offset_map import SLOT_BYTES, OffsetMap
+from log.compaction.retention import Retention
+from log.compaction.transactions import CleanedTransactions
+from log.config import LogConfig
+from log.files import Files, OpenFile
+from log.scan import is_plausible
+from log.segment import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+    file_name,
+)
+from log.transaction_index import AbortedTransaction
+from wire.errors import RemoteProtocolError
+
+BLOCK_BYTES = 1 << 20  # Kafka's log.cleaner.io.buffer.size, for reading and writing
+HEADER_READ_BYTES = 61
+
+
+class Uncleanable(Exception):
+    """The log cannot be compacted as it is; the message says where and why. It is left alone from then on."""
+
+
+class CleaningStopped(Exception):
+    """Somebody wants the round to end, or the log is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerLimits:
+    """log.cleaner.dedupe.buffer.size and log.cleaner.io.buffer.load.factor."""
+
+    map_bytes: int = 128 << 20
+    load_factor: float = 0.9
+
+    def offset_map(self, offsets: int, key: bytes) -> OffsetMap:
+        """As large as `offsets` offsets can need, and as the limits allow. `key`: 16 secret random bytes."""
+        slots = max(2, min(self.map_bytes // SLOT_BYTES, int(offsets / self.load_factor) + 2))
+        return OffsetMap(slots, max(1, min(slots - 1, int(slots * self.load_factor))), key)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A sealed segment as of the plan."""
+
+    segment: Segment  # for comparing, and as a name
+    size: int
+    base_offset: int
+    next_base_offset: int
+
+
+class CleanedSegment(Segment):
+    """The new segment while its files are called `.cleaned`."""
+
+    def path(self, suffix: str) -> Path:
+        name = file_name(self.base_offset, suffix)
+        return self.directory / (name + CLEANED_SUFFIX)
+
+
+@dataclass(slots=True)
+class Round:
+    """`pause(bytes)` throttles and raises CleaningStopped; `aborted` are those with a part in the range."""
+
+    directory: Path
+    files: Files
+    config: LogConfig
+    sources: Sequence[Source]  # from the first segment of the log on
+    first_dirty_offset: int
+    retention: Retention
+    aborted: Sequence[AbortedTransaction]
+    offsets: OffsetMap
+    pause: Callable[[int], None]
+    latest_offset: int = -1
+    bytes_read: int = 0
+    bytes_written: int = 0
+    _transactions: CleanedTransactions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._transactions = CleanedTransactions(self.aborted)
+
+    # First pass
+
+    def build_map(self) -> int:
+        """Notes the newest offset of every key of as much of the dirty part as the map holds; gives where that ends.
+
+        Raises Uncleanable, CleaningStopped, OSError.
+        """
+        transactions = CleanedTransactions(self.aborted)
+        for source in self.sources:
+            if source.next_base_offset <= self.first_dirty_offset:
+                continue
+            for batches in self._blocks(source):
+                if not self._note(batches, transactions, source):
+                    return self._mapped_end(source)
+            self.latest_offset = source.next_base_offset - 1
+        return self.latest_offset + 1
+
+    def _mapped_end(self, source: Source) -> int:
+        if self.latest_offset < self.first_dirty_offset:
+            raise Uncleanable(
+                f"{source.segment!r}: the keys of one batch at {self.first_dirty_offset} do not fit into the offset map;"
+                " log.cleaner.dedupe.buffer.size must be larger"
+            )
+        return self.latest_offset + 1
+
+    def _note(
+        self, batches: list[BatchView], transactions: CleanedTransactions, source: Source
+    ) -> bool:
+        """Whether all records found room."""
+        wanted = []
+        for batch in batches:
+            unneeded = transactions.is_unneeded(batch)
+            if not batch.is_control and not unneeded and batch.count:
+                wanted.append(batch)
+        try:
+            columns = decode_columns(wanted)
+        except RemoteProtocolError as error:
+            raise Uncleanable(f"{source.segment!r}: {error}") from error
+        row = self.offsets.put_all(columns, self.first_dirty_offset)
+        if row < len(columns):
+            full = wanted[columns.batch[row]]
+            before = [b.last_offset for b in batches if b.last_offset < full.base_offset]
+            self.latest_offset = max([self.latest_offset, *before])
+            return False
+        self.latest_offset = max(self.latest_offset, batches[-1].last_offset)
+        return True
+
+    # Second pass
+
+    def groups(self, end_offset: int) -> list[list[Source]]:
+        """The sources below `end_offset`, those that become one segment together."""
+        sources = [source for source in self.sources if source.base_offset < end_offset]
+        members = [
+            GroupMember(
+                source.base_offset,
+                source.next_base_offset,
+                source.size,
+                self._file_size(source.segment.path(INDEX_SUFFIX)),
+                self._file_size(source.segment.path(TIME_INDEX_SUFFIX)),
+            )
+            for source in sources
+        ]
+        return [[sources[i] for i in indices] for indices in group(members, self.config)]
+
+    def _file_size(self, path: Path) -> int:
+        try:
+            return self.files.status(path).size
+        except FileNotFoundError:
+            return 0
+
+    def clean(self, sources: Sequence[Source]) -> CleanedSegment:
+        """Writes what stays of the sources, durably; groups in order. Raises Uncleanable, CleaningStopped, OSError."""
+        base_offset = sources[0].base_offset
+        for suffix in SEGMENT_SUFFIXES:
+            self.files.unlink(self.directory / (file_name(base_offset, suffix) + CLEANED_SUFFIX))
+        cleaned = CleanedSegment(self.directory, base_offset, self.files, size=0, created=True)
+        cleaned.create()
+        if any(self._file_size(s.segment.path(TRANSACTION_INDEX_SUFFIX)) for s in sources):
+            cleaned.transaction_index.file()  # also when empty: it takes the old one's place
+        for source in sources:
+            for batches in self._blocks(source):
+                self._write(cleaned, batches, source)
+        cleaned.seal()
+        self._sync(cleaned)
+        return cleaned
+
+    def _write(self, cleaned: CleanedSegment, batches: list[BatchView], source: Source) -> None:
+        verdicts = [self.retention.verdict(batch, self._transactions) for batch in batches]
+        for aborted in self._transactions.kept_aborts:
+            cleaned.transaction_index.append(aborted)
+        self._transactions.kept_aborts.clear()
+        try:
+            kept = clean_batches(
+                batches, verdicts, self.offsets, self.latest_offset, self.retention
+            )
+        except RemoteProtocolError as error:
+            raise Uncleanable(f"{source.segment!r}: {error}") from error
+        if kept:
+            data = b"".join(batch.buffer for batch in kept)
+            cleaned.append(memoryview(data), kept, self.config.index_interval_bytes)
+            self.bytes_written += len(data)
+            self.pause(len(data))
+
+    def _sync(self, cleaned: CleanedSegment) -> None:
+        for suffix in SEGMENT_SUFFIXES:
+            try:
+                file = self.files.open(cleaned.path(suffix))
+            except FileNotFoundError:
+                continue
+            self.files.fdatasync(file)
+
+    # Reading
+
+    def _blocks(self, source: Source) -> Iterator[list[BatchView]]:
+        """All batches of a source, whole and checked, some at a time; a compressed one by itself: it may expand."""
+        try:
+            file = self.files.open(source.segment.path(LOG_SUFFIX), write=False)
+        except FileNotFoundError:
+            raise CleaningStopped(f"{source.segment!r} is gone") from None
+        position = 0
+        while position < source.size:
+            block = self._read(file, position, source.size - position)
+            run: list[BatchView] = []
+            at = 0
+            for batch in _whole_batches(block):
+                self._check(batch, source, position + at)
+                at += batch.size
+                if batch.attributes & ATTRIBUTES_COMPRESSION:
+                    if run:
+                        yield run
+                    yield [batch]
+                    run = []
+                else:
+                    run.append(batch)
+            if run:
+                yield run
+            if not at:
+                raise Uncleanable(f"{source.segment!r}: no whole batch at position {position}")
+            position += at
+
+    def _read(self, file: OpenFile, position: int, left: int) -> memoryview:
+        block = self.files.pread(file, min(BLOCK_BYTES, left), position)
+        if len(block) >= HEADER_READ_BYTES:
+            size = BatchView(block).size
+            if len(block) < size <= left:
+                block = self.files.pread(file, size, position)
+        self.bytes_read += len(block)
+        self.pause(len(block))
+        return memoryview(block)
+
+    @staticmethod
+    def _check(batch: BatchView, source: Source, position: int) -> None:
+        if not has_valid_crc(batch):
+            raise Uncleanable(f"{source.segment!r}: wrong CRC at position {position}")
+
+
+def _whole_batches(block: memoryview) -> Iterator[BatchView]:
+    at = 0
+    while len(block) - at >= HEADER_READ_BYTES:
+        batch = BatchView(block, at)
+        if not is_plausible(batch) or batch.size > len(block) - at:
+            return
+        batch.buffer = block[at : at + batch.size]
+        yield batch
+        at += batch.size

@@ -1,0 +1,79 @@
+"""From a log to the facts that compaction decides on, and to a round of it. On the loop: what a round needs is copied here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from log.compaction.choosing import Dirt, SealedSegment, measure
+from log.compaction.cleaning import CleanerLimits, Round, Source
+from log.compaction.retention import LastRecord, Retention
+from log.partition_log import PartitionLog
+from log.scan import scan_headers
+from log.segment import Segment
+
+LONG_MAX = (1 << 63) - 1
+
+
+def dirt_of(log: PartitionLog, *, cleaned_to: int | None, high_watermark: int, now_ms: int) -> Dirt:
+    """How dirty a log is. Raises KafkaError KAFKA_STORAGE_ERROR."""
+    sealed = log.sealed_segments
+    ends = [segment.base_offset for segment in (*sealed[1:], log.active_segment)]
+    with log.storage(f"dirt of {log.directory.name}"):
+        facts = [_facts(log, segment, end) for segment, end in zip(sealed, ends, strict=True)]
+    return measure(
+        facts,
+        log.config,
+        cleaned_to=cleaned_to,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        stable_offset=log.last_stable_offset(high_watermark),
+        now_ms=now_ms,
+    )
+
+
+def _facts(log: PartitionLog, segment: Segment, end: int) -> SealedSegment:
+    """Timestamps are looked up only where a lag is configured: that reads the segment."""
+    config = log.config
+    first = largest = -1
+    if config.max_compaction_lag_ms < LONG_MAX:
+        for _, view in scan_headers(segment.files, segment.file, 0, segment.size):
+            first = view.max_timestamp
+            break
+    if config.min_compaction_lag_ms > 0:
+        largest = segment.largest_timestamp(config.index_interval_bytes)
+    return SealedSegment(segment.base_offset, end, segment.size, first, largest)
+
+
+def plan_round(
+    log: PartitionLog,
+    dirt: Dirt,
+    *,
+    limits: CleanerLimits,
+    map_key: bytes,
+    now_ms: int,
+    pause: Callable[[int], None],
+) -> Round:
+    """A round over what `dirt` says. `map_key`: 16 secret random bytes. Raises KafkaError KAFKA_STORAGE_ERROR."""
+    sealed = log.sealed_segments
+    ends = [segment.base_offset for segment in (*sealed[1:], log.active_segment)]
+    last_records = {
+        producer_id: LastRecord(entry.last_data_offset, entry.epoch)
+        for producer_id, entry in log.producers.entries()
+    }
+    aborted = log.aborted_transactions(log.segment_base_offsets[0], dirt.end_offset)
+    sources = [
+        Source(segment, segment.size, segment.base_offset, end)
+        for segment, end in zip(sealed, ends, strict=True)
+        if end <= dirt.end_offset
+    ]
+    return Round(
+        directory=log.directory,
+        files=log.files,
+        config=log.config,
+        sources=sources,
+        first_dirty_offset=dirt.first_dirty_offset,
+        retention=Retention(now_ms, log.config.delete_retention_ms, dirt.end_offset, last_records),
+        aborted=aborted,
+        offsets=limits.offset_map(dirt.end_offset - dirt.first_dirty_offset, map_key),
+        pause=pause,
+    )

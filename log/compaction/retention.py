@@ -1,0 +1,77 @@
+"""What becomes of a batch in compaction, and of its records: decisions only.
+
+Source: `Cleaner.cleanInto`, `MemoryRecords.filterTo` of Kafka, KIP-534 (delete horizon). A tombstone, and the marker of a transaction
+without batches, gets a delete horizon (now + `delete.retention.ms`) the first time it is met, and goes once that has passed: a
+consumer that was behind by less has seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from log.batch import BatchView
+from log.compaction.transactions import CleanedTransactions
+
+
+class Fate(IntEnum):
+    """What becomes of the records of a batch; the first three are those of `OffsetMap.mark`."""
+
+    BY_KEY = 0
+    BY_KEY_WITHOUT_TOMBSTONES = 1
+    KEEP_ALL = 2
+    DROP_ALL = 3
+
+
+class LastRecord(NamedTuple):
+    """Of a producer: the last offset of its newest data batch (-1: its epoch has none), and its epoch."""
+
+    data_offset: int
+    epoch: int
+
+
+class Verdict(NamedTuple):
+    fate: Fate
+    keeps_empty: bool  # stays as a header when no record does
+    needs_horizon: bool  # a marker whose transaction has no batches, met the first time
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """`last_records` by producer id; `end_offset` is that of the whole round."""
+
+    now_ms: int
+    delete_retention_ms: int
+    end_offset: int
+    last_records: Mapping[int, LastRecord]
+
+    @property
+    def delete_horizon_ms(self) -> int:
+        """The horizon that batches get in this round."""
+        return self.now_ms + self.delete_retention_ms
+
+    def verdict(self, batch: BatchView, transactions: CleanedTransactions) -> Verdict:
+        """To be asked for every batch in order."""
+        unneeded = transactions.is_unneeded(batch)
+        horizon = batch.delete_horizon_ms
+        keeps_empty = self._is_last_of_producer(batch) or batch.next_offset == self.end_offset
+        is_over = horizon is not None and horizon <= self.now_ms
+        if batch.is_control:
+            goes = unneeded and is_over
+            needs_horizon = unneeded and horizon is None and batch.count > 0
+            return Verdict(Fate.DROP_ALL if goes else Fate.KEEP_ALL, keeps_empty, needs_horizon)
+        if unneeded:
+            return Verdict(Fate.DROP_ALL, keeps_empty, needs_horizon=False)
+        fate = Fate.BY_KEY_WITHOUT_TOMBSTONES if is_over else Fate.BY_KEY
+        return Verdict(fate, keeps_empty, needs_horizon=False)
+
+    def _is_last_of_producer(self, batch: BatchView) -> bool:
+        """Whether the producer's sequence (or, without data, its epoch) is to be learnt from this batch (I3)."""
+        last = self.last_records.get(batch.producer_id) if batch.producer_id >= 0 else None
+        if last is None:
+            return False
+        if last.data_offset >= 0:
+            return batch.last_offset == last.data_offset
+        return batch.is_control and batch.producer_epoch == last.epoch
