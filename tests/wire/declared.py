@@ -25,6 +25,14 @@ def versions_of(cls: type[Message]) -> range:
     return range(cls.VERSIONS.low, cls.VERSIONS.high + 1)
 
 
+def telling_versions_of(cls: type[Message]) -> list[int]:
+    """The oldest, the first flexible and the newest: what is between differs from them by fields only."""
+    return sorted(
+        {cls.VERSIONS.low, max(cls.VERSIONS.low, cls.FLEXIBLE.low), cls.VERSIONS.high}
+        & {*versions_of(cls)}
+    )
+
+
 CASES = [(cls, version) for cls in MESSAGES for version in versions_of(cls)]
 
 

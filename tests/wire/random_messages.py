@@ -48,7 +48,7 @@ class Drawing:
 
     def field(self, p: FieldPlan, version: int):
         full = self.rng.random() < self.fullness
-        if p.field.tag is not None and not full:
+        if p.field.tag is not None and not full and self.rng.random() < 1 - self.fullness:
             return p.field.factory() if p.field.factory else p.field.default
         if p.nullable and not full:
             return None
@@ -102,7 +102,7 @@ def plan_of(cls: type[Struct], version: int) -> StructPlan:
 
 
 def tame_limits(name: str) -> tuple[int, int] | None:
-    if name == "error_code":
+    if name.endswith("error_code"):
         return -1, 100
     if name.endswith(("_ms", "timestamp", "_time")):
         return 0, 2**31 - 1
