@@ -25,8 +25,10 @@ How the parts meet:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from broker.produced import Threaded
 
 if TYPE_CHECKING:
     from broker.controller_channel import ControllerChannel
@@ -69,3 +71,4 @@ class Context:
     limits: BrokerLimits
     broker_epoch: Callable[[], int]
     now_ms: Callable[[], int]
+    threaded: Threaded = field(default_factory=Threaded)

@@ -213,11 +213,15 @@ class BatchView:
 
     def stamp_append_time(self, now_ms: int) -> None:
         """Makes the (writable) batch one of log append time `now_ms`; the CRC is computed anew."""
-        buffer = self.buffer
         self.attributes |= ATTRIBUTES_LOG_APPEND_TIME
-        self.max_timestamp = now_ms
-        _STAMP_ATTRIBUTES.pack_into(buffer, _ATTRIBUTES_POSITION, self.attributes)
-        _STAMP_OFFSET.pack_into(buffer, _MAX_TIMESTAMP_POSITION, now_ms)
+        _STAMP_ATTRIBUTES.pack_into(self.buffer, _ATTRIBUTES_POSITION, self.attributes)
+        self.stamp_max_timestamp(now_ms)
+
+    def stamp_max_timestamp(self, timestamp_ms: int) -> None:
+        """Writes it into the (writable) batch; the CRC is computed anew."""
+        buffer = self.buffer
+        self.max_timestamp = timestamp_ms
+        _STAMP_OFFSET.pack_into(buffer, _MAX_TIMESTAMP_POSITION, timestamp_ms)
         self.crc = crc32c.crc32c(memoryview(buffer)[CRC_START:])
         _STAMP_CRC.pack_into(buffer, CRC_POSITION, self.crc)
 

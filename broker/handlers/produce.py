@@ -1,8 +1,9 @@
 """Produce (0): appends batches as the partitions' leader.
 
-Stage one validates and appends, in request order; acks=all then parks until every partition's high watermark has passed
+Stage one checks all partitions, then appends, in request order (`broker/produced.py`: what takes long is checked in a thread, then
+appended in stage two); acks=all then parks until every partition's high watermark has passed
 what was appended, acks=1 answers after the append, acks=0 is not answered (an error closes the connection).
-Versions: up to 2 message sets of v0 and v1 (`broker/old_formats.py`), 5 log start offset, 8 error messages, 10 who leads now (KIP-951), 13 topic ids.
+Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 error messages, 10 who leads now (KIP-951), 13 topic ids.
 Not done: transactions (a transactional batch is INVALID_TXN_STATE), throttling, errors per record (the message of
 the partition says which record it was).
 """
@@ -16,16 +17,16 @@ import trio
 
 from broker.context import Context
 from broker.endpoints import produce_endpoints
-from broker.internal_topics import INTERNAL_TOPICS
-from broker.old_formats import (
-    FIRST_PRODUCE_VERSION_OF_BATCHES,
-    Converted,
-    converted_sets,
-    detach,
-)
 from broker.partitions.leader import ACKS_ALL, LeaderEpoch
-from log.batch import BatchView, iter_batches
-from log.validate import validate_produced
+from broker.produced import (
+    FIRST_VERSION_OF_BATCHES,
+    Checked,
+    check_in_thread,
+    check_now,
+    detach,
+    topic_name,
+)
+from log.validate import OverBudget
 from quorum.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.produce import (
@@ -37,8 +38,6 @@ from wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from wire.outgoing import records_view
-from wire.primitives import NIL_UUID
 from wire.transport.calls import Call, CloseConnection, Parked
 from wire.transport.registry import handles
 
@@ -64,12 +63,12 @@ class Awaited:
 
 @dataclass(slots=True)
 class Append:
-    """What holds for all partitions of one request; `converted` has what old formats became, a partition each."""
+    """What holds for all partitions of one request; `checked` has an element for each of them."""
 
     ctx: Context
     acks: int
     version: int
-    converted: Iterator[Converted] | None = None
+    checked: Iterator[Checked]
     awaited: list[Awaited] = field(default_factory=list)
 
 
@@ -96,20 +95,29 @@ def produce(
         return _fail_all(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
     if request.transactional_id is not None:
         return _fail_all(request, ErrorCode.INVALID_TXN_STATE, "transactions are not served")
-    append = Append(ctx, acks, call.header.api_version)
-    if append.version < FIRST_PRODUCE_VERSION_OF_BATCHES:
-        detach(request)
-        return Parked(lambda: _produce_converted(request, append, call))  # type: ignore[arg-type,return-value]
-    return _produce(request, append, call)
+    version = call.header.api_version
+    if version >= FIRST_VERSION_OF_BATCHES and call.connection not in ctx.threaded:
+        try:
+            checked = check_now(request, ctx, version)
+        except OverBudget:
+            pass
+        else:
+            return _produce(request, Append(ctx, acks, version, iter(checked)), call)
+    detach(request)
+    ctx.threaded.begin(call.connection)
+    return Parked(lambda: _produce_later(request, ctx, call))  # type: ignore[arg-type,return-value]
 
 
-async def _produce_converted(
-    request: ProduceRequest, append: Append, call: Call
+async def _produce_later(
+    request: ProduceRequest, ctx: Context, call: Call
 ) -> ProduceResponse | None:
-    """Stage two of the old versions; None, which is not answered, for acks=0."""
-    converted = await converted_sets(request, append.ctx, append.version)
-    append.converted = iter(converted)
-    answer = _produce(request, append, call)
+    """Stage two of what is checked in a thread; None, which is not answered, for acks=0."""
+    version = call.header.api_version
+    try:
+        checked = await check_in_thread(request, ctx, version)
+        answer = _produce(request, Append(ctx, request.acks, version, iter(checked)), call)
+    finally:
+        ctx.threaded.end(call.connection)
     return await answer.finish() if isinstance(answer, Parked) else answer
 
 
@@ -140,27 +148,24 @@ def _append_topic(topic: TopicProduceData, append: Append) -> TopicProduceRespon
 def _append_partition(
     topic: TopicProduceData, data: PartitionProduceData, append: Append
 ) -> PartitionProduceResponse:
-    name, ctx = topic.name, append.ctx
-    converted = None if append.converted is None else next(append.converted)
+    ctx = append.ctx
     try:
-        if topic.topic_id != NIL_UUID:
-            name = ctx.partitions.topic_name(topic.topic_id)
-        if name in INTERNAL_TOPICS:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is internal")
-        leader = ctx.partitions.leader_of(name, data.index)
-        records, views = _checked(data if converted is None else converted, leader, append)
+        checked = next(append.checked)
+        if isinstance(checked, KafkaError):
+            raise checked
+        leader, views = checked
         if not views:
             return PartitionProduceResponse(
                 index=data.index, base_offset=-1, current_leader=_NO_LEADER
             )
         if views[0].is_transactional:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+        records = memoryview(views[0].buffer)
         info, end_offset = leader.produce(records, views, append.acks)
     except KafkaError as error:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             ctx.directories.storage_failed()
-        leads = _current_leader(ctx, name, data.index, error.code, append.version)
-        return _refused(data.index, error, leads)
+        return _refused(data.index, error, _leads(topic, data, error, append))
     answer = PartitionProduceResponse(
         index=data.index,
         base_offset=info.base_offset,
@@ -172,20 +177,13 @@ def _append_partition(
     return answer
 
 
-def _checked(
-    data: PartitionProduceData | Converted, leader: LeaderEpoch, append: Append
-) -> tuple[memoryview, list[BatchView]]:
-    """What to append: one batch, or none where a message set had no whole message."""
-    if isinstance(data, KafkaError):
-        raise data
-    if isinstance(data, bytes):
-        records = memoryview(bytearray(data))
-        return records, list(iter_batches(records))
-    records = records_view(data.records)
-    rules = leader.partition.settings.rules
-    return records, validate_produced(
-        records, rules, now_ms=append.ctx.now_ms(), version=append.version
-    )
+def _leads(
+    topic: TopicProduceData, data: PartitionProduceData, error: KafkaError, append: Append
+) -> LeaderIdAndEpoch:
+    if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        return _NO_LEADER
+    name = topic_name(topic, append.ctx)
+    return _current_leader(append.ctx, name, data.index, error.code, append.version)
 
 
 def _refused(
