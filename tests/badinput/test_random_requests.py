@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from tests.badinput.nodes import PEERS, TOPIC, running_cluster, unharmed
 from tests.badinput.peer import Peer, codes
 from tests.badinput.test_decoding import served
+from tests.wire.random_messages import random_message
 from tests.wire.strategies import messages
+from tests.wire.test_numbers import set_integers
 from wire.errors import LocalProtocolError
 from wire.messages.registry import REQUESTS
 from wire.schema import Struct
@@ -81,5 +83,21 @@ def test_random_requests(own, role, data):
             peer = Peer(node.address)
             peer.socket.settimeout(ANSWER_SECONDS_MAX)
             with contextlib.closing(peer), contextlib.suppress(TimeoutError, LocalProtocolError):
+                found = codes(peer.ask(request, version))
+                assert "UNKNOWN_SERVER_ERROR" not in found, request
+
+
+@pytest.mark.parametrize("end", [0, 1], ids=["lowest", "highest"])
+@pytest.mark.parametrize("role", ["broker", "controller"])
+def test_me8_integers_at_their_ends(own, role, end):
+    """In every field of every API at once; waits that were asked for are not waited for."""
+    node = getattr(own, role)
+    with unharmed(node, lines_max=20):
+        for key, version in served(node):
+            request = random_message(REQUESTS[key], version, 1)
+            set_integers(request, version, end)
+            peer = Peer(node.address)
+            peer.socket.settimeout(ANSWER_SECONDS_MAX)
+            with contextlib.closing(peer), contextlib.suppress(TimeoutError):
                 found = codes(peer.ask(request, version))
                 assert "UNKNOWN_SERVER_ERROR" not in found, request

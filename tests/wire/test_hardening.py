@@ -14,7 +14,7 @@ from wire.messages.offset_fetch import OffsetFetchRequest
 from wire.messages.produce import ProduceRequest
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from wire.primitives import write_uvarint
-from wire.schema import DECODE_BUDGET
+from wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICATION
 
 ELEMENTS_MAX = DECODE_BUDGET.elements_max
 TAGS_MAX = DECODE_BUDGET.tags_max
@@ -211,3 +211,69 @@ def test_header_tags_before_authentication():
 def test_malformed_header(frame):
     with pytest.raises(RemoteProtocolError):
         decode_request_header(frame)
+
+
+# Budgets
+
+
+def test_me1_fewer_elements_before_authentication():
+    most = DECODE_BUDGET_BEFORE_AUTHENTICATION.elements_max
+    for count in (most, most + 1):
+        body = delete_topics(count)
+        assert len(DeleteTopicsRequest.decode(body, 4).topic_names) == count
+        if count <= most:
+            DeleteTopicsRequest.decode(body, 4, DECODE_BUDGET_BEFORE_AUTHENTICATION)
+        else:
+            with pytest.raises(RemoteProtocolError):
+                DeleteTopicsRequest.decode(body, 4, DECODE_BUDGET_BEFORE_AUTHENTICATION)
+
+
+def test_me1_fewer_bytes_before_authentication():
+    most = DECODE_BUDGET_BEFORE_AUTHENTICATION.bytes_max - 4
+    for size in (most, most + 1):
+        body = size.to_bytes(4, "big") + bytes(size)
+        assert len(SaslAuthenticateRequest.decode(body, 0).auth_bytes) == size
+        if size <= most:
+            SaslAuthenticateRequest.decode(body, 0, DECODE_BUDGET_BEFORE_AUTHENTICATION)
+        else:
+            with pytest.raises(RemoteProtocolError):
+                SaslAuthenticateRequest.decode(body, 0, DECODE_BUDGET_BEFORE_AUTHENTICATION)
+
+
+def test_me3_fewer_tags_before_authentication():
+    most = DECODE_BUDGET_BEFORE_AUTHENTICATION.tags_max
+    for count in (most, most + 1):
+        section = tags(*((tag, b"") for tag in range(count)))
+        frame = header(b"c", section)
+        body = api_versions(section)
+        assert decode_request_header(frame)[1] == len(frame)
+        ApiVersionsRequest.decode(body, 3)
+        if count <= most:
+            decode_request_header(frame, DECODE_BUDGET_BEFORE_AUTHENTICATION)
+            ApiVersionsRequest.decode(body, 3, DECODE_BUDGET_BEFORE_AUTHENTICATION)
+            continue
+        with pytest.raises(RemoteProtocolError):
+            decode_request_header(frame, DECODE_BUDGET_BEFORE_AUTHENTICATION)
+        with pytest.raises(RemoteProtocolError):
+            ApiVersionsRequest.decode(body, 3, DECODE_BUDGET_BEFORE_AUTHENTICATION)
+
+
+def test_me3_tags_are_elements_of_the_budget():
+    """Many structs with the most tags each: as many as the elements that they stand for."""
+    budget = DECODE_BUDGET._replace(elements_max=20)
+    section = tags(*((tag, b"") for tag in range(10)))
+    topic = b"\2t" + section  # MetadataRequest v9: a name and tags
+    for count in (1, 2):
+        body = uvarint(count + 1) + topic * count + b"\0\0\0" + b"\0"
+        assert len(MetadataRequest.decode(body, 9).topics) == count
+        if count == 1:
+            MetadataRequest.decode(body, 9, budget)
+        else:
+            with pytest.raises(RemoteProtocolError):
+                MetadataRequest.decode(body, 9, budget)
+
+
+def test_me9_a_thousand_topics_of_ten_thousand_partitions():
+    """Really there, four bytes each, and refused when the budget is spent: the rest is not looked at."""
+    topic = b"\0\1t" + (10_000).to_bytes(4, "big") + bytes(40_000)
+    refused(OffsetFetchRequest, 1, b"\0\1g" + (1000).to_bytes(4, "big") + topic * 1000)
