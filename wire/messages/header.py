@@ -1,12 +1,12 @@
 """Headers of requests and responses, and whole messages with them (without the size prefix).
 
+    request header v0: int16 api key, int16 version, int32 correlation id; of ControlledShutdown v0 alone
     request header v1: int16 api key, int16 version, int32 correlation id, nullable string client id
     request header v2: the same and tags; with flexible versions of a request
     response header v0: int32 correlation id
     response header v1: the same and tags; with flexible versions, except of ApiVersions
 
 The client id stays a non-compact string in v2. Source: KIP-482, KIP-511, Kafka's `ApiKeys`.
-Left out: request header v0 (ControlledShutdown v0 alone used it).
 """
 
 import struct
@@ -19,6 +19,8 @@ from wire.outgoing import Outgoing
 from wire.schema import DECODE_BUDGET, DecodeBudget, Message
 
 _START = struct.Struct(">hhih")
+_HEADER_V0 = struct.Struct(">hhi")
+_HAS_HEADER_V0 = struct.pack(">hh", ApiKey.CONTROLLED_SHUTDOWN, 0)
 _CORRELATION_ID = struct.Struct(">i")
 
 
@@ -42,6 +44,8 @@ def decode_request_header(
         RemoteProtocolError: the frame is too short for what it says, or not UTF-8, or has more tags than `budget`.
     """
     try:
+        if view[:4] == _HAS_HEADER_V0:
+            return RequestHeader(*_HEADER_V0.unpack_from(view, 0), None), _HEADER_V0.size
         key, version, correlation_id, size = _START.unpack_from(view, 0)
     except struct.error as error:
         raise RemoteProtocolError("a request is too short for its header") from error
@@ -81,7 +85,7 @@ def _has_tags(key: int, version: int) -> bool:
 def encode_request(
     request: Message, version: int, correlation_id: int, client_id: str | None
 ) -> Outgoing:
-    """Header and body of a request.
+    """Header and body of a request; ControlledShutdown v0 has no place for the client id.
 
     Raises:
         LocalProtocolError: as `Message.encode` does.
@@ -90,10 +94,10 @@ def encode_request(
     try:
         text = (client_id or "").encode()
         size = -1 if client_id is None else len(text)
-        out += _START.pack(request.KEY, version, correlation_id, size)
+        start = _START.pack(request.KEY, version, correlation_id, size)
     except (struct.error, UnicodeEncodeError) as error:
         raise LocalProtocolError(f"a request header cannot be written: {error}") from error
-    out += text
+    out += start[: _HEADER_V0.size] if start.startswith(_HAS_HEADER_V0) else start + text
     if version in request.FLEXIBLE:
         out.append(0)
     request.encode_into(out, version)

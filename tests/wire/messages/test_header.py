@@ -3,6 +3,7 @@ import pytest
 from tests.wire.declared import versions_of
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from wire.messages.controlled_shutdown import ControlledShutdownRequest
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.messages.header import (
     RequestHeader,
@@ -54,6 +55,16 @@ def test_unknown_keys_and_versions_are_left_to_the_caller():
     assert decode_request_header(frame) == (RequestHeader(32767, 1, 2, "c"), 11)
     newer = b"\0\x12\0\x63\0\0\0\2\xff\xff" + b"anything"
     assert decode_request_header(newer) == (RequestHeader(18, 99, 2, None), 10)
+
+
+def test_controlled_shutdown_v0_has_no_client_id():
+    request = ControlledShutdownRequest(broker_id=5)
+    frame = encode_request(request, 0, 3, "c")
+    assert frame.hex() == "0007" + "0000" + "00000003" + "00000005"
+    assert decode_request_header(memoryview(frame)) == (RequestHeader(7, 0, 3, None), 8)
+    with pytest.raises(RemoteProtocolError):
+        decode_request_header(bytes(frame[:7]))
+    assert decode_request_header(encode_request(request, 1, 3, "c"))[0].client_id == "c"
 
 
 def test_too_long_client_id_is_our_fault():

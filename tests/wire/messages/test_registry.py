@@ -1,8 +1,10 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import wire.messages
 from tests.wire.declared import MESSAGES
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.messages.registry import REQUESTS, RESPONSES, ApiKey
@@ -21,6 +23,17 @@ def test_lookup():
 def test_every_declared_api_is_registered():
     requests = {cls for cls in MESSAGES if cls.__name__.endswith("Request")}
     assert requests == set(REQUESTS.values())
+
+
+def test_every_key_up_to_the_last_has_a_file_named_so():
+    assert sorted(ApiKey) == list(range(93))
+    files = {path.stem for path in Path(wire.messages.__file__).parent.glob("*.py")}
+    assert {key.module for key in ApiKey} <= files
+    for key in ApiKey:
+        assert (
+            REQUESTS[key].__module__ == RESPONSES[key].__module__ == f"wire.messages.{key.module}"
+        )
+        assert REQUESTS[key].__name__ == f"{key.spelling}Request"
 
 
 def test_names():
