@@ -6,16 +6,17 @@ Without a working C compiler the wheel holds plain Python only, and the same sou
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-WALK = Extension("log.columns_walk", ["log/columns_walk.py"], extra_compile_args=["-O2", "-g0"])
+COMPILED = ("log.columns_walk", "log.compaction.offset_map")
 
-OFFSET_MAP = Extension(
-    "log.compaction.offset_map",
-    ["log/compaction/offset_map.py"],
-    extra_compile_args=["-O2", "-g0"],
+extensions = cythonize(
+    [
+        Extension(name, [f"{name.replace('.', '/')}.py"], extra_compile_args=["-O2", "-g0"])
+        for name in COMPILED
+    ],
+    build_dir="build",
+    show_all_warnings=False,
 )
-
-extensions = cythonize([WALK, OFFSET_MAP], build_dir="build", show_all_warnings=False)
 for extension in extensions:
-    extension.optional = True  # said of `WALK`, Cython forgets it
+    extension.optional = True  # said before `cythonize`, it is forgotten
 
 setup(ext_modules=extensions)

@@ -10,9 +10,8 @@ Memory: 52 bytes a record, which takes 7 bytes of a body at the least; nothing i
 
 from __future__ import annotations
 
-import hashlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,7 +37,6 @@ __all__ = [
     "check_records",
     "decode_columns",
     "decode_headers",
-    "key_digests",
     "retain",
 ]
 
@@ -251,14 +249,6 @@ def retain(
     if problem:
         raise MalformedRecords(Problem(problem), index)
     return Kept(memoryview(out)[:size], kept, last_delta, timestamp, delta)
-
-
-def key_digests(columns: Columns) -> Iterator[bytes | None]:
-    """MD5 of each record's key, as Kafka's `SkimpyOffsetMap` has it; None for a null key."""
-    data = memoryview(columns.data)
-    md5 = hashlib.md5
-    for start, size in zip(columns.key_start, columns.key_size, strict=True):
-        yield None if size < 0 else md5(data[start : start + size], usedforsecurity=False).digest()
 
 
 def _column(kind: str, count: int) -> array[int]:
