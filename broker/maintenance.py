@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import trio
 
 from broker.directories import LogDirectories
+from broker.log_cleaner import CleanerSettings, LogCleaner
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from log.config import LogConfig
@@ -43,7 +44,9 @@ class Maintenance:
         directories: LogDirectories,
         times: MaintenanceTimes,
         now_ms: Callable[[], int],
+        cleaner: CleanerSettings | None = None,
     ) -> None:
+        self._cleaner = LogCleaner(partitions, directories, cleaner or CleanerSettings(), now_ms)
         self._partitions = partitions
         self._directories = directories
         self._times = times
@@ -54,6 +57,7 @@ class Maintenance:
             nursery.start_soon(self._checkpoint)
             nursery.start_soon(self._retain)
             nursery.start_soon(self._drop_lagging)
+            nursery.start_soon(self._cleaner.run)
 
     async def _checkpoint(self) -> None:
         while True:
@@ -117,7 +121,7 @@ class Maintenance:
 def _due(
     resting: Sequence[tuple[LogDirectory, Partition, LogConfig]], now_ms: int
 ) -> list[Partition]:
-    """Partitions whose files are old or large enough that retention may want some. Blocks."""
+    """Partitions whose files are old or large enough that retention may want some, or compaction. Blocks."""
     due = []
     for directory, partition, config in resting:
         try:
@@ -127,6 +131,7 @@ def _due(
         oldest_ms = min((file.modified_ms for file in files), default=now_ms)
         is_old = 0 <= config.retention_ms < now_ms - oldest_ms
         is_large = 0 <= config.retention_bytes < sum(file.size for file in files)
-        if is_old or is_large:
+        has_sealed = len(files) > 1
+        if is_old or is_large or (config.compacts and has_sealed):
             due.append(partition)
     return due

@@ -28,6 +28,7 @@ from broker.handlers.registry import broker_registry
 from broker.internal_topics import CONSUMER_OFFSETS
 from broker.lifecycle import BrokerIdentity, BrokerState, Lifecycle, LifecycleTimes
 from broker.listeners import advertised
+from broker.log_cleaner import CleanerSettings
 from broker.maintenance import Maintenance, MaintenanceTimes
 from broker.metadata import BrokerMetadata
 from broker.partitions.alter_partitions import AlterPartitions
@@ -195,7 +196,9 @@ def _compose(
         assignments=assignments,
         fetchers=fetchers,
         publisher=publisher,
-        maintenance=Maintenance(partitions, directories, _maintenance_times(config), now_ms),
+        maintenance=Maintenance(
+            partitions, directories, _maintenance_times(config), now_ms, CleanerSettings.of(config)
+        ),
         context=context,
     )
 

@@ -78,6 +78,12 @@ class TopicSettingsSource:
             retention_bytes=value("retention.bytes"),
             deletes="delete" in policy,
             compacts="compact" in policy,
+            segment_jitter_ms=value("segment.jitter.ms"),
+            min_cleanable_dirty_ratio=value("min.cleanable.dirty.ratio"),
+            delete_retention_ms=value("delete.retention.ms"),
+            min_compaction_lag_ms=value("min.compaction.lag.ms"),
+            max_compaction_lag_ms=value("max.compaction.lag.ms"),
+            producer_id_expiration_ms=self._config["producer.id.expiration.ms"],
             max_message_bytes=value("max.message.bytes"),
             message_timestamp_type=(
                 TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME

@@ -37,4 +37,3 @@ class LogConfig:
     delete_retention_ms: int = 24 * 3600 * 1000
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = (1 << 63) - 1
-    file_delete_delay_ms: int = 60 * 1000

@@ -101,6 +101,8 @@ class OffsetCheckpoints:
 
     def lower_recovery_point(self, key: TopicPartition, offset: int) -> None:
         """A checkpoint above the log's end would look like lost data after a crash: it is lowered before bytes go."""
+        if self.cleaner_offsets.get(key, 0) > offset:
+            self.cleaner_offsets[key] = offset
         if self.recovery_points.get(key, 0) <= offset:
             return
         self.recovery_points[key] = offset

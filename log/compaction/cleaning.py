@@ -184,6 +184,11 @@ class Round:
         self._sync(cleaned)
         return cleaned
 
+    def discard(self, cleaned: Segment) -> None:
+        """Removes what nobody took over."""
+        for suffix in SEGMENT_SUFFIXES:
+            self.files.unlink(cleaned.path(suffix))
+
     def _write(self, cleaned: CleanedSegment, batches: list[BatchView], source: Source) -> None:
         verdicts = [self.retention.verdict(batch, self._transactions) for batch in batches]
         for aborted in self._transactions.kept_aborts:

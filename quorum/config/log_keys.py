@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from quorum.config.definition import (
     LONG_MAX,
     ConfigKey,
@@ -93,6 +95,34 @@ LOGS = (
         "What becomes of old segments.",
         all_of("delete", "compact"),
         scope="cluster-wide",
+    ),
+    ConfigKey("log.cleaner.enable", "boolean", True, "Whether logs are compacted."),
+    ConfigKey(
+        "log.cleaner.backoff.ms",
+        "long",
+        15_000,
+        "Wait when no log needs compaction.",
+        at_least(0),
+    ),
+    ConfigKey(
+        "log.cleaner.dedupe.buffer.size",
+        "long",
+        128 << 20,
+        "Bytes of the map from keys to offsets, 24 a key.",
+        at_least(1024),
+    ),
+    ConfigKey(
+        "log.cleaner.io.buffer.load.factor",
+        "double",
+        0.9,
+        "How full that map may be.",
+        between(0.01, 0.99),
+    ),
+    ConfigKey(
+        "log.cleaner.io.max.bytes.per.second",
+        "double",
+        sys.float_info.max,
+        "Bytes that compaction reads and writes in a second at the most.",
     ),
     ConfigKey(
         "log.cleaner.delete.retention.ms",
