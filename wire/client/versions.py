@@ -1,4 +1,4 @@
-"""Which version of a request two nodes have in common. Source: KIP-35 (`NodeApiVersions`)."""
+"""Which version of a request two nodes have in common. Source: KIP-35 (`NodeApiVersions`), KIP-896 (lowest versions)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,33 @@ from dataclasses import dataclass
 
 from wire.client.errors import VersionMismatch
 from wire.messages.api_versions import ApiVersionsResponse
+from wire.messages.registry import ApiKey
 from wire.schema import Message, Versions
+
+# What our clients mean needs these: below, records are of older formats and topics, epochs or filters cannot be named.
+# They are the lowest that Kafka 4.0 serves; older ones are declared for captures and old peers that speak to us.
+_LOWEST: Mapping[int, int] = {
+    ApiKey.PRODUCE: 3,
+    ApiKey.FETCH: 4,
+    ApiKey.LIST_OFFSETS: 1,
+    ApiKey.OFFSET_COMMIT: 2,
+    ApiKey.OFFSET_FETCH: 1,
+    ApiKey.CREATE_TOPICS: 2,
+    ApiKey.DELETE_TOPICS: 1,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
+    ApiKey.WRITE_TXN_MARKERS: 1,
+    ApiKey.DESCRIBE_ACLS: 1,
+    ApiKey.CREATE_ACLS: 1,
+    ApiKey.DELETE_ACLS: 1,
+    ApiKey.DESCRIBE_CONFIGS: 1,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: 1,
+    ApiKey.DESCRIBE_LOG_DIRS: 1,
+    ApiKey.CREATE_DELEGATION_TOKEN: 1,
+    ApiKey.RENEW_DELEGATION_TOKEN: 1,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: 1,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: 1,
+    ApiKey.ALTER_PARTITION: 2,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +63,11 @@ class Negotiated:
         theirs = self.versions.get(request.KEY)
         if theirs is None:
             raise VersionMismatch(f"the node does not serve {request.__name__}")
-        low, high = max(theirs.low, request.VERSIONS.low), min(theirs.high, request.VERSIONS.high)
+        lowest = max(request.VERSIONS.low, _LOWEST.get(request.KEY, 0))
+        low, high = max(theirs.low, lowest), min(theirs.high, request.VERSIONS.high)
         if low > high:
             raise VersionMismatch(
                 f"the node serves {request.__name__} v{theirs.low} to v{theirs.high}, "
-                f"we speak v{request.VERSIONS.low} to v{request.VERSIONS.high}"
+                f"we speak v{lowest} to v{request.VERSIONS.high}"
             )
         return high

@@ -45,7 +45,8 @@ def decode_request_header(
     """
     try:
         if view[:4] == _HAS_HEADER_V0:
-            return RequestHeader(*_HEADER_V0.unpack_from(view, 0), None), _HEADER_V0.size
+            key, version, correlation_id = _HEADER_V0.unpack_from(view, 0)
+            return RequestHeader(key, version, correlation_id, None), _HEADER_V0.size
         key, version, correlation_id, size = _START.unpack_from(view, 0)
     except struct.error as error:
         raise RemoteProtocolError("a request is too short for its header") from error
