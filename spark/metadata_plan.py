@@ -11,19 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.batch import BatchView, decode_records
 from log.files import REAL_FILES
 from log.reader import SegmentFile, list_segments, scan_batches
 from log.scan import scan_headers
+from quorum.metadata.epochs import leader_change
 from spark.discovery import METADATA_TOPIC, PartitionFound, find_log_directories, find_partitions
 from spark.options import MetadataOptions, NodesWanted
 from spark.plan import DataUnreadable, LogRange, find_end, pack, split
-from wire.messages.control import (
-    ControlType,
-    LeaderChangeMessage,
-    decode_control_key,
-    decode_control_value,
-)
 
 MAX_OFFSET = (1 << 63) - 1
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
@@ -111,18 +105,6 @@ def _voters(path: str, start: int, end: int) -> frozenset[int]:
         if change is not None:
             return frozenset(voter.voter_id for voter in change.voters)
     return frozenset()
-
-
-def leader_change(batch: BatchView) -> LeaderChangeMessage | None:
-    """The LeaderChangeMessage with which a leader begins its epoch; None in other batches."""
-    if not batch.is_control:
-        return None
-    for record in decode_records(batch):
-        if decode_control_key(record.key or b"") is ControlType.LEADER_CHANGE:
-            message = decode_control_value(ControlType.LEADER_CHANGE, record.value or b"")
-            assert isinstance(message, LeaderChangeMessage)
-            return message
-    return None
 
 
 def _snapshots(directory: str) -> tuple[Snapshot, ...]:

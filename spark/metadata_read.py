@@ -15,10 +15,10 @@ from log.reader import scan_batches
 from spark.metadata_plan import MetadataTask, Snapshot
 from spark.plan import DataUnreadable
 from spark.read import TIMESTAMP, Wanted, batches_of
+from wire.as_json import as_json
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import ControlType, decode_control_key, decode_control_value
 from wire.primitives import read_uvarint, uuid_to_text
-from wire.as_json import as_json
 from wire.records.configs import ConfigRecord
 from wire.records.metadata import decode_metadata_record
 from wire.records.topics import TopicRecord

@@ -1,7 +1,6 @@
 """`quorum_epochs`: who led the metadata quorum, from which record to which, and the silence before.
 
-From the LeaderChangeMessage that begins every epoch, and from the epochs stamped on the batches. `to_ts` is the time of an
-epoch's last record: a leader that is alive writes one every half second (NoOpRecord), so a longer gap means no leader.
+Source: `quorum.metadata.epochs`; `to_ts` is the time of an epoch's last record.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark.metadata_plan import MetadataTask, leader_change
+from quorum.metadata.epochs import epochs_of
+from spark.metadata_plan import MetadataTask
 from spark.read import TIMESTAMP, Wanted, batches_of
 
 SCHEMA = pa.schema(
@@ -37,36 +37,21 @@ def read_quorum_epochs(task: MetadataTask, columns: tuple[str, ...]) -> Iterator
     yield pa.RecordBatch.from_pylist(rows, pa.schema([SCHEMA.field(name) for name in columns]))
 
 
-def _epochs(task: MetadataTask) -> list[Row]:
-    rows: list[Row] = []
-    for piece in task.ranges:
-        for _, batch in batches_of(piece, Wanted((), include_control=True)):
-            change = leader_change(batch)
-            if not rows or batch.leader_epoch > rows[-1]["epoch"]:
-                # The first batch's base timestamp is the election's; without a change record we only know when it was seen.
-                rows.append(
-                    _begin(rows, batch.leader_epoch, batch.base_offset, batch.base_timestamp)
-                )
-            row = rows[-1]
-            if change is not None:
-                row["leader_id"] = change.leader_id
-            row["last_offset"] = batch.last_offset
-            row["records"] += batch.count
-            row["to_ts"] = max(row["to_ts"], batch.max_timestamp * 1000)
-            row["seconds"] = (row["to_ts"] - row["from_ts"]) / 1_000_000
-    return rows
-
-
-def _begin(rows: list[Row], epoch: int, offset: int, timestamp_ms: int) -> Row:
-    gap = timestamp_ms - rows[-1]["to_ts"] // 1000 if rows else None
-    return {
-        "epoch": epoch,
-        "leader_id": None,
-        "first_offset": offset,
-        "last_offset": offset,
-        "from_ts": timestamp_ms * 1000,
-        "to_ts": timestamp_ms * 1000,
-        "seconds": 0.0,
-        "records": 0,
-        "gap_before_ms": gap,
-    }
+def _epochs(task: MetadataTask) -> Iterator[Row]:
+    batches = (
+        batch
+        for piece in task.ranges
+        for _, batch in batches_of(piece, Wanted((), include_control=True))
+    )
+    for epoch in epochs_of(batches):
+        yield {
+            "epoch": epoch.epoch,
+            "leader_id": epoch.leader_id,
+            "first_offset": epoch.first_offset,
+            "last_offset": epoch.last_offset,
+            "from_ts": epoch.from_ms * 1000,
+            "to_ts": epoch.to_ms * 1000,
+            "seconds": epoch.seconds,
+            "records": epoch.records,
+            "gap_before_ms": epoch.gap_before_ms,
+        }

@@ -29,6 +29,7 @@ TOOLS = {
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "storage": "kafka.tools.StorageTool",
     "cluster": "org.apache.kafka.tools.ClusterTool",
+    "metadata-shell": "org.apache.kafka.shell.MetadataShell",
     "features": "org.apache.kafka.tools.FeatureCommand",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
@@ -53,9 +54,11 @@ def why_not() -> str | None:
 
 
 def artifacts(version: str) -> tuple[tuple[str, str, str], ...]:
+    shell = (("org.apache.kafka", "kafka-shell", version),) if version >= "2.8" else ()
     return (
         ("org.apache.kafka", "kafka_2.13", version),
         ("org.apache.kafka", "kafka-tools", version),
+        *shell,
         ("org.slf4j", "slf4j-simple", "1.7.36"),
     )
 
@@ -68,7 +71,8 @@ def class_path(version: str = VERSION) -> str:
 def libraries(version: str = VERSION) -> Path:
     """The folder with the jars of a version; fetched once."""
     folder = CACHE / f"kafka-{version}"
-    if not (folder / "complete").exists():
+    complete, wanted = folder / "complete", repr(artifacts(version))
+    if not complete.exists() or complete.read_text() != wanted:
         folder.mkdir(parents=True, exist_ok=True)
         parts = (
             f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version></dependency>"
@@ -83,7 +87,7 @@ def libraries(version: str = VERSION) -> Path:
             f"-DoutputDirectory={folder}/libs",
         ]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        (folder / "complete").touch()
+        complete.write_text(wanted)
     return folder / "libs"
 
 

@@ -1,6 +1,7 @@
 """Our mirror, readers and command line against a real Apache Kafka 4.3."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -145,3 +146,34 @@ def test_the_mirror_keeps_a_zookeeper_in_front_of_kafka(kafka, tmp_path):
         mirror.terminate()
         mirror.wait(20)
         zookeeper.stop()
+
+
+def test_our_tree_is_that_of_kafkas_metadata_shell(kafka, tmp_path):
+    """Paths and texts, byte for byte, over a copy of the controller's log."""
+    trimaran("topics", "create", "in-the-tree", "-p", "2", "-r", "2", "-b", kafka.bootstrap)
+    copied = tmp_path / "log"
+    shutil.copytree(kafka.controllers[0].directory / "__cluster_metadata-0", copied)
+    log = str(next(copied.glob("*.log")))
+
+    def shell(*command):
+        return apache_kafka.tool("metadata-shell", "--snapshot", log, *command).stdout.split("\n")
+
+    paths = [line for line in shell("find", "/image") if line]
+    assert trimaran("metadata", "find", "/image", "-p", log).stdout.split() == paths
+    topic = "/image/topics/byName/in-the-tree"
+    files = [f"{topic}/0", f"{topic}/id", "/image/features/metadataVersion", "/image/provenance"]
+    files += [path for path in paths if path.startswith("/image/cluster/") and path.count("/") > 3]
+    theirs = [line for file in files for line in shell("cat", file) if line]
+    ours = [trimaran("metadata", "cat", file, "-p", log).stdout.strip() for file in files]
+    assert ours == theirs
+
+
+def test_our_readings_of_kafkas_quorum_agree(kafka):
+    """From the running quorum and from its directory; and who led is told."""
+    live = json.loads(trimaran("metadata", "image", "-B", kafka.controller_bootstrap).stdout)
+    directory = str(kafka.controllers[0].directory)
+    at = ("--at", str(live["offset"]))
+    assert json.loads(trimaran("metadata", "image", directory, *at).stdout) == live
+    assert "0 problems" in trimaran("metadata", "verify", directory).stdout
+    epochs = json.loads(trimaran("quorum", "history", directory, "-o", "json").stdout)
+    assert {epoch["leader_id"] for epoch in epochs} == {kafka.controllers[0].id}

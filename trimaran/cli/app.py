@@ -50,6 +50,11 @@ COMMANDS = (
     ),
     (("quorum", "status"), "trimaran.cli.quorum:status", "Who leads, and how far each voter is."),
     (
+        ("quorum", "history"),
+        "trimaran.cli.quorum:history",
+        "Who led from when to when, and the gaps between.",
+    ),
+    (
         ("metadata", "dump"),
         "trimaran.cli.metadata:dump",
         "Print the records of a metadata log or snapshot on disk.",
@@ -58,6 +63,36 @@ COMMANDS = (
         ("metadata", "tail"),
         "trimaran.cli.metadata:tail",
         "Follow the metadata log of a running quorum.",
+    ),
+    (
+        ("metadata", "image"),
+        "trimaran.cli.metadata_state:image",
+        "Print the whole state of the metadata log, at any offset.",
+    ),
+    (
+        ("metadata", "diff"),
+        "trimaran.cli.metadata_state:diff",
+        "What changed between two offsets, or two directories.",
+    ),
+    (
+        ("metadata", "ls"),
+        "trimaran.cli.metadata_state:ls",
+        "List a directory of the state, with Kafka's paths.",
+    ),
+    (
+        ("metadata", "cat"),
+        "trimaran.cli.metadata_state:cat",
+        "Print a file of the state, with Kafka's paths.",
+    ),
+    (
+        ("metadata", "find"),
+        "trimaran.cli.metadata_state:find",
+        "List everything below a path of the state.",
+    ),
+    (
+        ("metadata", "verify"),
+        "trimaran.cli.metadata_state:verify",
+        "Compare the metadata logs of several controllers byte by byte.",
     ),
     (
         ("wire", "decode"),

@@ -14,7 +14,6 @@ from trimaran.cli.connect import (
     DEFAULT_DATA,
     ControllerBootstrap,
     Data,
-    check,
     connected,
     controllers_of,
 )
@@ -25,10 +24,7 @@ if TYPE_CHECKING:
     from log.batch import BatchView
     from wire.blocking import BlockingClient
 
-METADATA_TOPIC_ID = bytes(15) + b"\x01"
 METADATA_DIRECTORY = "__cluster_metadata-0"
-FETCH_BYTES_MAX = 1 << 20
-FETCH_WAIT_MS = 500
 
 
 def dump(
@@ -147,48 +143,7 @@ def tail(
 
 
 def _committed(client: BlockingClient, offset: int, *, follow: bool) -> Iterator[dict[str, Any]]:
-    from log.batch import iter_batches
+    from trimaran.metadata_source import LiveQuorum
 
-    epoch = 0
-    while True:
-        partition = _fetch(client, offset, epoch)
-        if partition.snapshot_id.end_offset >= 0:
-            offset = partition.snapshot_id.end_offset
-            continue
-        epoch = max(epoch, partition.current_leader.leader_epoch)
-        high_watermark = partition.high_watermark
-        for batch in iter_batches(partition.records or b"", allow_partial_tail=True):
-            if batch.next_offset > high_watermark:
-                break
-            yield from (row for row in _rows(batch) if row["offset"] >= offset)
-            offset = batch.next_offset
-        if offset >= high_watermark and not follow:
-            return
-
-
-def _fetch(client: BlockingClient, offset: int, epoch: int) -> Any:
-    """One Fetch of the metadata partition from the leader, as an observer without an id."""
-    from trimaran.cli.quorum import describe_quorum
-    from wire.client.destinations import Controller
-    from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-
-    leader_epoch = describe_quorum(client).leader_epoch
-    partition = FetchPartition(
-        partition=0,
-        current_leader_epoch=leader_epoch,
-        fetch_offset=offset,
-        last_fetched_epoch=min(epoch, leader_epoch),
-        partition_max_bytes=FETCH_BYTES_MAX,
-    )
-    request = FetchRequest(
-        max_wait_ms=FETCH_WAIT_MS,
-        min_bytes=1,
-        max_bytes=FETCH_BYTES_MAX,
-        topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
-    )
-    answer = client.call(Controller(), request, version=17)
-    check(
-        answer.error_code or answer.responses[0].partitions[0].error_code,
-        "while fetching the metadata log",
-    )
-    return answer.responses[0].partitions[0]
+    for batch in LiveQuorum(client, "the quorum").batches(offset, follow=follow):
+        yield from (row for row in _rows(batch) if row["offset"] >= offset)

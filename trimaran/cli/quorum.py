@@ -1,8 +1,10 @@
-"""`quorum status`: leader, epoch, high watermark, and how far each voter and observer is."""
+"""`quorum status`: leader, epoch, high watermark, and how far each voter and observer is. `quorum history`: who led when."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import (
@@ -63,6 +65,54 @@ def status(
         print()
         show_rows(rows, output)
     return Exit.OK
+
+
+def history(
+    path: Path | None = None,
+    *,
+    controllers: ControllerBootstrap = None,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+) -> None:
+    """Shows who led from when to when, and how long nobody did in between, as the log says it.
+
+    Args:
+        path: a directory of a metadata log, ours or Apache Kafka's; a running quorum if not given.
+        controllers: where to find the quorum.
+        data: the local cluster.
+        output: table, or json.
+    """
+    from quorum.metadata.epochs import epochs_of
+    from trimaran.metadata_source import open_source
+
+    bootstrap = None if path is not None else controllers_of(controllers, data)
+    with open_source(path, bootstrap) as source:
+        base = source.base(None) if bootstrap is not None else None
+        epochs = list(epochs_of(source.batches(0 if base is None else base.end_offset)))
+    if output == "json":
+        show_json([asdict(epoch) | {"seconds": epoch.seconds} for epoch in epochs])
+        return
+    show_rows(
+        [
+            {
+                "epoch": epoch.epoch,
+                "leader": epoch.leader_id,
+                "from": _clock(epoch.from_ms),
+                "to": _clock(epoch.to_ms),
+                "for": f"{epoch.seconds:.1f} s",
+                "records": epoch.records,
+                "first_offset": epoch.first_offset,
+                "gap_before": None if epoch.gap_before_ms is None else f"{epoch.gap_before_ms} ms",
+            }
+            for epoch in epochs
+        ],
+        output,
+    )
+
+
+def _clock(timestamp_ms: int) -> str:
+    seconds, milliseconds = divmod(timestamp_ms, 1000)
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) + f".{milliseconds:03d}"
 
 
 def _no_majority(bootstrap: str) -> UserError | None:

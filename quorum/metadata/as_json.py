@@ -1,0 +1,233 @@
+"""The whole state of the metadata log as JSON, for people and scripts. Secrets (SCRAM keys, tokens' HMACs, sensitive configs) are never in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from quorum.metadata.image import (
+    BrokerRegistration,
+    ControllerRegistration,
+    Endpoint,
+    FeatureRange,
+    MetadataImage,
+    OtherImage,
+    PartitionImage,
+    TopicImage,
+)
+from quorum.metadata.replay import MetadataState, Voter
+from wire.primitives import NIL_UUID, uuid_to_text
+from wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
+from wire.records.sensitive import is_sensitive
+
+HIDDEN = "(hidden)"
+
+RESOURCE_TYPES = {
+    2: "TOPIC",
+    4: "BROKER",
+    8: "BROKER_LOGGER",
+    16: "CLIENT_METRICS",
+    32: "GROUP",
+}
+ACL_RESOURCE_TYPES = {
+    1: "ANY",
+    2: "TOPIC",
+    3: "GROUP",
+    4: "CLUSTER",
+    5: "TRANSACTIONAL_ID",
+    6: "DELEGATION_TOKEN",
+    7: "USER",
+}
+PATTERN_TYPES = {1: "ANY", 2: "MATCH", 3: "LITERAL", 4: "PREFIXED"}
+OPERATIONS = {
+    1: "ANY",
+    2: "ALL",
+    3: "READ",
+    4: "WRITE",
+    5: "CREATE",
+    6: "DELETE",
+    7: "ALTER",
+    8: "DESCRIBE",
+    9: "CLUSTER_ACTION",
+    10: "DESCRIBE_CONFIGS",
+    11: "ALTER_CONFIGS",
+    12: "IDEMPOTENT_WRITE",
+    13: "CREATE_TOKENS",
+    14: "DESCRIBE_TOKENS",
+    15: "TWO_PHASE_COMMIT",
+}
+PERMISSIONS = {1: "ANY", 2: "DENY", 3: "ALLOW"}
+SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+
+
+def name_of(names: dict[int, str], number: int) -> str:
+    """Kafka's word for a number; UNKNOWN(n) where a later Kafka has one that we do not know."""
+    return names.get(number, f"UNKNOWN({number})")
+
+
+def state_as_json(state: MetadataState) -> dict[str, Any]:
+    """What `json.dumps` takes; maps by name where names are unique, lists otherwise, each in a fixed order."""
+    image = state.image
+    return {
+        "offset": image.provenance.offset,
+        "epoch": image.provenance.epoch,
+        "timestamp_ms": image.provenance.timestamp_ms,
+        "leader_id": state.leader_id,
+        "topics": {name: _topic(topic) for name, topic in sorted(image.topics.by_name.items())},
+        "configs": _configs(image),
+        "acls": [_acl(acl) for _, acl in sorted(image.other.acls.items())],
+        "client_quotas": _quotas(image.other),
+        "scram": _scram(image.other),
+        "delegation_tokens": [_token(token) for _, token in sorted(image.other.tokens.items())],
+        "features": _features(state),
+        "brokers": {str(id_): _broker(b) for id_, b in sorted(image.cluster.brokers.items())},
+        "controllers": {
+            str(id_): _controller(c) for id_, c in sorted(image.cluster.controllers.items())
+        },
+        "producer_ids": {"next_producer_id": image.producer_ids.next_producer_id},
+        "voters": [_voter(voter) for voter in sorted(state.voters, key=lambda v: v.id)],
+    }
+
+
+def _topic(topic: TopicImage) -> dict[str, Any]:
+    return {
+        "topic_id": uuid_to_text(topic.id),
+        "partitions": [_partition(index, p) for index, p in sorted(topic.partitions.items())],
+    }
+
+
+def _partition(index: int, partition: PartitionImage) -> dict[str, Any]:
+    return {
+        "partition": index,
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "leader_recovery_state": partition.leader_recovery_state,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.isr),
+        "elr": list(partition.elr),
+        "last_known_elr": list(partition.last_known_elr),
+        "adding_replicas": list(partition.adding),
+        "removing_replicas": list(partition.removing),
+        "directories": [uuid_to_text(one) for one in partition.directories],
+    }
+
+
+def _configs(image: MetadataImage) -> list[dict[str, Any]]:
+    return [
+        {
+            "resource_type": name_of(RESOURCE_TYPES, resource_type),
+            "resource_name": name,
+            "config": {
+                key: HIDDEN if is_sensitive(key) else value
+                for key, value in sorted(configs.items())
+            },
+        }
+        for (resource_type, name), configs in sorted(image.configs.by_resource.items())
+    ]
+
+
+def _acl(acl: AccessControlEntryRecord) -> dict[str, Any]:
+    return {
+        "id": uuid_to_text(acl.id),
+        "resource_type": name_of(ACL_RESOURCE_TYPES, acl.resource_type),
+        "resource_name": acl.resource_name,
+        "pattern_type": name_of(PATTERN_TYPES, acl.pattern_type),
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": name_of(OPERATIONS, acl.operation),
+        "permission_type": name_of(PERMISSIONS, acl.permission_type),
+    }
+
+
+def _quotas(other: OtherImage) -> list[dict[str, Any]]:
+    """One element an entity; the name None stands for the default of its type."""
+    values: dict[Any, dict[str, float]] = {}
+    for (entity, key), record in other.quotas.items():
+        values.setdefault(entity, {})[key] = record.value
+    return [
+        {"entity": dict(entity), "values": dict(sorted(values[entity].items()))}
+        for entity in sorted(values, key=repr)
+    ]
+
+
+def _scram(other: OtherImage) -> dict[str, list[str]]:
+    """Mechanism and iterations by user, never a key."""
+    users: dict[str, list[str]] = {}
+    for (user, mechanism), record in sorted(other.scram.items()):
+        text = f"{name_of(SCRAM_MECHANISMS, mechanism)}:{record.iterations}"
+        users.setdefault(user, []).append(text)
+    return users
+
+
+def _token(token: DelegationTokenRecord) -> dict[str, Any]:
+    """The id names a token but opens nothing; the HMAC, which does, is not in the log."""
+    return {
+        "token_id": token.token_id,
+        "owner": token.owner,
+        "requester": token.requester,
+        "renewers": list(token.renewers),
+        "issue_timestamp": token.issue_timestamp,
+        "max_timestamp": token.max_timestamp,
+        "expiration_timestamp": token.expiration_timestamp,
+    }
+
+
+def _features(state: MetadataState) -> dict[str, int]:
+    features = state.image.features
+    levels = {"metadata.version": features.metadata_version, **dict(features.levels.items())}
+    if state.kraft_version:
+        levels["kraft.version"] = state.kraft_version
+    return dict(sorted(levels.items()))
+
+
+def _broker(broker: BrokerRegistration) -> dict[str, Any]:
+    return {
+        "broker_epoch": broker.epoch,
+        "incarnation_id": uuid_to_text(broker.incarnation_id),
+        "listeners": _listeners(broker.listeners),
+        "supported_features": _ranges(broker.features),
+        "rack": broker.rack,
+        "fenced": broker.fenced,
+        "in_controlled_shutdown": broker.in_controlled_shutdown,
+        "directories": [uuid_to_text(one) for one in broker.directories],
+    }
+
+
+def _controller(controller: ControllerRegistration) -> dict[str, Any]:
+    return {
+        "incarnation_id": uuid_to_text(controller.incarnation_id),
+        "zk_migration_ready": controller.zk_migration_ready,
+        "listeners": _listeners(controller.listeners),
+        "supported_features": _ranges(controller.features),
+    }
+
+
+def _listeners(listeners: Iterable[Endpoint]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one.name,
+            "host": one.host,
+            "port": one.port,
+            "security_protocol": name_of(SECURITY_PROTOCOLS, one.security_protocol),
+        }
+        for one in listeners
+    ]
+
+
+def _ranges(features: Iterable[FeatureRange]) -> dict[str, list[int]]:
+    return {one.name: [one.min_level, one.max_level] for one in sorted(features)}
+
+
+def _voter(voter: Voter) -> dict[str, Any]:
+    return {
+        "voter_id": voter.id,
+        "directory_id": None
+        if voter.directory_id == NIL_UUID
+        else uuid_to_text(voter.directory_id),
+        "endpoints": [
+            {"name": name, "host": host, "port": port} for name, host, port in voter.endpoints
+        ],
+        "kraft_version": list(voter.kraft_versions),
+    }

@@ -1,0 +1,179 @@
+"""The state that a run of batches of the metadata log gives, for those who read a log from outside: tools and reports.
+
+    replay = Replay()
+    replay.load_snapshot(snapshot_id, data)     # if the log does not begin at 0
+    for batch in batches: replay.apply(batch, upto)
+    replay.state                                # at the last offset applied
+
+Beside the image it follows what control records say of the quorum itself. Transactions of records are visible only once they have
+ended, as for everybody (KIP-868). Records of a Kafka later than we know are counted and left out. Sans-I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from log.batch import BatchView, Record, check_batch, decode_records, iter_batches
+from quorum.listener import CommittedBatch, LoadedSnapshot
+from quorum.metadata.image import EMPTY, NO_OFFSET, MetadataImage
+from quorum.metadata.loader import MetadataLoader
+from wire.errors import RemoteProtocolError
+from wire.messages.control import (
+    ControlType,
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+    decode_control_key,
+    decode_control_value,
+)
+from wire.primitives import NIL_UUID
+from wire.records.metadata import decode_metadata_record
+from wire.schema import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One voter as the log says it; a static quorum's have neither directory nor endpoints there."""
+
+    id: int
+    directory_id: bytes = NIL_UUID
+    endpoints: tuple[tuple[str, str, int], ...] = ()
+    kraft_versions: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataState:
+    """`leader_id` is that of the last epoch begun, -1 if none is known; `unknown_records` could not be decoded."""
+
+    image: MetadataImage = EMPTY
+    voters: tuple[Voter, ...] = ()
+    kraft_version: int = 0
+    leader_id: int = -1
+    unknown_records: int = 0
+
+
+class Replay:
+    """Follows one log from its beginning, or from a snapshot, onwards."""
+
+    def __init__(self) -> None:
+        self._loader = MetadataLoader()
+        self._voters: tuple[Voter, ...] = ()
+        self._kraft_version = 0
+        self._leader_id = -1
+        self._unknown = 0
+        self._next_offset = 0
+
+    @property
+    def state(self) -> MetadataState:
+        """As of the last offset applied; what an open transaction changes is not in it."""
+        image = self._loader.image
+        return MetadataState(
+            image, self._voters, self._kraft_version, self._leader_id, self._unknown
+        )
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset that has not been applied."""
+        return self._next_offset
+
+    def load_snapshot(self, end_offset: int, epoch: int, data: bytes | memoryview) -> None:
+        """Begins at a snapshot: the state of all offsets below `end_offset`.
+
+        Raises:
+            RemoteProtocolError: the bytes are no complete snapshot.
+        """
+        appended_at_ms, complete = -1, False
+        records: list[Message] = []
+        for batch in iter_batches(memoryview(data)):
+            check_batch(batch)
+            for record in decode_records(batch):
+                if not batch.is_control:
+                    records.extend(self._metadata(record))
+                    continue
+                value = self._control(record)
+                if isinstance(value, SnapshotHeaderRecord):
+                    appended_at_ms = value.last_contained_log_timestamp
+                complete = complete or isinstance(value, SnapshotFooterRecord)
+        if not complete:
+            raise RemoteProtocolError(f"a snapshot of {len(data)} bytes has no footer")
+        self._loader.load_snapshot(LoadedSnapshot(end_offset, epoch, appended_at_ms, records))
+        self._next_offset = end_offset
+
+    def apply(self, batch: BatchView, upto: int | None = None) -> None:
+        """Takes a batch over; of one that reaches beyond `upto` only the records before it.
+
+        Raises:
+            RemoteProtocolError: malformed, or it does not fit to what came before.
+        """
+        records: list[Message] = []
+        last_offset = NO_OFFSET
+        for record in decode_records(batch):
+            if record.offset < self._next_offset or (upto is not None and record.offset >= upto):
+                continue
+            last_offset = record.offset
+            if batch.is_control:
+                self._control(record)
+            else:
+                records.extend(self._metadata(record))
+        if last_offset == NO_OFFSET:
+            return
+        self._loader.apply_committed(
+            CommittedBatch(
+                batch.base_offset,
+                last_offset,
+                batch.leader_epoch,
+                batch.max_timestamp,
+                batch.size,
+                records,
+            )
+        )
+        self._next_offset = last_offset + 1
+
+    def apply_all(self, batches: Iterable[BatchView], upto: int | None = None) -> None:
+        """`apply` for each, up to the first that begins at or beyond `upto`."""
+        for batch in batches:
+            if upto is not None and batch.base_offset >= upto:
+                return
+            self.apply(batch, upto)
+
+    def _metadata(self, record: Record) -> tuple[Message, ...]:
+        try:
+            return (decode_metadata_record(record.value or b""),)
+        except RemoteProtocolError:
+            self._unknown += 1
+            return ()
+
+    def _control(self, record: Record) -> Message | None:
+        kind = decode_control_key(record.key or b"")
+        if kind is ControlType.UNKNOWN:
+            self._unknown += 1
+            return None
+        value = decode_control_value(kind, record.value or b"")
+        match value:
+            case LeaderChangeMessage():
+                self._leader_id = value.leader_id
+                if not self._kraft_version:
+                    self._voters = tuple(
+                        Voter(voter.voter_id, voter.voter_directory_id) for voter in value.voters
+                    )
+            case KRaftVersionRecord():
+                self._kraft_version = value.kraft_version
+            case VotersRecord():
+                self._voters = tuple(_voter(value))
+            case _:
+                pass
+        return value
+
+
+def _voter(record: VotersRecord) -> Iterable[Voter]:
+    for voter in record.voters:
+        feature = voter.kraft_version_feature
+        yield Voter(
+            voter.voter_id,
+            voter.voter_directory_id,
+            tuple((endpoint.name, endpoint.host, endpoint.port) for endpoint in voter.endpoints),
+            (feature.min_supported_version, feature.max_supported_version),
+        )

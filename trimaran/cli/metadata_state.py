@@ -1,0 +1,292 @@
+"""`metadata image|diff|cat|ls|find|verify`: the state that the metadata log gives, at any offset."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import DEFAULT_DATA, ControllerBootstrap, Data, controllers_of
+from trimaran.cli.output import Format, say, show_fields, show_json, show_rows
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from quorum.metadata.replay import MetadataState
+    from trimaran.metadata_source import MetadataSource
+    from trimaran.metadata_tree import Directory
+
+At = Annotated[int | None, Parameter(name="--at")]
+From = Annotated[Path | None, Parameter(name=["-p", "--path"])]
+
+
+def image(
+    path: Path | None = None,
+    *,
+    at: At = None,
+    controllers: ControllerBootstrap = None,
+    data: Data = DEFAULT_DATA,
+    output: Format = "json",
+) -> None:
+    """Prints the whole state: topics, configs, ACLs, quotas, features, nodes, voters.
+
+    Works on our directories and Apache Kafka's, and on a running quorum of either. SCRAM keys and sensitive configs are not shown.
+
+    Args:
+        path: a controller's or broker's directory, its `__cluster_metadata-0`, a segment or a snapshot; a running quorum if not given.
+        at: the state after the record at this offset; the newest if not given.
+        controllers: where to find the quorum.
+        data: the local cluster.
+        output: json for everything, table for a summary.
+    """
+    from quorum.metadata.as_json import state_as_json
+
+    state = _state(path, controllers, data, at)
+    if output == "json":
+        show_json(state_as_json(state))
+        return
+    shown = state_as_json(state)
+    partitions = sum(len(topic["partitions"]) for topic in shown["topics"].values())
+    counted = ("topics", "configs", "acls", "client_quotas", "scram", "brokers", "controllers")
+    show_fields(
+        {
+            "offset": shown["offset"],
+            "epoch": shown["epoch"],
+            "partitions": partitions,
+            **{name: len(shown[name]) for name in counted},
+            "features": " ".join(f"{name}={level}" for name, level in shown["features"].items()),
+            "voters": [voter["voter_id"] for voter in shown["voters"]],
+        },
+        output,
+    )
+
+
+def diff(
+    before: str,
+    after: str,
+    *,
+    path: From = None,
+    controllers: ControllerBootstrap = None,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+) -> int:
+    """Shows what changed between two states. Exit code 1 if anything did.
+
+    Args:
+        before: an offset of the log of `path` (or of the running quorum), or another path, with @OFFSET behind it if wanted.
+        after: the same.
+        path: the directory whose offsets are meant; a running quorum if not given.
+        controllers: where to find the quorum.
+        data: the local cluster.
+        output: table, or json.
+    """
+    from quorum.metadata.as_json import state_as_json
+    from trimaran.metadata_diff import differences
+
+    def content(side: str) -> dict[str, Any]:
+        where, at = _side(side, path)
+        shown = state_as_json(_state(where, controllers, data, at))
+        return {k: part for k, part in shown.items() if k not in ("offset", "timestamp_ms")}
+
+    rows = list(differences(content(before), content(after)))
+    if output == "json":
+        show_json(rows)
+    else:
+        texts = [{name: _short(value) for name, value in row.items()} for row in rows]
+        show_rows(texts, output, columns=("path", "change", "before", "after"))
+    return Exit.NO if rows else Exit.OK
+
+
+TEXT_MAX = 60
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "-"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…"
+
+
+def _side(text: str, path: Path | None) -> tuple[Path | None, int | None]:
+    """`123` is an offset of the common source, all else a path, perhaps with @123."""
+    if text.isdecimal() and not Path(text).exists():
+        return path, int(text)
+    where, sign, offset = text.rpartition("@")
+    if sign and offset.isdecimal():
+        return Path(where), int(offset)
+    return Path(text), None
+
+
+def cat(
+    name: str,
+    *,
+    path: From = None,
+    at: At = None,
+    controllers: ControllerBootstrap = None,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+) -> int:
+    """Prints files of the state's tree, such as /image/topics/byName/orders/0; * and ? match.
+
+    Args:
+        name: the path in the tree, as Apache Kafka's metadata shell names it.
+        path: a directory of a metadata log; a running quorum if not given.
+        at: the state after the record at this offset.
+        controllers: where to find the quorum.
+        data: the local cluster.
+        output: the bare texts, or json for an object of texts by path.
+    """
+    from trimaran.metadata_tree import Directory, lookup
+
+    found = lookup(_tree(path, controllers, data, at), name)
+    files = {where: node for where, node in found if not isinstance(node, Directory)}
+    if output == "json":
+        show_json(files)
+    else:
+        for text in files.values():
+            print(text)
+    for where, node in found:
+        if isinstance(node, Directory):
+            say(f"cat: {where}: Is a directory")
+    if not found:
+        say(f"cat: {name}: No such file or directory.")
+    return Exit.OK if files else Exit.NO
+
+
+def ls(
+    name: str = "/",
+    *,
+    path: From = None,
+    at: At = None,
+    controllers: ControllerBootstrap = None,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+) -> int:
+    """Lists a directory of the state's tree, such as /image/topics/byName.
+
+    Args:
+        name: the path in the tree; * and ? match.
+        path: a directory of a metadata log; a running quorum if not given.
+        at: the state after the record at this offset.
+        controllers: where to find the quorum.
+        data: the local cluster.
+        output: names a line each, or json.
+    """
+    from trimaran.metadata_tree import Directory, lookup
+
+    found = lookup(_tree(path, controllers, data, at), name)
+    listed = {
+        where: sorted(node.children) if isinstance(node, Directory) else [where.rsplit("/", 1)[-1]]
+        for where, node in found
+    }
+    if output == "json":
+        show_json(listed)
+    else:
+        for where, names in listed.items():
+            if len(listed) > 1:
+                print(f"{where}:")
+            for one in names:
+                print(one)
+    if not found:
+        say(f"ls: {name}: no such file or directory.")
+    return Exit.OK if found else Exit.NO
+
+
+def find(
+    name: str = "/",
+    *,
+    path: From = None,
+    at: At = None,
+    controllers: ControllerBootstrap = None,
+    data: Data = DEFAULT_DATA,
+) -> int:
+    """Lists everything below a path of the state's tree, a full path a line.
+
+    Args:
+        name: the path in the tree; * and ? match.
+        path: a directory of a metadata log; a running quorum if not given.
+        at: the state after the record at this offset.
+        controllers: where to find the quorum.
+        data: the local cluster.
+    """
+    from trimaran.metadata_tree import lookup, walk
+
+    found = lookup(_tree(path, controllers, data, at), name)
+    for where, node in found:
+        for below, _ in walk(where, node):
+            print(below)
+    if not found:
+        say(f"find: {name}: no such file or directory.")
+    return Exit.OK if found else Exit.NO
+
+
+def _state(path: Path | None, controllers: str | None, data: Path, at: int | None) -> MetadataState:
+    from trimaran.metadata_source import replay
+
+    with _source(path, controllers, data) as source, _damage_of(source):
+        state = replay(source, at)
+    if state.unknown_records:
+        say(f"{state.unknown_records} records of a later Kafka are not understood and left out")
+    return state
+
+
+@contextmanager
+def _source(path: Path | None, controllers: str | None, data: Path) -> Iterator[MetadataSource]:
+    from trimaran.metadata_source import open_source
+
+    bootstrap = None if path is not None else controllers_of(controllers, data)
+    with open_source(path, bootstrap) as source:
+        yield source
+
+
+@contextmanager
+def _damage_of(source: MetadataSource) -> Iterator[None]:
+    from wire.errors import RemoteProtocolError
+
+    try:
+        yield
+    except RemoteProtocolError as error:
+        raise UserError(
+            f"{source.name} is damaged",
+            str(error),
+            "try another controller's directory: trimaran metadata verify DIR… compares them",
+        ) from error
+
+
+def _tree(path: Path | None, controllers: str | None, data: Path, at: int | None) -> Directory:
+    from trimaran.metadata_tree import image_tree
+
+    return image_tree(_state(path, controllers, data, at).image)
+
+
+def verify(*directories: Path, output: Format = "table") -> int:
+    """Compares the metadata logs of several controllers: the same offset and epoch must mean the same bytes, everywhere.
+
+    Also checks every batch's checksum, that offsets and epochs ascend without a gap, and that each snapshot is what the log says up to it.
+    Exit code 1 if anything is wrong. Copies of a running quorum's directories may end at different offsets; that is not wrong.
+
+    Args:
+        directories: directories of controllers (or brokers), ours or Apache Kafka's.
+        output: table, or json.
+    """
+    from trimaran.metadata_verify import verify_directories
+
+    if not directories:
+        raise UserError(
+            "nothing to verify",
+            "no directory was given",
+            "name at least one: trimaran metadata verify .trimaran/controller-1 .trimaran/controller-2",
+            exit_code=Exit.USAGE,
+        )
+    result = verify_directories(directories)
+    if output == "json":
+        show_json({"logs": result.logs, "problems": result.problems})
+    else:
+        show_rows(result.logs, output)
+        for problem in result.problems:
+            print(f"\n{problem['problem']}: {problem['where']}")
+        print(f"\n{result.compared} batches compared, {len(result.problems)} problems")
+    return Exit.NO if result.problems else Exit.OK

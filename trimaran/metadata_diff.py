@@ -1,0 +1,47 @@
+"""What differs between two states of the metadata, path by path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+# How the elements of a list are told apart, where it is not a list of plain values.
+_KEYS = ("partition", "id", "voter_id", "token_id", "resource_type", "entity")
+_ABSENT: Any = object()
+
+
+def differences(before: Any, after: Any, path: str = "") -> Iterator[dict[str, Any]]:
+    """Rows of `path`, `change` (added, removed, changed), `before` and `after`; a part that is new or gone is one row."""
+    if before == after:
+        return
+    if before is _ABSENT or after is _ABSENT:
+        added = before is _ABSENT
+        yield {
+            "path": path or "/",
+            "change": "added" if added else "removed",
+            "before": None if added else before,
+            "after": after if added else None,
+        }
+        return
+    ours, theirs = _by_name(before), _by_name(after)
+    if ours is None or theirs is None:
+        yield {"path": path or "/", "change": "changed", "before": before, "after": after}
+        return
+    for name in [*ours, *(name for name in theirs if name not in ours)]:
+        yield from differences(ours.get(name, _ABSENT), theirs.get(name, _ABSENT), f"{path}/{name}")
+
+
+def _by_name(value: Any) -> dict[str, Any] | None:
+    """The parts of an object or of a list of objects; None for what is compared whole."""
+    if isinstance(value, dict):
+        return {str(key): part for key, part in value.items()}
+    if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
+        return {_name(part): part for part in value}
+    return {} if value == [] else None
+
+
+def _name(part: dict[str, Any]) -> str:
+    key = next(key for key in _KEYS if key in part)
+    if key == "resource_type" and "id" not in part:
+        return f"{part[key]}:{part['resource_name']}"
+    return str(part[key])

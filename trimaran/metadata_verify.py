@@ -1,0 +1,143 @@
+"""Whether the metadata logs of several controllers match (R4: the same offset and epoch, the same prefix)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from log.batch import check_batch, iter_batches
+from log.reader import scan_batches
+from quorum.metadata.replay import MetadataState, Replay
+from trimaran.metadata_source import Directory
+from wire.errors import KafkaError, RemoteProtocolError
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Verified:
+    """`logs` has a row a directory; `compared` counts batches that at least two of them have."""
+
+    logs: list[Row] = field(default_factory=list)
+    problems: list[Row] = field(default_factory=list)
+    compared: int = 0
+
+
+def verify_directories(directories: Sequence[Path]) -> Verified:
+    """Reads every log once; holds a digest of 16 bytes a batch.
+
+    Raises:
+        UserError: a directory without a metadata log. OSError.
+    """
+    result = Verified()
+    seen: dict[tuple[int, int], tuple[bytes, Path]] = {}
+    shared: set[tuple[int, int]] = set()
+    for directory in directories:
+        log = _Log(directory, result.problems)
+        for key, digest in log.digests():
+            first = seen.setdefault(key, (digest, directory))
+            if first[1] is directory:
+                continue
+            shared.add(key)
+            if first[0] != digest:
+                offset, epoch = key
+                result.problems.append(
+                    _problem(
+                        "two logs differ",
+                        f"offset {offset}, epoch {epoch}: {first[1]} and {directory}",
+                    )
+                )
+        result.logs.append(log.row())
+    result.compared = len(shared)
+    return result
+
+
+def _problem(what: str, where: str) -> Row:
+    return {"problem": what, "where": where}
+
+
+class _Log:
+    """One directory's log while it is walked."""
+
+    def __init__(self, directory: Path, problems: list[Row]) -> None:
+        self._directory = directory
+        self._problems = problems
+        self._source = Directory(directory)
+        self._batches = 0
+        self._start: int | None = None
+        self._end = 0
+        self._epoch = 0
+        self._torn = 0
+        self._snapshots = 0
+
+    def row(self) -> Row:
+        return {
+            "directory": str(self._directory),
+            "start_offset": self._start or 0,
+            "end_offset": self._end,
+            "last_epoch": self._epoch,
+            "batches": self._batches,
+            "snapshots": self._snapshots,
+            "torn_bytes": self._torn,
+        }
+
+    def digests(self) -> list[tuple[tuple[int, int], bytes]]:
+        """((base offset, epoch), digest) of every batch, after checking it."""
+        found = []
+        for index, path in enumerate(self._source.segments):
+            position = 0
+            for position, batch in scan_batches(path):
+                self._follow(batch.base_offset, batch.leader_epoch, batch.next_offset)
+                digest = hashlib.blake2b(batch.buffer, digest_size=16).digest()
+                found.append(((batch.base_offset, batch.leader_epoch), digest))
+                position += batch.size
+            self._look_behind(path, position, is_last=index + 1 == len(self._source.segments))
+        self._check_snapshots()
+        return found
+
+    def _follow(self, base_offset: int, epoch: int, next_offset: int) -> None:
+        if self._start is None:
+            self._start = base_offset
+        elif base_offset != self._end:
+            self._report("offsets do not continue", f"{base_offset} after {self._end - 1}")
+        if epoch < self._epoch:
+            self._report("an epoch goes back", f"{epoch} after {self._epoch} at {base_offset}")
+        self._end, self._epoch = next_offset, epoch
+        self._batches += 1
+
+    def _look_behind(self, path: str, end: int, *, is_last: bool) -> None:
+        """Bytes behind the last valid batch: a torn end of the last segment is no damage, elsewhere it is."""
+        rest = Path(path).stat().st_size - end
+        if rest and is_last:
+            self._torn = rest
+        elif rest:
+            self._report("damage", f"{path}, position {end}")
+
+    def _check_snapshots(self) -> None:
+        for end_offset, epoch, path in self._source.snapshots:
+            self._snapshots += 1
+            try:
+                for batch in iter_batches(memoryview(path.read_bytes())):
+                    check_batch(batch)
+                snapshot = Replay()
+                snapshot.load_snapshot(end_offset, epoch, path.read_bytes())
+            except (RemoteProtocolError, KafkaError) as error:
+                self._report("a damaged snapshot", f"{path.name}: {error}")
+                continue
+            replayed = self._state_at(end_offset)
+            if replayed and not replayed.image.same_content(snapshot.state.image):
+                self._report("a snapshot is not what the log says", path.name)
+
+    def _state_at(self, end_offset: int) -> MetadataState | None:
+        """By replaying the log from its beginning; None where it has none or ends before."""
+        if self._start != 0 or not 0 < end_offset <= self._end:
+            return None
+        replayed = Replay()
+        replayed.apply_all(self._source.batches(0), end_offset)
+        return replayed.state
+
+    def _report(self, what: str, where: str) -> None:
+        self._problems.append(_problem(what, f"{self._directory}: {where}"))
