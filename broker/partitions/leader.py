@@ -294,13 +294,14 @@ class LeaderEpoch:
             self._propose((*self.isr.isr, replica_id))
 
     def _eligible(self, replica_id: int, progress: ReplicaProgress) -> bool:
-        """KIP-841 and KIP-903: alive, staying, and the same incarnation whose fetch we saw."""
+        """KIP-841, KIP-903, KIP-858: alive, staying, the same incarnation whose fetch we saw, its directory not failed since."""
         broker = self._services.metadata.image.cluster.brokers.get(replica_id)
         return (
             broker is not None
             and not broker.fenced
             and not broker.in_controlled_shutdown
             and broker.epoch == progress.broker_epoch
+            and broker.has_online(self.partition.state.directory_of(replica_id))
         )
 
     def _propose(self, isr: tuple[int, ...]) -> None:

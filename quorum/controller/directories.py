@@ -10,7 +10,6 @@ from quorum.controller.partitions import (
     Place,
     change_partition,
     check_broker_epoch,
-    directory_is_online,
     may_lead,
 )
 from quorum.metadata.image import BrokerRegistration, MetadataImage, PartitionImage
@@ -93,7 +92,7 @@ def _assign(
         return None
     moved = partition._replace(directories=assigned)
     isr = None
-    if not directory_is_online(broker, directory):
+    if not broker.has_online(directory):
         isr = tuple(replica for replica in partition.isr if replica != broker.id)
     record = change_partition(place._replace(partition=moved), may_lead(image, moved), isr=isr)
     if record is None:

@@ -11,11 +11,7 @@ from collections.abc import Callable, Container, Iterator
 from typing import Any, NamedTuple
 
 from quorum.metadata.image import (
-    LOST_DIRECTORY,
-    MIGRATING_DIRECTORY,
     NO_LEADER,
-    UNASSIGNED_DIRECTORY,
-    BrokerRegistration,
     MetadataImage,
     PartitionImage,
     TopicImage,
@@ -62,15 +58,6 @@ def all_partitions(image: MetadataImage) -> Iterator[Place]:
             yield Place(topic, index, partition)
 
 
-def directory_is_online(broker: BrokerRegistration, directory: bytes) -> bool:
-    """Unassigned and migrating directories are as good as online: the broker knows where the replica is."""
-    if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
-        return True
-    return directory != LOST_DIRECTORY and (
-        not broker.directories or directory in broker.directories
-    )
-
-
 def may_lead(image: MetadataImage, partition: PartitionImage) -> MayLead:
     """Active brokers may, whose directory of the partition is online."""
 
@@ -79,7 +66,7 @@ def may_lead(image: MetadataImage, partition: PartitionImage) -> MayLead:
         return (
             broker is not None
             and broker.active
-            and directory_is_online(broker, partition.directory_of(broker_id))
+            and broker.has_online(partition.directory_of(broker_id))
         )
 
     return check
@@ -280,17 +267,18 @@ def check_proposal(
         return ErrorCode.INVALID_REQUEST
     if state == RECOVERING and (len(isr) > 1 or partition.leader_recovery_state != RECOVERING):
         return ErrorCode.INVALID_REQUEST
-    if not all(_is_eligible(one, image) for one in proposed_isr(proposal)):
+    if not all(_is_eligible(one, partition, image) for one in proposed_isr(proposal)):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 
 
-def _is_eligible(state: BrokerState, image: MetadataImage) -> bool:
-    """A broker that is fenced, going, or another incarnation than the leader saw may have lost its disk."""
+def _is_eligible(state: BrokerState, partition: PartitionImage, image: MetadataImage) -> bool:
+    """A broker that is fenced, going, or another incarnation than the leader saw may have lost its disk; or it says so itself."""
     broker = image.cluster.brokers.get(state.broker_id)
     return (
         broker is not None
         and broker.active
+        and broker.has_online(partition.directory_of(broker.id))
         and state.broker_epoch in (ANY_BROKER_EPOCH, broker.epoch)
     )
 

@@ -296,3 +296,22 @@ def test_records_of_a_decision_can_be_replayed():
     assert all(
         1 not in p.isr and p.leader != 1 for p in delta.topics.changed[uid(1)].partitions.values()
     )
+
+
+def test_a_replica_whose_directory_failed_stays_out_of_the_isr():
+    """Its leader saw it caught up, before the directory failed."""
+    lost = partition(1, 0, [1, 2], isr=[1], directories=[uid(501), LOST_DIRECTORY])
+    image = cluster(lost)
+    proposal = AlterPartitionRequestPartitionData(
+        partition_index=0,
+        leader_epoch=0,
+        partition_epoch=0,
+        new_isr_with_epochs=[BrokerState(broker_id=1), BrokerState(broker_id=2)],
+    )
+    topics = [AlterPartitionRequestTopicData(topic_id=uid(1), partitions=[proposal])]
+    broker_epoch = image.cluster.brokers[1].epoch
+    request = AlterPartitionRequest(broker_id=1, broker_epoch=broker_epoch, topics=topics)
+    result = alter_partition(request, image)
+    assert result.records == []
+    [[answer]] = [one.partitions for one in result.response.topics]
+    assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA

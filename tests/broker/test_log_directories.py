@@ -1,0 +1,310 @@
+"""Several log directories on real brokers: placing, one failing, all failing, one unreadable at the start, moves and what a crash leaves of them."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+
+import pytest
+import trio
+
+from log.names import FUTURE_SUFFIX
+from quorum.metadata.image import LOST_DIRECTORY
+from quorum.runtime.errors import StorageFailure
+from tests.broker.cluster import Cluster, cluster
+from tests.broker.test_end_to_end import VALUES, consume, in_thread, produce
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from wire.transport.node_connection import open_node_connection
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+DEADLINE_SECONDS = 20
+PARTITIONS = 3
+
+
+def two(path, node_id: int = 11) -> dict[str, str]:
+    return {"log_dirs": f"{path / f'{node_id}-a'},{path / f'{node_id}-b'}"}
+
+
+async def until(running: Cluster, condition, node_id: int = 11):
+    """Waits on the image of a broker; every change of what is asked comes with one."""
+    with trio.fail_after(DEADLINE_SECONDS):
+        return await running.brokers[node_id].context.metadata.wait_for(condition)
+
+
+async def ask(running: Cluster, request, node_id: int = 11):
+    host, port = running.brokers[node_id].addresses["PLAINTEXT"]
+    async with open_node_connection(host, port) as connection:
+        return await connection.call(request, timeout=10)
+
+
+def states(running: Cluster, topic: str = "t", node_id: int = 11):
+    return running.brokers[node_id].context.metadata.image.topics.by_name[topic].partitions
+
+
+def where(running: Cluster, node_id: int = 11) -> dict[int, str]:
+    directories = running.brokers[node_id].context.directories
+    return {
+        index: directories.holding("t", index).path.name[-1]
+        for index in range(PARTITIONS)
+        if directories.holding("t", index)
+    }
+
+
+async def described(running: Cluster, node_id: int = 11):
+    answer = await ask(running, DescribeLogDirsRequest(topics=None), node_id)
+    return {
+        one.log_dir[-1]: (
+            ErrorCode.of(one.error_code),
+            sorted(
+                (partition.partition_index, partition.is_future_key)
+                for topic in one.topics
+                if topic.name == "t"
+                for partition in topic.partitions
+            ),
+        )
+        for one in answer.results
+    }
+
+
+async def test_replicas_are_spread_and_the_controller_knows_where(tmp_path):
+    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+        broker = await running.start_broker(11, **two(tmp_path))
+        written = await in_thread(produce, running.bootstrap, "t")
+        ids = {one.path.name[-1]: one.directory_id for one in broker.context.directories.all}
+        placed = where(running)
+        assert sorted(placed.values()) in (["a", "a", "b"], ["a", "b", "b"])
+        await until(
+            running,
+            lambda image: all(
+                one.directory_of(11) == ids[placed[index]]
+                for index, one in image.topics.by_name["t"].partitions.items()
+            ),
+        )
+        registered = broker.context.metadata.image.cluster.brokers[11]
+        assert set(registered.directories) == set(ids.values())
+        found = await described(running)
+        assert {key: code for key, (code, _) in found.items()} == dict.fromkeys(
+            "ab", ErrorCode.NONE
+        )
+        assert sorted(index for _, listed in found.values() for index, _ in listed) == [0, 1, 2]
+        await running.stop(11)
+        assert all((tmp_path / f"11-{one}" / ".kafka_cleanshutdown").exists() for one in "ab")
+        await running.start_broker(11, **two(tmp_path))
+        assert where(running) == placed
+        assert await in_thread(consume, running.bootstrap, "t") == written
+
+
+async def test_one_directory_fails_and_the_others_go_on(tmp_path):
+    async with cluster(
+        tmp_path, brokers=0, num_partitions="3", default_replication_factor="2"
+    ) as running:
+        for node_id in (11, 12):
+            await running.start_broker(node_id, **two(tmp_path, node_id))
+        written = await in_thread(produce, running.bootstrap, "t")
+        directories = running.brokers[11].context.directories
+        data = next(one for one in directories.all if one is not directories.metadata)
+        lost = [index for topic, index in data.partitions() if topic == "t"]
+        assert lost
+        data.health.fail("the cable was pulled")
+        directories.storage_failed()
+        await until(
+            running,
+            lambda image: all(
+                image.topics.by_name["t"].partitions[index].leader == 12
+                and image.topics.by_name["t"].partitions[index].isr == (12,)
+                for index in lost
+            ),
+            12,
+        )
+        assert (await described(running))["b"] == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+        assert await in_thread(consume, running.bootstrap, "t") == written
+        await in_thread(produce, running.bootstrap, "t")
+        registered = running.brokers[12].context.metadata.image.cluster.brokers[11]
+        assert data.directory_id not in registered.directories
+        assert not registered.fenced
+        await running.stop(11)
+        await running.start_broker(11, **two(tmp_path))
+        await until(
+            running, lambda image: all(len(state.isr) == 2 for state in states(running).values())
+        )
+
+
+async def test_a_replica_that_the_controller_has_not_placed_is_lost_with_its_directory(tmp_path):
+    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+        broker = await running.start_broker(11, **two(tmp_path))
+        broker.context.directories.on_placed = lambda *_: None
+        await in_thread(produce, running.bootstrap, "t")
+        directories = broker.context.directories
+        data = next(one for one in directories.all if one is not directories.metadata)
+        lost = {index for topic, index in data.partitions() if topic == "t"}
+        data.health.fail("the cable was pulled")
+        directories.storage_failed()
+        await until(
+            running,
+            lambda image: (
+                {
+                    index
+                    for index, one in image.topics.by_name["t"].partitions.items()
+                    if one.directory_of(11) == LOST_DIRECTORY and one.leader == -1
+                }
+                == lost
+            ),
+        )
+        with pytest.raises(KafkaError) as refused:
+            _ = broker.context.partitions.find("t", lost.pop()).log
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("which", ["all", "metadata"])
+async def test_the_broker_ends_when_all_fail_or_the_one_with_the_metadata(tmp_path, which):
+    async with cluster(tmp_path, brokers=0) as running:
+        broker = await running.start_broker(11, expect_failure=True, **two(tmp_path))
+        directories = broker.context.directories
+        for one in directories.all if which == "all" else [directories.metadata]:
+            one.health.fail("gone")
+        directories.storage_failed()
+        with trio.fail_after(DEADLINE_SECONDS):
+            await running.ended[11].wait()
+        failure = running.failures[11]
+        while isinstance(failure, ExceptionGroup):
+            failure = failure.exceptions[0]
+        assert isinstance(failure, StorageFailure)
+        del running.brokers[11]
+
+
+async def test_a_directory_that_cannot_be_read_at_the_start_is_left_out(tmp_path):
+    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+        await running.start_broker(11, **two(tmp_path))
+        await in_thread(produce, running.bootstrap, "t")
+        placed = where(running)
+        await until(
+            running, lambda image: all(any(s.directories[0]) for s in states(running).values())
+        )
+        await running.stop(11)
+        (tmp_path / "11-b" / ".lock").unlink()
+        (tmp_path / "11-b" / ".lock").mkdir()
+        broker = await running.start_broker(11, **two(tmp_path))
+        assert list(broker.context.directories.failed_at_start) == [tmp_path / "11-b"]
+        gone = {index for index, directory in placed.items() if directory == "b"}
+        await until(
+            running,
+            lambda image: (
+                {index: one.leader for index, one in image.topics.by_name["t"].partitions.items()}
+                == {index: -1 if index in gone else 11 for index in range(PARTITIONS)}
+            ),
+        )
+        assert (await described(running))["b"] == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+        await running.stop(11)
+        (tmp_path / "11-b" / ".lock").rmdir()
+        await running.start_broker(11, **two(tmp_path))
+        await until(running, lambda _image: all(s.leader == 11 for s in states(running).values()))
+        assert len(await in_thread(consume, running.bootstrap, "t")) == len(VALUES)
+
+
+async def test_a_replica_moves_while_it_is_read_and_written(tmp_path):
+    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+        broker = await running.start_broker(11, **two(tmp_path))
+        first = await in_thread(produce, running.bootstrap, "t")
+        directories = broker.context.directories
+        targets = {
+            index: next(one for one in directories.all if one.path.name[-1] != directory)
+            for index, directory in where(running).items()
+        }
+        more = [b"more %d" % number for number in range(300)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(in_thread, produce, running.bootstrap, "t", more)
+            answer = await ask(running, move_all(targets))
+        assert {one.error_code for topic in answer.results for one in topic.partitions} == {
+            ErrorCode.NONE
+        }
+        await until(
+            running,
+            lambda image: all(
+                state.directory_of(11) == targets[index].directory_id
+                for index, state in image.topics.by_name["t"].partitions.items()
+            ),
+        )
+        assert {i: directories.holding("t", i) for i in targets} == targets
+        await directories.purge()
+        assert not [path for path in tmp_path.glob("11-*/t-*") if "." in path.name]
+        found = await in_thread(consume, running.bootstrap, "t", 600)
+        assert {value: found[value] for value in first} == first
+        assert set(found) == set(first) | set(more)
+
+
+def move_all(targets) -> AlterReplicaLogDirsRequest:
+    return AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDir(
+                path=str(target.path),
+                topics=[AlterReplicaLogDirTopic(name="t", partitions=[index])],
+            )
+            for index, target in targets.items()
+        ]
+    )
+
+
+async def test_moves_that_cannot_be(tmp_path):
+    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+        broker = await running.start_broker(11, **two(tmp_path))
+        await in_thread(produce, running.bootstrap, "t")
+        moves = broker.context.moves
+        here = where(running)[0]
+        a, b = (str(tmp_path / f"11-{one}") for one in "ab")
+        other = b if here == "a" else a
+        assert moves.request("t", 0, "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
+        assert moves.request("new", 0, b) is ErrorCode.REPLICA_NOT_AVAILABLE
+        assert moves.request("t", 0, a if here == "a" else b) is ErrorCode.NONE
+        assert moves.of(broker.context.partitions.find("t", 0)) is None, "it is there already"
+        assert moves.request("t", 0, other) is ErrorCode.NONE
+        assert moves.request("t", 0, other) is ErrorCode.NONE
+        assert moves.request("t", 0, a if here == "a" else b) is ErrorCode.NONE
+        assert moves.of(broker.context.partitions.find("t", 0)) is None, "called back"
+        broker.context.directories.at(other).health.offline = "gone"
+        assert moves.request("t", 0, other) is ErrorCode.KAFKA_STORAGE_ERROR
+        broker.context.directories.at(other).health.offline = None
+
+
+@pytest.mark.parametrize("left", ["copy alone", "both names", "copy begun"])
+async def test_what_a_crash_leaves_of_a_move(tmp_path, left):
+    """KAFKA-8069: exactly one survives, and it has everything."""
+    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+        await running.start_broker(11, **two(tmp_path))
+        written = await in_thread(produce, running.bootstrap, "t")
+        source = where(running)[0]
+        await running.stop(11)
+        here = tmp_path / f"11-{source}" / "t-0"
+        there = tmp_path / f"11-{'b' if source == 'a' else 'a'}"
+        future = there / f"t-0.{uuid.uuid4().hex}{FUTURE_SUFFIX}"
+        match left:
+            case "copy alone":
+                shutil.copytree(here, future)
+                here.rename(here.with_name(f"t-0.{uuid.uuid4().hex}-delete"))
+            case "both names":
+                shutil.copytree(here, there / "t-0")
+                segment = next(here.glob("*.log"))
+                segment.write_bytes(segment.read_bytes()[:200])
+            case "copy begun":
+                future.mkdir()
+                shutil.copy(here / "partition.metadata", future)
+        for one in "ab":
+            (tmp_path / f"11-{one}" / ".kafka_cleanshutdown").unlink()
+            if left == "both names":
+                (tmp_path / f"11-{one}" / "recovery-point-offset-checkpoint").unlink()
+        broker = await running.start_broker(11, **two(tmp_path))
+        assert await in_thread(consume, running.bootstrap, "t") == written
+        id_there = broker.context.directories.at(str(there)).directory_id
+        await until(
+            running,
+            lambda image: image.topics.by_name["t"].partitions[0].directory_of(11) == id_there,
+        )
+        assert [one for one in broker.context.directories.all if ("t", 0) in one] == [
+            broker.context.directories.at(str(there))
+        ]
