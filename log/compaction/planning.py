@@ -17,7 +17,7 @@ LONG_MAX = (1 << 63) - 1
 def dirt_of(log: PartitionLog, *, cleaned_to: int | None, high_watermark: int, now_ms: int) -> Dirt:
     """How dirty a log is. Raises KafkaError KAFKA_STORAGE_ERROR."""
     sealed = log.sealed_segments
-    ends = [segment.base_offset for segment in (*sealed[1:], log.active_segment)]
+    ends = [segment.base_offset for segment in (*sealed, log.active_segment)][1:]
     with log.storage(f"dirt of {log.directory.name}"):
         facts = [_facts(log, segment, end) for segment, end in zip(sealed, ends, strict=True)]
     return measure(
@@ -55,7 +55,7 @@ def plan_round(
 ) -> Round:
     """A round over what `dirt` says. `map_key`: 16 secret random bytes. Raises KafkaError KAFKA_STORAGE_ERROR."""
     sealed = log.sealed_segments
-    ends = [segment.base_offset for segment in (*sealed[1:], log.active_segment)]
+    ends = [segment.base_offset for segment in (*sealed, log.active_segment)][1:]
     last_records = {
         producer_id: LastRecord(entry.last_data_offset, entry.epoch)
         for producer_id, entry in log.producers.entries()
