@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wire.records.metadata import METADATA_RECORDS
+from wire.records.registry import METADATA_RECORDS
 from wire.schema import Message, Struct
 
 CLASSES = {cls.__name__: cls for cls in METADATA_RECORDS.values()}

@@ -1,4 +1,4 @@
-"""All records of the metadata log by type, and the frame they travel in.
+"""The frame that records of the metadata log travel in, and the versions that a cluster may write.
 
     frame: uvarint frame version (1), uvarint type (the class's `KEY`), uvarint version, body
 
@@ -7,74 +7,12 @@ Source: KIP-631 and Kafka's `MetadataRecordSerde`, `MetadataVersion`.
 
 from wire.errors import RemoteProtocolError
 from wire.primitives import read_uvarint, write_uvarint
-from wire.records.brokers import (
-    BrokerRegistrationChangeRecord,
-    FenceBrokerRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-)
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.misc import NoOpRecord, ZkMigrationStateRecord
-from wire.records.producer_ids import ProducerIdsRecord
-from wire.records.quotas import ClientQuotaRecord
-from wire.records.security import (
-    AccessControlEntryRecord,
-    DelegationTokenRecord,
-    RemoveAccessControlEntryRecord,
-    RemoveDelegationTokenRecord,
-    RemoveUserScramCredentialRecord,
-    UserScramCredentialRecord,
-)
-from wire.records.topics import (
-    ClearElrRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
-from wire.records.transactions import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-)
+from wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from wire.records.registry import METADATA_RECORDS
+from wire.records.topics import PartitionChangeRecord, PartitionRecord
 from wire.schema import Message
 
 FRAME_VERSION = 1
-
-METADATA_RECORDS: dict[int, type[Message]] = {
-    cls.KEY: cls
-    for cls in (
-        RegisterBrokerRecord,
-        UnregisterBrokerRecord,
-        TopicRecord,
-        PartitionRecord,
-        ConfigRecord,
-        PartitionChangeRecord,
-        FenceBrokerRecord,
-        UnfenceBrokerRecord,
-        RemoveTopicRecord,
-        DelegationTokenRecord,
-        UserScramCredentialRecord,
-        FeatureLevelRecord,
-        ClientQuotaRecord,
-        ProducerIdsRecord,
-        BrokerRegistrationChangeRecord,
-        AccessControlEntryRecord,
-        RemoveAccessControlEntryRecord,
-        NoOpRecord,
-        ZkMigrationStateRecord,
-        RemoveUserScramCredentialRecord,
-        BeginTransactionRecord,
-        EndTransactionRecord,
-        AbortTransactionRecord,
-        RemoveDelegationTokenRecord,
-        RegisterControllerRecord,
-        ClearElrRecord,
-    )
-}
 
 # Feature levels of `metadata.version` from which Kafka writes newer record versions.
 _MIGRATION = 8  # 3.4-IV0

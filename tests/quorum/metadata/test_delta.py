@@ -27,10 +27,10 @@ from wire.records.brokers import (
     UnregisterBrokerRecord,
 )
 from wire.records.features import FeatureLevelRecord
-from wire.records.metadata import METADATA_RECORDS
 from wire.records.misc import NoOpRecord, ZkMigrationStateRecord
 from wire.records.producer_ids import ProducerIdsRecord
 from wire.records.quotas import ClientQuotaRecord, EntityData
+from wire.records.registry import METADATA_RECORDS
 from wire.records.security import (
     AccessControlEntryRecord,
     DelegationTokenRecord,

@@ -3,12 +3,12 @@ import pytest
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from wire.records.metadata import (
-    METADATA_RECORDS,
     decode_metadata_record,
     encode_metadata_record,
     metadata_record_version,
 )
 from wire.records.misc import NoOpRecord
+from wire.records.registry import METADATA_RECORDS
 from wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 
 TOPIC = TopicRecord(name="t", topic_id=b"0123456789abcdef")

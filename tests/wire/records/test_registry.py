@@ -1,0 +1,52 @@
+import subprocess
+import sys
+
+import pytest
+
+from tests.wire.declared import MESSAGES
+from wire.records.producer_snapshot import ProducerSnapshot
+from wire.records.quorum_state_data import QuorumStateData
+from wire.records.registry import (
+    COORDINATOR_RECORDS,
+    METADATA_RECORDS,
+    REMOTE_LOG_METADATA_RECORDS,
+)
+from wire.records.streams_groups import StreamsGroupTopologyValue
+
+TABLES = [
+    METADATA_RECORDS,
+    REMOTE_LOG_METADATA_RECORDS,
+    *(table for topic in COORDINATOR_RECORDS.values() for table in topic),
+]
+
+
+def test_lookup():
+    assert COORDINATOR_RECORDS["__consumer_offsets"].values[23] is StreamsGroupTopologyValue
+    assert METADATA_RECORDS.get(6) is None
+    with pytest.raises(KeyError):
+        METADATA_RECORDS[29]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_class_stands_at_its_type(table):
+    assert all(key == cls.KEY for key, cls in table.items())
+
+
+def test_every_declared_record_is_registered():
+    records = {cls for cls in MESSAGES if cls.__module__.startswith("wire.records.")}
+    files = {ProducerSnapshot, QuorumStateData}
+    assert records - files == {cls for table in TABLES for cls in table.values()}
+
+
+def test_records_are_imported_when_asked_for():
+    program = """
+import sys
+from wire.records.registry import COORDINATOR_RECORDS
+before = {m for m in sys.modules if m.startswith("wire.records.")}
+COORDINATOR_RECORDS["__share_group_state"].keys[0]
+after = {m for m in sys.modules if m.startswith("wire.records.")}
+assert before == {"wire.records.registry"}, before
+assert after - before == {"wire.records.share_group_state"}, after
+assert "wire.codec" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
