@@ -178,6 +178,11 @@ class PartitionLog:
         self.epochs.assign(epoch, self.log_end_offset)
 
     @property
+    def knows_producers(self) -> bool:
+        """Whether `producers` was asked for already."""
+        return self._producers is not None
+
+    @property
     def producers(self) -> ProducerState:
         """State of idempotent producers at the log's end; built from snapshot and headers when first asked for."""
         if self._producers is None:

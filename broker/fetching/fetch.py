@@ -3,7 +3,7 @@
 Source: `ReplicaManager.fetchMessages` and `DelayedFetch` of Kafka, KIP-74 (byte limits), KIP-227 (what an incremental
 answer leaves out). Sans-I/O: who parks it (`broker.handlers.fetch`) is told by `wake`. Only partitions that may have
 something new are looked at: an idle partition of a session costs nothing.
-Left out: reading from followers (KIP-392), tiered storage, aborted transactions (there are none yet).
+Left out: reading from followers (KIP-392), tiered storage.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from broker.partitions.isr import FetchClock
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.registry import Partitions
 from log.down_conversion import OVERFLOW
+from log.slices import LogSlice
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     LeaderIdAndEpoch,
@@ -216,7 +218,7 @@ class Fetch:
             )
             upto = log.log_end_offset
         else:
-            upto = leader.high_watermark.offset
+            upto = self._readable_end(leader)
         slot.seen_upto = upto
         if upto <= slot.fetch_offset and not (terms.is_follower or leader.knows_committed):
             return _Found(
@@ -243,17 +245,43 @@ class Fetch:
             log_start_offset=data.log_start_offset,
         )
 
+    def _readable_end(self, leader: LeaderEpoch) -> int:
+        """Where a consumer stops."""
+        watermark = leader.high_watermark.offset
+        if self._terms.isolation_level == READ_COMMITTED:
+            return leader.log.last_stable_offset(watermark)
+        return watermark
+
+    def _stable_offset(self, leader: LeaderEpoch, watermark: int) -> int:
+        """A log whose producers nobody asked for is not scanned for a number that only read_committed readers go by."""
+        log = leader.log
+        if self._terms.isolation_level == READ_COMMITTED or log.knows_producers:
+            return log.last_stable_offset(watermark)
+        return watermark
+
+    def _aborted(self, leader: LeaderEpoch, records: object) -> list[AbortedTransaction] | None:
+        """What a read_committed consumer must leave out of `records`."""
+        if self._terms.isolation_level != READ_COMMITTED:
+            return None
+        if not isinstance(records, LogSlice):
+            return []
+        found = leader.log.aborted_transactions(records.first_offset, records.end_offset)
+        return [
+            AbortedTransaction(producer_id=e.producer_id, first_offset=e.first_offset)
+            for e in found
+        ]
+
     def _data(self, slot: Slot, leader: LeaderEpoch, records: object) -> PartitionData:
         watermark = leader.high_watermark.offset
         return PartitionData(
             partition_index=slot.index,
             high_watermark=watermark,
-            last_stable_offset=watermark,
+            last_stable_offset=self._stable_offset(leader, watermark),
             log_start_offset=leader.log.log_start_offset,
             diverging_epoch=_NO_DIVERGENCE,
             current_leader=_NO_LEADER,
             snapshot_id=_NO_SNAPSHOT,
-            aborted_transactions=[] if self._terms.isolation_level == READ_COMMITTED else None,
+            aborted_transactions=self._aborted(leader, records),
             records=records,  # type: ignore[arg-type]
         )
 

@@ -1,6 +1,6 @@
 """ListOffsets (2): offsets by timestamp, and the special ones.
 
--1 latest (high watermark; log end for followers), -2 earliest, -3 that of the largest timestamp (KIP-734, v7), -4 earliest local
+-1 latest (high watermark, or last stable offset with read_committed; log end for followers), -2 earliest, -3 that of the largest timestamp (KIP-734, v7), -4 earliest local
 (KIP-405, v8), -5 last tiered (KIP-1005, v9) and -6 earliest not yet uploaded (KIP-1023, v11): nothing is tiered here, so the
 first two mean the same and the last two find nothing. Version 0 asks where segments begin that were last written before a time.
 Source: `ReplicaManager.fetchOffset`, `Partition.fetchOffsetForTimestamp`.
@@ -9,8 +9,10 @@ Source: `ReplicaManager.fetchOffset`, `Partition.fetchOffsetForTimestamp`.
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from broker.context import Context
+from broker.fetching.fetch import READ_COMMITTED
 from broker.partitions.leader import LeaderEpoch
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.list_offsets import (
@@ -38,10 +40,24 @@ LEADER_EPOCH_VERSION = 4
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 
 
+class Reader(NamedTuple):
+    """Who asks: a client (of committed transactions only), or a follower."""
+
+    is_client: bool
+    reads_committed: bool
+
+    def end_of(self, leader: LeaderEpoch) -> int:
+        """Where the reader's log ends."""
+        if not self.is_client:
+            return leader.log.log_end_offset
+        watermark = leader.high_watermark.offset
+        return leader.log.last_stable_offset(watermark) if self.reads_committed else watermark
+
+
 @handles(ListOffsetsRequest, versions="0-11")
 def list_offsets(request: ListOffsetsRequest, ctx: Context, call: Call) -> ListOffsetsResponse:
     version = call.header.api_version
-    is_client = request.replica_id < 0
+    reader = Reader(request.replica_id < 0, request.isolation_level == READ_COMMITTED)
     times = Counter(
         (topic.name, wanted.partition_index)
         for topic in request.topics
@@ -52,7 +68,7 @@ def list_offsets(request: ListOffsetsRequest, ctx: Context, call: Call) -> ListO
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _offset(topic.name, wanted, ctx, version, is_client)
+                    _offset(topic.name, wanted, ctx, version, reader)
                     if times[topic.name, wanted.partition_index] == 1
                     else _refused(wanted, ErrorCode.INVALID_REQUEST)
                     for wanted in topic.partitions
@@ -64,15 +80,15 @@ def list_offsets(request: ListOffsetsRequest, ctx: Context, call: Call) -> ListO
 
 
 def _offset(
-    topic: str, wanted: ListOffsetsPartition, ctx: Context, version: int, is_client: bool
+    topic: str, wanted: ListOffsetsPartition, ctx: Context, version: int, reader: Reader
 ) -> ListOffsetsPartitionResponse:
     try:
         leader = ctx.partitions.leader_of(
             topic, wanted.partition_index, wanted.current_leader_epoch
         )
         if version == 0:
-            return _segment_offsets(wanted, leader, is_client, ctx.now_ms())
-        timestamp, offset, epoch = _find(leader, wanted.timestamp, version, is_client)
+            return _segment_offsets(wanted, leader, reader.is_client, ctx.now_ms())
+        timestamp, offset, epoch = _find(leader, wanted.timestamp, version, reader)
     except KafkaError as error:
         return _refused(wanted, _in_version(error.code, version))
     return ListOffsetsPartitionResponse(
@@ -111,7 +127,7 @@ def _in_version(code: ErrorCode, version: int) -> ErrorCode:
     return code
 
 
-def _find(leader: LeaderEpoch, timestamp: int, version: int, is_client: bool) -> Found:
+def _find(leader: LeaderEpoch, timestamp: int, version: int, reader: Reader) -> Found:
     if timestamp < EARLIEST and version < _SINCE.get(timestamp, 0x7FFF):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     log = leader.log
@@ -121,7 +137,7 @@ def _find(leader: LeaderEpoch, timestamp: int, version: int, is_client: bool) ->
         return -1, start, epoch
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
-    end = leader.high_watermark.offset if is_client else log.log_end_offset
+    is_client, end = reader.is_client, reader.end_of(leader)
     if timestamp == LATEST:
         _check_caught_up(leader, is_client)
         return -1, end, leader.epoch

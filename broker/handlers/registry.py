@@ -33,6 +33,7 @@ from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
 from broker.handlers.sync_group import sync_group
 from broker.handlers.unregister_broker import unregister_broker
+from broker.handlers.write_txn_markers import write_txn_markers
 from wire.transport.registry import Registry
 
 HANDLERS = (
@@ -65,6 +66,7 @@ HANDLERS = (
     produce,
     sync_group,
     unregister_broker,
+    write_txn_markers,
 )
 
 

@@ -1,0 +1,197 @@
+"""What read_committed readers are told, and the markers that end transactions: Fetch, ListOffsets, WriteTxnMarkers."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from broker.handlers.fetch import fetch
+from broker.handlers.list_offsets import list_offsets
+from broker.handlers.write_txn_markers import write_txn_markers
+from log.batch import iter_batches
+from tests.broker.batches import batch
+from tests.broker.calls import call, finished, through_wire
+from tests.broker.harness import open_harness, partition, topic, topic_id
+from wire.errors import ErrorCode
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+COMMITTED = 1
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()))
+    return harness
+
+
+def write(harness, producer, sequence=0, *, epoch=0, values=(b"v",)):
+    """As the coordinator's part is not served yet, past the Produce handler."""
+    data = batch(
+        *values,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=producer >= 0,
+    )
+    harness.leader().append(data, list(iter_batches(data)))
+
+
+async def mark(harness, producer, *, commit, epoch=0, coordinator_epoch=0, version=2, txn=0):
+    message = WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=producer,
+                producer_epoch=epoch,
+                transaction_result=commit,
+                topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+                coordinator_epoch=coordinator_epoch,
+                transaction_version=txn,
+            )
+        ]
+    )
+    request = through_wire(message, version)
+    answers = []
+
+    async def ask():
+        answers.append(await write_txn_markers(request, harness.context, call(request, version)))
+
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+            harness.flush()
+    return answers[0].markers[0].topics[0].partitions[0].error_code
+
+
+def fetch_request(offset, *, isolation=COMMITTED, max_wait_ms=0, max_bytes=1 << 20):
+    message = FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation_level=isolation,
+        session_epoch=-1,
+        topics=[
+            FetchTopic(
+                topic_id=topic_id("t"),
+                partitions=[
+                    FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+                ],
+            )
+        ],
+    )
+    return through_wire(message, 17)
+
+
+async def read(harness, offset, **options):
+    request = fetch_request(offset, **options)
+    response = await finished(fetch(request, harness.context, call(request, 17)))
+    return response.responses[0].partitions[0]
+
+
+def offsets(answer):
+    if not answer.records:
+        return []
+    return [view.base_offset for view in iter_batches(answer.records.read())]
+
+
+def aborted(answer):
+    return [(entry.producer_id, entry.first_offset) for entry in answer.aborted_transactions]
+
+
+async def test_a_read_committed_reader_stops_at_the_first_open_transaction(harness):
+    write(harness, -1)
+    write(harness, 7)
+    write(harness, -1)
+    harness.flush()
+    answer = await read(harness, 0)
+    assert (offsets(answer), answer.high_watermark, answer.last_stable_offset) == ([0], 3, 1)
+    assert offsets(await read(harness, 1)) == []
+    uncommitted = await read(harness, 0, isolation=0)
+    assert (offsets(uncommitted), uncommitted.last_stable_offset) == ([0, 1, 2], 1)
+    assert uncommitted.aborted_transactions is None
+    assert await mark(harness, 7, commit=True) == ErrorCode.NONE
+    answer = await read(harness, 0)
+    assert (offsets(answer), aborted(answer), answer.last_stable_offset) == ([0, 1, 2, 3], [], 4)
+
+
+async def test_aborted_transactions_come_with_the_records_they_touch(harness):
+    for producer in (1, 2):
+        write(harness, producer)
+    assert await mark(harness, 1, commit=False) == ErrorCode.NONE
+    assert await mark(harness, 2, commit=False) == ErrorCode.NONE
+    write(harness, -1)
+    harness.flush()
+    assert aborted(await read(harness, 0)) == [(1, 0), (2, 1)]
+    assert aborted(await read(harness, 3)) == [(2, 1)]
+    assert aborted(await read(harness, 4)) == []
+    first = await read(harness, 0, max_bytes=1)
+    assert (offsets(first), (1, 0) in aborted(first)) == ([0], True)
+
+
+async def test_a_waiting_reader_hears_of_aborts_too(harness):
+    """KAFKA-5376."""
+    write(harness, 1)
+    harness.flush()
+    request = fetch_request(0, max_wait_ms=5000)
+    parked = fetch(request, harness.context, call(request, 17))
+    answers = []
+
+    async def wait():
+        answers.append(await finished(parked))
+
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not answers
+            assert await mark(harness, 1, commit=False) == ErrorCode.NONE
+    answer = answers[0].responses[0].partitions[0]
+    assert (offsets(answer), aborted(answer)) == ([0, 1], [(1, 0)])
+
+
+def latest(harness, isolation):
+    message = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=isolation,
+        topics=[
+            ListOffsetsTopic(
+                name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)]
+            )
+        ],
+    )
+    request = through_wire(message, 11)
+    answer = list_offsets(request, harness.context, call(request, 11))
+    return answer.topics[0].partitions[0].offset
+
+
+async def test_the_latest_offset_is_that_of_the_isolation_level(harness):
+    write(harness, -1)
+    write(harness, 7)
+    harness.flush()
+    assert (latest(harness, 0), latest(harness, COMMITTED)) == (2, 1)
+    await mark(harness, 7, commit=True)
+    assert (latest(harness, 0), latest(harness, COMMITTED)) == (3, 3)
+
+
+async def test_markers_of_old_coordinators_and_old_epochs_are_refused(harness):
+    """T4, T6, KIP-890."""
+    write(harness, 7, epoch=3)
+    assert await mark(harness, 7, commit=True, epoch=2) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await mark(harness, 7, commit=True, epoch=3, txn=2) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await mark(harness, 7, commit=True, epoch=4, coordinator_epoch=5, txn=2) == 0
+    assert await mark(harness, 7, commit=True, epoch=4, coordinator_epoch=5, txn=2) == 0
+    write(harness, 7, epoch=4)
+    late = await mark(harness, 7, commit=False, epoch=4, coordinator_epoch=5, txn=2)
+    assert late == ErrorCode.INVALID_PRODUCER_EPOCH
+    fenced = await mark(harness, 7, commit=True, epoch=5, coordinator_epoch=4, txn=2)
+    assert fenced == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    harness.flush()
+    assert harness.leader().log.last_stable_offset(4) == 3
