@@ -234,10 +234,9 @@ class Struct(metaclass=StructMeta):
 def default_struct(cls: type[Struct]) -> Struct:
     """The instance that stands wherever a message leaves a field of this struct at its default.
 
-    All messages share it, so it refuses assignment: give the field a struct of its own. (One made for each message costs
-    more than the rest of a partition of a Fetch response.) For the same reason such a struct has no lists.
+    All messages share it, so it refuses assignment, and its lists refuse to grow: give the field a struct of its own.
+    (One made for each message costs more than the rest of a partition of a Fetch response.)
     """
-    assert all(f.factory is not list for f in cls.__fields__), f"{cls} has a list to share"
     body: dict[str, Any] = {
         "__slots__": (),
         "__class__": cls,  # to all who ask it is a plain `cls`
@@ -247,12 +246,19 @@ def default_struct(cls: type[Struct]) -> Struct:
     frozen: Any = StructMeta(cls.__name__, (cls,), body)
     value: Struct = object.__new__(frozen)
     for f in cls.__fields__:
-        object.__setattr__(value, f.name, f.value_default())
+        object.__setattr__(value, f.name, _SharedList() if f.factory is list else f.value_default())
     return value
 
 
-def _refuse_assignment(self: Struct, _name: str, _value: Any) -> None:
+def _refuse_assignment(self: Any, *_values: Any) -> Any:
     raise AttributeError(f"{self!r} is a default that messages share: replace it as a whole")
+
+
+class _SharedList(list[Any]):
+    """The empty list of a shared default."""
+
+    __slots__ = ()
+    append = extend = insert = __iadd__ = _refuse_assignment
 
 
 class DecodeBudget(NamedTuple):

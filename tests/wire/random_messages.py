@@ -48,7 +48,7 @@ class Drawing:
 
     def field(self, p: FieldPlan, version: int):
         full = self.rng.random() < self.fullness
-        if p.field.tag is not None and not full and self.rng.random() < 1 - self.fullness:
+        if p.field.tag is not None and not full and self.rng.random() >= self.fullness / 2:
             return p.field.factory() if p.field.factory else p.field.default
         if p.nullable and not full:
             return None

@@ -159,8 +159,10 @@ class KafkaSide:
 
     def default(self, field: dict) -> object:
         kind, given = field["type"], field.get("default", "")
-        if given in (None, "null"):
+        if given == "null":
             return None
+        if given is None:  # a null that is no text says nothing to Kafka's generator
+            given = ""
         if kind.startswith("[]"):
             return []
         if kind[0].isupper():

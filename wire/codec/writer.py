@@ -130,7 +130,10 @@ class WriterGenerator:
         default = self.source.constant(f.value_default())
         if f.factory is not None:
             assert p.shape.struct is not None
-            return f"({value} is not {default} and ({self.struct_differs(p.shape.struct, value)}))"
+            differs = self.struct_differs(p.shape.struct, value)
+            if p.optional:
+                differs = f"{value} is None or {differs}"
+            return f"({value} is not {default} and ({differs}))"
         return f"{value} is not None" if f.default is None else f"{value} != {default}"
 
     def struct_differs(self, cls: type[Struct], value: str) -> str:

@@ -54,8 +54,8 @@ class ClassicProtocol(Struct):
 
 
 class ClassicMemberMetadata(Struct):
-    session_timeout_ms: int32
-    supported_protocols: list[ClassicProtocol]
+    session_timeout_ms: int32 = 0
+    supported_protocols: list[ClassicProtocol] = field(factory=list)
 
 
 @message(key=5, versions="0", flexible="0+")
@@ -68,7 +68,10 @@ class ConsumerGroupMemberMetadataValue(Message):
     subscribed_topic_regex: string | None
     rebalance_timeout_ms: int32 = -1
     server_assignor: string | None
-    classic_member_metadata: ClassicMemberMetadata | None = field(default=None, tag=0)
+    classic_member_metadata: ClassicMemberMetadata | None = field(
+        factory=ClassicMemberMetadata, tag=0
+    )
+    """Null, which is not the default, for members of the consumer protocol: Kafka writes it out."""
 
 
 @message(key=6, versions="0")
@@ -107,7 +110,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 class TopicPartitions(Struct):
     topic_id: uuid
     partitions: list[int32]
-    assignment_epochs: list[int32] | None = field(default=None, tag=0)
+    assignment_epochs: list[int32] | None = field(factory=list, tag=0)
 
 
 @message(key=8, versions="0", flexible="0+")

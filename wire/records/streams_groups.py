@@ -21,7 +21,7 @@ class StreamsGroupMetadataValue(Message):
     epoch: int32
     metadata_hash: int64
     validated_topology_epoch: int32 = field(default=-1, tag=0)
-    last_assignment_configs: list[LastAssignmentConfig] | None = field(default=None, tag=1)
+    last_assignment_configs: list[LastAssignmentConfig] | None = field(factory=list, tag=1)
 
 
 @message(key=19, versions="0")
@@ -91,7 +91,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
 class StreamsGroupCurrentMemberAssignmentValueTaskIds(Struct):
     subtopology_id: string
     partitions: list[int32]
-    assignment_epochs: list[int32] | None = field(default=None, tag=0)
+    assignment_epochs: list[int32] | None = field(factory=list, tag=0)
 
 
 @message(key=22, versions="0", flexible="0+")

@@ -1,7 +1,7 @@
 """Our messages in the JSON of Kafka's generated `…JsonConverter` classes.
 
 Names are camelCase with irregular capitals (`lastKnownELR`), so they are looked up among those of the class. Bytes are
-base64, UUIDs Kafka's text; a tagged field is there when it is not the default. Records come back as their size alone:
+base64, UUIDs Kafka's text; a tagged field is told to Kafka always, and by it when it is not the default. Records come back as their size alone:
 their bytes are compared in the encoded message.
 """
 
@@ -21,6 +21,8 @@ RENAMED = {
     "candidateEpoch": "replicaEpoch",
     "candidateId": "replicaId",
     "candidateDirectoryId": "replicaDirectoryId",
+    "clientMetricsResources": "configResources",
+    "name": "resourceName",  # of ListClientMetricsResources
 }
 
 
@@ -48,7 +50,7 @@ def kafka_json(message: Struct, version: int, names: Names, *, sizes: bool) -> d
     for p in plan.tagged:
         value = getattr(message, p.name)
         default = p.field.factory() if p.field.factory else p.field.default
-        if value != default:
+        if value != default or (not sizes and is_named(p.name, names)):
             shown[names[p.name.replace("_", "")]] = _value(value, p.shape, version, names, sizes)
     return shown
 

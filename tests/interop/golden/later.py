@@ -29,9 +29,7 @@ def later(cls: type[Struct]) -> type[Struct]:
 
 
 def _later_field(f: Field) -> Field:
-    factory = f.factory
-    if factory is not None and factory is not list:
-        factory = lambda: _convert(f.factory(), b"")  # noqa: E731
+    factory = f.factory if f.factory in (None, list) else later(f.factory)
     return f._replace(annotation=_later_annotation(f.annotation), factory=factory)
 
 

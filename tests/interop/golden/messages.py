@@ -7,7 +7,7 @@ other does not know, in every structure, and must skip them.
 
 import base64
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.interop.golden.kafka_json import Names, is_named, kafka_json, names_of
 from tests.interop.golden.later import of_later
@@ -21,7 +21,7 @@ from wire.messages.header import (
     encode_response,
 )
 from wire.messages.registry import REQUESTS, RESPONSES
-from wire.schema import Message
+from wire.schema import Message, Struct
 
 OURS = {cls.__name__: cls for cls in MESSAGES}
 PROTOCOL = "org.apache.kafka.common.message."
@@ -35,6 +35,10 @@ LEFT_OUT = {
     "RequestHeaderData": "compared for each API",
     "ResponseHeaderData": "compared for each API",
 }
+
+
+# Records that 3.9 had in an early access, which never promised to read them again.
+EARLY_ACCESS = frozenset({"ShareGroupMetadataValue v0"})
 
 
 class Pair(NamedTuple):
@@ -77,7 +81,7 @@ def pairs(listing: dict) -> Iterator[Pair]:
         simple = name.rpartition(".")[2]
         if simple.startswith(tuple(LEFT_OUT)):
             continue
-        cls = OURS.get(simple) or OURS.get(simple.removesuffix("Data"))
+        cls = ours_of(found)
         is_api = family_of(name) in ("requests", "responses")
         high = stable.get(found["key"], found["high"]) if is_api else found["high"]
         for version in range(found["low"], high + 1):
@@ -85,6 +89,17 @@ def pairs(listing: dict) -> Iterator[Pair]:
             there = cls is not None and ours in cls.VERSIONS
             names = names_of(found["fields"])
             yield Pair(family_of(name), name, version, cls if there else None, ours, names)
+
+
+def ours_of(found: dict) -> type[Message] | None:
+    """By its api key, as ListClientMetricsResources has another name today, or by its name."""
+    match family_of(found["class"]):
+        case "requests":
+            return REQUESTS.get(found["key"])
+        case "responses":
+            return RESPONSES.get(found["key"])
+    simple = found["class"].rpartition(".")[2]
+    return OURS.get(simple) or OURS.get(simple.removesuffix("Data"))
 
 
 def our_version(cls: type[Message] | None, simple: str, version: int) -> int:
@@ -108,11 +123,15 @@ def check(oracle: Oracle, pair: Pair, count: int) -> Outcome:
     return Outcome(pair.family, str(pair), None)
 
 
-def known(pair: Pair, message: Message) -> Message:
+def known(pair: Pair, value: Any) -> Any:
     """Without the tags of versions later than the one that is asked."""
-    tagged = plan_of(pair.cls, pair.our_version).tagged
-    new = [p.field for p in tagged if not is_named(p.name, pair.names)]
-    return message.replace(**{f.name: f.factory() if f.factory else f.default for f in new})
+    if isinstance(value, list):
+        return [known(pair, item) for item in value]
+    if not isinstance(value, Struct):
+        return value
+    plan = plan_of(type(value), pair.our_version)
+    kept = [*plan.plain, *(p for p in plan.tagged if is_named(p.name, pair.names))]
+    return type(value)(**{p.name: known(pair, getattr(value, p.name)) for p in kept})
 
 
 def question(pair: Pair, message: Message) -> dict:
@@ -243,6 +262,7 @@ def check_all(oracle: Oracle, count: int) -> Iterator[Outcome]:
     """Every message and header of one Apache Kafka, `count` samples of each message."""
     (listing,) = oracle.ask([{"op": "list"}])
     for pair in pairs(listing):
-        yield check(oracle, pair, count)
+        if oracle.version >= "4" or str(pair) not in EARLY_ACCESS:
+            yield check(oracle, pair, count)
     for api in listing["apis"]:
         yield from check_headers(oracle, api)
