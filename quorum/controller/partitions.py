@@ -58,14 +58,16 @@ def all_partitions(image: MetadataImage) -> Iterator[Place]:
             yield Place(topic, index, partition)
 
 
-def may_lead(image: MetadataImage, partition: PartitionImage) -> MayLead:
-    """Active brokers may, whose directory of the partition is online."""
+def may_lead(
+    image: MetadataImage, partition: PartitionImage, returning: int | None = None
+) -> MayLead:
+    """Active brokers may, and one that is about to be unfenced, if its directory of the partition is online."""
 
     def check(broker_id: int) -> bool:
         broker = image.cluster.brokers.get(broker_id)
         return (
             broker is not None
-            and broker.active
+            and (broker.active or broker_id == returning)
             and broker.has_online(partition.directory_of(broker_id))
         )
 
@@ -143,8 +145,7 @@ def changes_with(image: MetadataImage, broker_id: int) -> list[Message]:
     for place in all_partitions(image):
         if place.partition.leader != NO_LEADER:
             continue
-        allowed = may_lead(image, place.partition)
-        record = change_partition(place, _also(broker_id, allowed))
+        record = change_partition(place, may_lead(image, place.partition, broker_id))
         if record is not None:
             records.append(record)
     return records
@@ -152,10 +153,6 @@ def changes_with(image: MetadataImage, broker_id: int) -> list[Message]:
 
 def _all_but(broker_id: int, allowed: MayLead) -> MayLead:
     return lambda replica: replica != broker_id and allowed(replica)
-
-
-def _also(broker_id: int, allowed: MayLead) -> MayLead:
-    return lambda replica: replica == broker_id or allowed(replica)
 
 
 def leads_any(image: MetadataImage, broker_id: int) -> bool:

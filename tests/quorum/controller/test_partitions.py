@@ -315,3 +315,10 @@ def test_a_replica_whose_directory_failed_stays_out_of_the_isr():
     assert result.records == []
     [[answer]] = [one.partitions for one in result.response.topics]
     assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_a_broker_that_comes_back_without_a_directory_leads_nothing_in_it():
+    gone = partition(1, 0, [1], leader=-1, directories=[uid(777)])
+    here = partition(1, 1, [1], leader=-1, directories=[uid(501)])
+    (record,) = changes_with(cluster(gone, here), 1)
+    assert (record.partition_id, record.leader) == (1, 1)
