@@ -1,0 +1,164 @@
+"""The corpus: a file a target, an input a line in base64, shortest first.
+
+`seeds` makes whole messages of every kind; the rest was found by fuzzing and kept because it reaches code that nothing else does.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+
+from log.batch import NewRecord, Record, RecordHeader, build_batch
+from log.codecs import Compression
+from log.message_sets import build_message_set
+from tests.fuzz.targets import RECORDS, TARGETS
+from tests.wire.random_messages import random_message
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.header import encode_request
+from wire.messages.registry import REQUESTS, RESPONSES
+from wire.schema import Message
+
+FOLDER = Path(__file__).parent / "corpus"
+ROOT = Path(__file__).parent.parent.parent
+# Of one target's file: seven of them are far below 200 KB.
+FILE_BYTES_MAX = 28_000
+SEED_BYTES_MAX = 400
+
+
+def path_of(target: str) -> Path:
+    return FOLDER / f"{target}.txt"
+
+
+def load(target: str) -> list[bytes]:
+    return [base64.b64decode(line) for line in path_of(target).read_text().splitlines()]
+
+
+def store(target: str, inputs: Iterable[bytes]) -> None:
+    """Writes the inputs that together reach all that any of them reaches, shortest first, as far as the file may hold them."""
+    lines, room = [], FILE_BYTES_MAX
+    for data in needed(TARGETS[target], inputs):
+        line = base64.b64encode(data).decode() + "\n"
+        room -= len(line)
+        if room < 0:
+            break
+        lines.append(line)
+    path_of(target).write_text("".join(lines))
+
+
+def needed(target: Callable[[bytes], None], inputs: Iterable[bytes]) -> Iterator[bytes]:
+    """Of inputs in order of size those that take a step from line to line which none before took."""
+    seen: set[Step] = set()
+    for data in sorted(set(inputs), key=lambda data: (len(data), data)):
+        steps = steps_of(target, data)
+        if not steps <= seen:
+            seen |= steps
+            yield data
+
+
+Step = tuple[CodeType, int, int]
+
+
+def steps_of(target: Callable[[bytes], None], data: bytes) -> set[Step]:
+    """Which line follows which in our code and in generated code."""
+    steps: set[Step] = set()
+
+    def trace(frame: FrameType, event: str, argument: object):
+        code, before = frame.f_code, 0
+
+        def trace_lines(frame: FrameType, event: str, argument: object):
+            nonlocal before
+            if event == "line":
+                steps.add((code, before, frame.f_lineno))
+                before = frame.f_lineno
+            return trace_lines
+
+        return trace_lines if is_ours(code.co_filename) else None
+
+    target(data)  # generates codecs
+    sys.settrace(trace)
+    try:
+        target(data)
+    finally:
+        sys.settrace(None)
+    return steps
+
+
+def is_ours(filename: str) -> bool:
+    return filename.startswith(("<read", "<write", f"{ROOT}/wire/", f"{ROOT}/log/"))
+
+
+def seeds(target: str) -> list[bytes]:
+    """Whole inputs to begin with, as far as they are small."""
+    made = SEEDS[target]()
+    return [data for data in made if len(data) <= SEED_BYTES_MAX]
+
+
+def _frames() -> list[bytes]:
+    request = encode_request(ApiVersionsRequest(), 0, 1, "me")
+    whole = len(request).to_bytes(4, "big") + bytes(request)
+    return [
+        b"\x05" + whole * 3,
+        b"\xff" + whole,
+        b"\x00\xff\xff\xff\xff",
+        b"\x03GET / HTTP/1.1\r\n",
+    ]
+
+
+def _headers() -> list[bytes]:
+    found = [
+        bytes(encode_request(ApiVersionsRequest(), v, 1, c)) for v in (0, 3) for c in ("é", None)
+    ]
+    return [*found, b"\x12\x03\0\0\0\1", b"\x03\x0c\0\0\0\1\2\1\1x\2\0"]
+
+
+def _bodies(messages: dict[int, type[Message]]) -> list[bytes]:
+    """Of each message its oldest and its newest version, nearly empty and full."""
+    return [
+        bytes([key, version]) + random_message(cls, version, seed).encode(version)
+        for key, cls in messages.items()
+        for version in {cls.VERSIONS.low, cls.VERSIONS.high}
+        for seed in (1, 2)
+    ]
+
+
+def _records() -> list[bytes]:
+    return [
+        bytes([number, cls.VERSIONS.high])
+        + random_message(cls, cls.VERSIONS.high, seed).encode(cls.VERSIONS.high)
+        for number, cls in enumerate(RECORDS)
+        for seed in (1, 2)
+    ]
+
+
+def _batches() -> list[bytes]:
+    headers = (RecordHeader("h", b"v"), RecordHeader("n", None))
+    records = [
+        NewRecord(None, b"value", 1_700_000_000_000),
+        NewRecord(b"k", None, 1_700_000_000_001, headers),
+    ]
+    return [build_batch(records, compression=compression) for compression in Compression]
+
+
+def _message_sets() -> list[bytes]:
+    records = [Record(n, -1, None, b"value", ()) for n in range(2)]
+    stamped = [Record(n, 1_700_000_000_000 + n, b"k", b"value", ()) for n in range(2)]
+    kinds = [kind for kind in Compression if kind is not Compression.ZSTD]
+    return [
+        build_message_set(given, magic=magic, compression=kind)
+        for magic, given in ((0, records), (1, stamped))
+        for kind in kinds
+    ]
+
+
+SEEDS = {
+    "frame": _frames,
+    "header": _headers,
+    "request": lambda: _bodies({key: REQUESTS[key] for key in REQUESTS}),
+    "response": lambda: _bodies({key: RESPONSES[key] for key in RESPONSES}),
+    "record": _records,
+    "batch": _batches,
+    "message-set": _message_sets,
+}
