@@ -204,7 +204,7 @@ limits = st.sampled_from([(INT64_MIN, INT64_MAX), (0, 1 << 40), (1000, 2000)])
 
 
 @both
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     records=new_records,
     changed=changes,
@@ -229,8 +229,95 @@ def test_checks_equal_the_plain_decoder(
         assert agree(walked(*asked), plain_check(*asked))
 
 
+def varint(number, padding=0):
+    """Zigzag, made longer by groups without bits."""
+    raw, out = (number << 1) ^ (number >> 63), bytearray()
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    out.append(raw)
+    for _ in range(padding):
+        out[-1] |= 0x80
+        out.append(0)
+    return bytes(out)
+
+
+paddings = st.sampled_from([0] * 9 + [1, 4, 9])
+odd_sizes = st.sampled_from([0] * 20 + [-3, -2, -1, 1, 2, 1 << 30, 1 << 33, -(1 << 31)])
+
+
+@st.composite
+def crafted_slices(draw):
+    data = draw(st.sampled_from([None, b"", b"k", b"\1\1", bytes(64)]))
+    size = (-1 if data is None else len(data)) + draw(odd_sizes)
+    return varint(size, draw(paddings)) + (data or b"")
+
+
+@st.composite
+def crafted_records(draw, index):
+    """A record whose fields are mostly right, and written in ways that no producer writes."""
+    headers = draw(st.sampled_from([0, 0, 0, 1, 2]))
+    body = bytes([draw(st.sampled_from([0, 255]))])
+    body += varint(draw(st.sampled_from([0, 1, -1, INT64_MAX, INT64_MIN])), draw(paddings))
+    body += varint(index + draw(odd_sizes), draw(paddings))
+    body += draw(crafted_slices()) + draw(crafted_slices())
+    body += varint(headers + draw(odd_sizes), draw(paddings))
+    for _ in range(2 * headers):
+        body += draw(crafted_slices())
+    return varint(len(body) + draw(odd_sizes), draw(paddings)) + body
+
+
 @both
-@settings(max_examples=300)
+@settings(max_examples=250)
+@given(
+    data=st.data(),
+    count=st.integers(1, 3),
+    more=st.sampled_from([0, 0, 0, -1, 1]),
+    requires_keys=st.booleans(),
+)
+def test_crafted_records_are_judged_alike(walk, data, count, more, requires_keys):
+    body = b"".join(data.draw(crafted_records(i)) for i in range(count))
+    asked = (body, count + more, 1000, requires_keys, INT64_MIN, INT64_MAX)
+    with using(walk):
+        assert agree(walked(*asked), plain_check(*asked))
+
+
+def one(body):
+    return varint(len(body)) + body
+
+
+@both
+@pytest.mark.parametrize(
+    ("problem", "body"),
+    [
+        (Problem.CUT_SHORT, one(b"\0\0\0\1\1\0")[:-1] + b"\x80"),
+        (Problem.RECORD_SIZE, varint(7) + b"\0\0\0\1\1\0"),
+        (Problem.RECORD_SIZE, varint(5) + b"\0\0\0\1\1\0"),
+        (Problem.RECORD_SIZE, one(b"\0\0\0\1\1\0\0")),
+        (Problem.VARINT, one(b"\0" + b"\x80" * 10 + b"\0\0\1\1\0")),
+        (Problem.VARINT, one(b"\0\0" + b"\x80" * 5 + b"\0\1\1\0")),
+        (Problem.SIZE, one(b"\0\0\0\3\1\0")),
+        (Problem.SIZE, one(b"\0\0\0\1\x06\0")),
+        (Problem.HEADER_COUNT, one(b"\0\0\0\1\1\1")),
+        (Problem.HEADER_COUNT, one(b"\0\0\0\1\1\4\0\0\0")),
+        (Problem.HEADER_KEY, one(b"\0\0\0\1\1\2\1\1")),
+        (Problem.TIMESTAMP_OVERFLOW, one(b"\0" + varint(INT64_MAX) + b"\0\1\1\0")),
+        (Problem.OFFSET_DELTA, one(b"\0\0\2\1\1\0")),
+        (Problem.NULL_KEY, one(b"\0\0\0\1\1\0")),
+        (Problem.TIMESTAMP_RANGE, one(b"\0\2\0\0\1\0")),
+        (Problem.TRAILING_BYTES, one(b"\0\0\0\0\1\0") + b"\0"),
+    ],
+)
+def test_each_problem_has_its_name(walk, problem, body):
+    with using(walk):
+        found = walked(body, 1, 1000, True, 1000, 1000)
+    assert found == (problem, 1 if problem is Problem.TRAILING_BYTES else 0)
+    plain = plain_check(body, 1, 1000, True, 1000, 1000)
+    assert plain in ((None, None), found)
+
+
+@both
+@settings(max_examples=150)
 @given(body=st.binary(max_size=60), count=st.integers(-1, 9))
 def test_any_bytes_are_judged_alike(walk, body, count):
     asked = (body, count, 1000, False, INT64_MIN, INT64_MAX)
