@@ -28,11 +28,14 @@ PARTITIONS_PER_TURN = 50
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceTimes:
-    """Seconds; Kafka's replica.high.watermark.checkpoint.interval.ms, log.retention.check.interval.ms, replica.lag.time.max.ms."""
+    """Seconds; Kafka's replica.high.watermark.checkpoint.interval.ms, log.retention.check.interval.ms, replica.lag.time.max.ms,
+    producer.id.expiration.check.interval.ms.
+    """
 
     checkpoint: float = 5.0
     retention: float = 300.0
     replica_lag_max: float = 30.0
+    producer_expiration: float = 600.0
 
 
 class Maintenance:
@@ -57,6 +60,7 @@ class Maintenance:
             nursery.start_soon(self._checkpoint)
             nursery.start_soon(self._retain)
             nursery.start_soon(self._drop_lagging)
+            nursery.start_soon(self._expire_producers)
             nursery.start_soon(self._cleaner.run)
 
     async def _checkpoint(self) -> None:
@@ -87,9 +91,6 @@ class Maintenance:
                 log.error("retention of %s: %s", partition.name, error)
                 if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                     self._directories.storage_failed()
-            partition_log.producers.remove_expired(
-                self._now_ms(), partition_log.config.producer_id_expiration_ms
-            )
             if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
                 await trio.lowlevel.checkpoint()
         try:
@@ -97,6 +98,13 @@ class Maintenance:
         except KafkaError as error:
             log.error("deletion: %s", error)
         return count
+
+    async def _expire_producers(self) -> None:
+        while True:
+            await trio.sleep(self._times.producer_expiration)
+            for partition in self._partitions:
+                if partition.open_log is not None:
+                    partition.open_log.remove_expired_producers(self._now_ms())
 
     async def _open_due(self) -> None:
         resting = []

@@ -139,13 +139,7 @@ def _compose(
     node_id, cluster_id = config.node_id, storage.metadata.meta_properties.cluster_id
 
     metadata = BrokerMetadata(access.loader.image)
-    channel = ControllerChannel(
-        access.node.leader,
-        lambda _leader_id: _leader_address(access),
-        access.node.peer_gone,
-        f"broker-{node_id}-to-controller",
-        controller_security(config),
-    )
+    channel = _channel(config, access)
     settings = TopicSettingsSource(config, metadata, node_id)
     lifecycle = _lifecycle(config, channel, directories, metadata, listeners)
     alter_partitions = AlterPartitions(channel, node_id, lambda: lifecycle.epoch)
@@ -196,10 +190,18 @@ def _compose(
         assignments=assignments,
         fetchers=fetchers,
         publisher=publisher,
-        maintenance=Maintenance(
-            partitions, directories, _maintenance_times(config), now_ms, CleanerSettings.of(config)
-        ),
+        maintenance=_maintenance(config, partitions, directories),
         context=context,
+    )
+
+
+def _channel(config: ServerConfig, access: QuorumAccess) -> ControllerChannel:
+    return ControllerChannel(
+        access.node.leader,
+        lambda _leader_id: _leader_address(access),
+        access.node.peer_gone,
+        f"broker-{config.node_id}-to-controller",
+        controller_security(config),
     )
 
 
@@ -288,12 +290,16 @@ def _lifecycle_times(config: ServerConfig) -> LifecycleTimes:
     )
 
 
-def _maintenance_times(config: ServerConfig) -> MaintenanceTimes:
-    return MaintenanceTimes(
+def _maintenance(
+    config: ServerConfig, partitions: Partitions, directories: LogDirectories
+) -> Maintenance:
+    times = MaintenanceTimes(
         checkpoint=config["replica.high.watermark.checkpoint.interval.ms"] / 1000,
         retention=config["log.retention.check.interval.ms"] / 1000,
         replica_lag_max=config["replica.lag.time.max.ms"] / 1000,
+        producer_expiration=config["producer.id.expiration.check.interval.ms"] / 1000,
     )
+    return Maintenance(partitions, directories, times, now_ms, CleanerSettings.of(config))
 
 
 # -- running

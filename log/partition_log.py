@@ -551,14 +551,10 @@ class PartitionLog:
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
         """Removes the oldest segments that time, size or the log's start let go, never above `high_watermark`.
 
-        Forgets expired producers too.
-
         Returns:
             How many. `log_start_offset` has moved up to what is left.
         """
         with self._health.guard(f"retention of {self.directory}"):
-            if self._producers is not None:
-                self._producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
             segments = self._segments
             count = deletable(self, segments.all, now_ms, high_watermark)
             if count == len(segments):
@@ -574,6 +570,11 @@ class PartitionLog:
                 self.delete_records_before(segments.bases[0])
                 remove_snapshots(self.directory, self._files, below=segments.bases[0])
         return count
+
+    def remove_expired_producers(self, now_ms: int) -> None:
+        """Forgets producers idle for `producer.id.expiration.ms`, if any are known here."""
+        if self._producers is not None:
+            self._producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
 
     def close(self, *, clean: bool = True) -> None:
         """Flushes and writes indexes and a producer snapshot, so that the next start has nothing to scan.

@@ -5,7 +5,7 @@ Some are about what we do in another way (thread pools, socket buffers, purgator
 
 from __future__ import annotations
 
-# Whole families, and what is left of encryption and authentication: tiered storage, share and streams groups, KIP-848 groups, metrics, the cleaner, quotas.
+# Whole families, and what is left of encryption and authentication: tiered storage, share and streams groups, KIP-848 groups, metrics, quotas.
 _PREFIXES = (
     "ssl.",
     "sasl.",
@@ -68,7 +68,6 @@ _NAMES = frozenset(
         "num.replica.alter.log.dirs.threads",
         "offsets.topic.compression.codec",
         "principal.builder.class",
-        "producer.id.expiration.check.interval.ms",
         "producer.purgatory.purge.interval.requests",
         "queued.max.request.bytes",
         "replica.selector.class",

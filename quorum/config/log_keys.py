@@ -286,6 +286,14 @@ LOGS = (
         at_least(0),
     ),
     ConfigKey(
+        "producer.id.expiration.check.interval.ms",
+        "int",
+        600_000,
+        "Between looks for idle producers.",
+        at_least(1),
+        importance="low",
+    ),
+    ConfigKey(
         "producer.id.expiration.ms",
         "int",
         24 * HOUR_MS,

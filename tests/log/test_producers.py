@@ -209,10 +209,10 @@ def test_a_failed_append_leaves_the_state_alone(tmp_path):
     assert facts(log.producers) == before
 
 
-def test_retention_forgets_expired_producers(tmp_path):
+def test_a_log_forgets_expired_producers(tmp_path):
     log = open_log(tmp_path / "t-0")
     append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0, timestamp_ms=1000)
-    log.apply_retention(1000 + log.config.producer_id_expiration_ms - 1, 1)
+    log.remove_expired_producers(1000 + log.config.producer_id_expiration_ms - 1)
     assert len(log.producers) == 1
-    log.apply_retention(1000 + log.config.producer_id_expiration_ms, 1)
+    log.remove_expired_producers(1000 + log.config.producer_id_expiration_ms)
     assert len(log.producers) == 0
