@@ -270,5 +270,27 @@ def test_stored_damage_is_a_code():
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
+FUZZED = (
+    "00000000000000000000005bffffffff029f46a5660003000000010000e500cf0068018b00018bcfe56801ffffffffffffffffffffffffffff"
+    "0000000204224d186040821b00008016000000010a76616c7565001c00022d026b010402680276026e0100000000"
+)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_stored_record_before_its_batch_is_a_code(magic):
+    """Found by fuzzing: its offset delta is negative."""
+    with pytest.raises(KafkaError) as caught:
+        down_convert(bytes.fromhex(FUZZED), magic, 0)
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_stored_record_of_an_impossible_time_is_a_code():
+    batch = bytearray(build_batch([NewRecord(None, b"v", 1), NewRecord(None, b"v", 2)]))
+    struct.pack_into(">q", batch, 27, 2**63 - 1)  # the base of timestamps
+    with pytest.raises(KafkaError) as caught:
+        down_convert(batch, 1, 0)
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
 def test_nothing_of_nothing():
     assert down_convert(b"", 0, 0) == b""
