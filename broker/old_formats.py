@@ -1,7 +1,6 @@
 """Fetch v0 to v3: the logs hold v2 only, so their records are converted, in a thread (for Produce v0 to v2 see `broker/produced.py`).
 
-A message costs up to 10 µs, so a megabyte of small ones would hold the loop for a third of a second. All of it is in stage two, also
-what is small: requests of a connection keep their order, as no client mixes these versions with later ones.
+A message costs up to 10 µs, so a megabyte of small ones would hold the loop for a third of a second.
 """
 
 from __future__ import annotations

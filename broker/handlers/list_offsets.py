@@ -111,7 +111,7 @@ def _segment_offsets(
     offsets = offsets[: max(0, wanted.max_num_offsets)]
     watermark = leader.high_watermark.offset
     if is_client and offsets and offsets[0] > watermark:
-        offsets = [watermark, *(offset for offset in offsets if offset <= watermark)]
+        offsets = [watermark, *(offset for offset in offsets if offset < watermark)]
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index, old_style_offsets=offsets
     )

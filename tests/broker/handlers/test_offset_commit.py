@@ -39,7 +39,7 @@ def codes(answer):
     ]
 
 
-@pytest.mark.parametrize("version", range(2, 11))
+@pytest.mark.parametrize("version", range(1, 11))
 async def test_every_version(tmp_path, version):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
@@ -57,6 +57,29 @@ async def test_every_version(tmp_path, version):
         assert {p: v.offset for p, v in stored.items()} == {0: 5, 3: 6}
         # The id is stored for clients that know only the name, too.
         assert {v.topic_id for v in stored.values()} == {TOPIC_ID}
+
+
+async def test_version_0_is_of_zookeeper(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        answer = await rig.call(offset_commit, request(topic({0: 5, 9: 5})), 0)
+        assert codes(answer) == [("t", 0, E.UNSUPPORTED_VERSION), ("t", 9, E.UNSUPPORTED_VERSION)]
+        assert not rig.groups._shards[index].active().store.offsets.get("g")
+
+
+async def test_version_1_says_when_it_was(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        asked = request(topic({0: 5, 1: 5}))
+        asked.topics[0].partitions[0].commit_timestamp = 1234
+        await rig.call(offset_commit, asked, 1)
+        stored = rig.groups._shards[index].active().store.offsets["g"]["t"]
+        assert stored[0].commit_timestamp == 1234
+        assert stored[1].commit_timestamp > 1234
 
 
 async def test_topics_that_do_not_exist(tmp_path):

@@ -57,6 +57,13 @@ async def prepared(rig, group="g"):
     return leader
 
 
+async def test_version_0_is_of_zookeeper(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await prepared(rig)
+        answer = await rig.call(offset_fetch, request(0), 0)
+        assert [code for *_, code in found(answer, 0)] == [E.UNSUPPORTED_VERSION] * 2
+
+
 @pytest.mark.parametrize("version", range(1, 11))
 async def test_every_version(tmp_path, version):
     async with open_rig(tmp_path) as rig:
