@@ -15,6 +15,7 @@ import trio
 
 from quorum.config.definition import ConfigError
 from quorum.config.server import ServerConfig, parse
+from quorum.runtime.slow_steps import logging_slow_steps
 from trimaran.errors import UserError
 from trimaran.failures import explain, of_config
 from trimaran.logs import set_up
@@ -84,7 +85,7 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
     """
     set_up(config)
     try:
-        trio.run(run_roles, roles_of(config), config, on_ready)
+        trio.run(run_roles, roles_of(config), config, on_ready, instruments=_instruments(config))
     except Exception as error:
         explained = explain(error)
         if explained is None:
@@ -95,6 +96,11 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
                 "please report it, with the lines above",
             )
         raise explained from error
+
+
+def _instruments(config: ServerConfig) -> list[trio.abc.Instrument]:
+    milliseconds = config["trimaran.log.slow.steps.ms"]
+    return [logging_slow_steps(milliseconds)] if milliseconds else []
 
 
 def say_started(config: ServerConfig) -> None:

@@ -60,6 +60,14 @@ OURS = (
         one_of("auto", "text", "json"),
     ),
     ConfigKey(
+        "trimaran.log.slow.steps.ms",
+        "int",
+        0,
+        "Log who holds the event loop for longer, at most a line in ten seconds; 0: do not look.",
+        at_least(0),
+        importance="low",
+    ),
+    ConfigKey(
         "trimaran.zk.mirror.enable",
         "boolean",
         None,

@@ -3,6 +3,9 @@
 
 def main() -> None:
     """Entry point of the `trimaran` script."""
-    from trimaran.cli.app import run
+    import sys
 
-    run()
+    from trimaran.cli.app import run
+    from trimaran.cli.connect import take_command_config
+
+    run(take_command_config(sys.argv[1:]))

@@ -16,6 +16,7 @@ from trimaran.local import state_file
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
     from wire.errors import KafkaError
+    from wire.security.listener import ClientSecurity
 
 Bootstrap = Annotated[str | None, Parameter(name=["-b", "--bootstrap-server"])]
 ControllerBootstrap = Annotated[str | None, Parameter(name=["-B", "--bootstrap-controller"])]
@@ -23,6 +24,9 @@ Zookeeper = Annotated[str | None, Parameter(name=["-z", "--zookeeper"])]
 Data = Annotated[Path, Parameter(name="--data")]
 DEFAULT_DATA = Path(".trimaran")
 ENVIRONMENT = "KAFKA_BOOTSTRAP_SERVERS"
+# A file with Kafka's client keys: `security.protocol`, `ssl.*`, `sasl.*`. The option of every command sets the variable.
+COMMAND_CONFIG_OPTION = "--command-config"
+COMMAND_CONFIG_VARIABLE = "TRIMARAN_COMMAND_CONFIG"
 TIMEOUT_SECONDS = 20.0
 HELLO_SECONDS = (
     1.0  # until another node is asked instead; one that is only slow is asked again later
@@ -69,19 +73,63 @@ def _no_target(kind: str, option: str) -> UserError:
     )
 
 
+def take_command_config(arguments: list[str]) -> list[str]:
+    """Takes `--command-config FILE` out of the words of any command, for `command_security`; returns the others."""
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if word == "--":
+            return [*kept, word, *words]
+        if option == COMMAND_CONFIG_OPTION:
+            os.environ[COMMAND_CONFIG_VARIABLE] = value if equals else next(words, "")
+        else:
+            kept.append(word)
+    return kept
+
+
+def command_security() -> ClientSecurity | None:
+    """How to talk to nodes, as the file of `--command-config` says; None: plaintext."""
+    path = os.environ.get(COMMAND_CONFIG_VARIABLE)
+    if not path:
+        return None
+    from quorum.config.definition import ConfigError
+    from quorum.config.security import client_security
+    from trimaran.failures import of_config
+    from trimaran.properties import read_file
+
+    try:
+        return client_security(read_file(Path(path)))
+    except ConfigError as error:
+        raise of_config(error) from error
+
+
 @contextmanager
 def connected(bootstrap: str, *, of_controllers: bool = False) -> Iterator[BlockingClient]:
     """A client of the cluster behind `bootstrap`; its failures become `UserError`s with the fitting exit code."""
     from wire.blocking import BlockingClient
-    from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+    from wire.client.errors import (
+        AuthenticationRefused,
+        ConnectionLost,
+        RequestTimedOut,
+        VersionMismatch,
+    )
     from wire.errors import KafkaError
 
+    security = command_security()
     try:
         with BlockingClient(
-            bootstrap, of_controllers=of_controllers, timeout=TIMEOUT_SECONDS
+            bootstrap, of_controllers=of_controllers, timeout=TIMEOUT_SECONDS, security=security
         ) as client:
             _ensure_somebody_listens(client, bootstrap)
             yield client
+    except AuthenticationRefused as error:
+        raise UserError(
+            f"{bootstrap} and this command do not trust each other",
+            str(error),
+            f"correct the file of {COMMAND_CONFIG_OPTION}: truststore, keystore, user and password",
+            exit_code=Exit.REFUSED,
+        ) from error
     except KafkaError as error:
         raise refused(error) from error
     except RequestTimedOut as error:
@@ -101,12 +149,19 @@ def _ensure_somebody_listens(client: BlockingClient, bootstrap: str) -> None:
     A node that is frozen accepts connections and says nothing: it is passed over, as long as another one answers.
     """
     from wire.client.bootstrap import parse_bootstrap
-    from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
+    from wire.client.errors import (
+        AuthenticationRefused,
+        ConnectionLost,
+        ConnectRefused,
+        RequestTimedOut,
+    )
 
     failures: list[Exception] = []
     for address in parse_bootstrap(bootstrap):
         try:
             client.connection_to(address, timeout=HELLO_SECONDS)
+        except AuthenticationRefused:
+            raise
         except (ConnectionLost, RequestTimedOut) as error:
             client.routing.bootstrap.failed(address)
             failures.append(error)

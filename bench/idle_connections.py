@@ -1,0 +1,85 @@
+"""`python -m bench.idle_connections [COUNT] [plaintext|tls]`: what idle connections cost the process that holds them.
+
+The server is a process of its own with the registry of a broker; each connection has asked for ApiVersions once.
+Mark: 1,000 idle connections at most 20 MB above base.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import sys
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import trio
+
+from broker.handlers.registry import broker_registry
+from tests.certificates import Certificates
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.header import encode_request
+from wire.security.listener import ListenerSecurity
+from wire.transport.api_versions import Features
+from wire.transport.registry import Registry
+from wire.transport.server import Listener, serve_listener
+
+WARM_UP = 10
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+    kind = sys.argv[2] if len(sys.argv) > 2 else "plaintext"
+    certificates = Certificates()
+    tls = certificates.server_settings() if kind == "tls" else None
+    ours, theirs = get_context("spawn").Pipe()
+    server = get_context("spawn").Process(target=serve, args=(theirs, tls), daemon=True)
+    server.start()
+    address = ours.recv()
+    context = certificates.client_context() if tls else None
+    held = [connect(address, context) for _ in range(WARM_UP)]
+    base = rss_bytes(server.pid)
+    held += [connect(address, context) for _ in range(count)]
+    above = rss_bytes(server.pid) - base
+    print(f"{kind}: base {base / 1e6:.1f} MB, {count} idle connections {above / 1e6:.1f} MB above, "
+          f"{above / count / 1024:.1f} KiB each")  # fmt: skip
+    server.terminate()
+    server.join()
+
+
+def connect(address, context: ssl.SSLContext | None) -> socket.socket:
+    sock = socket.create_connection(address)
+    if context is not None:
+        sock = context.wrap_socket(sock, server_hostname="localhost")
+    request = ApiVersionsRequest(client_software_name="bench", client_software_version="1")
+    frame = encode_request(request, 3, 0, "idle")
+    sock.sendall(len(frame).to_bytes(4, "big") + frame)
+    assert sock.recv(65536)
+    return sock
+
+
+def serve(pipe, tls) -> None:
+    from wire.security.tls import server_context
+
+    security = ListenerSecurity(tls=server_context(tls) if tls else None)
+    registry: Registry = broker_registry()
+    registry._features = lambda _context: Features()
+
+    async def run() -> None:
+        listener = Listener.bind("A", "127.0.0.1", 0, security=security)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve_listener, [listener], registry, None))
+            pipe.send(listener.address)
+            await trio.sleep_forever()
+
+    trio.run(run)
+
+
+def rss_bytes(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Finds the steps that hold the loop: a task that computes or blocks for long keeps everybody else waiting.
+
+A trio instrument takes the time of every step, from one checkpoint of a task to the next; a thread looks in while a step
+takes too long, and notes where it is. Costs about a microsecond a step, so it is off where nobody asked.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import NamedTuple
+
+import trio
+
+from wire.transport.limited_log import LimitedLog
+
+log = logging.getLogger(__name__)
+
+# Innermost frames of a step that is told of.
+_FRAMES_MAX = 12
+
+
+class SlowStep(NamedTuple):
+    """`cpu_seconds` is far below `seconds` where the step waited for a disk, or the machine for other processes.
+
+    `stack` is where it was when it was looked in on, innermost last; empty if it ended just then.
+    """
+
+    task: str
+    seconds: float
+    cpu_seconds: float
+    stack: tuple[str, ...]
+
+    def __str__(self) -> str:
+        where = " < ".join(reversed(self.stack)) or "unknown"
+        return f"{self.task} held the loop for {self.seconds * 1000:.0f} ms ({self.cpu_seconds * 1000:.0f} ms CPU): {where}"
+
+
+class SlowSteps(trio.abc.Instrument):
+    """For `trio.run(…, instruments=[…])` or `trio.lowlevel.add_instrument`; `on_slow` is called when a slow step has ended."""
+
+    def __init__(self, seconds_max: float, on_slow: Callable[[SlowStep], object]) -> None:
+        self._seconds_max = seconds_max
+        self._on_slow = on_slow
+        self._began = 0.0
+        self._began_cpu = 0.0
+        self._stepping = False
+        self._stack: tuple[str, ...] = ()
+        self._loop_thread = threading.get_ident()
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Begins to look in; called by trio for what is given to `trio.run`, by others for themselves, in the loop's thread."""
+        self._loop_thread = threading.get_ident()
+        threading.Thread(target=self._watch, name="slow steps", daemon=True).start()
+
+    def stop(self) -> None:
+        self._ended.set()
+
+    def before_run(self) -> None:
+        self.start()
+
+    def after_run(self) -> None:
+        self.stop()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002 - of the interface
+        self._stack = ()
+        self._began_cpu = time.thread_time()
+        self._began = time.perf_counter()
+        self._stepping = True
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._stepping = False
+        seconds = time.perf_counter() - self._began
+        if seconds > self._seconds_max:
+            cpu_seconds = time.thread_time() - self._began_cpu
+            self._on_slow(SlowStep(task.name, seconds, cpu_seconds, self._stack))
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._seconds_max / 4):
+            began = self._began
+            late = time.perf_counter() - began > self._seconds_max / 2
+            if self._stepping and late and not self._stack:
+                stack = _stack_of(sys._current_frames().get(self._loop_thread))  # noqa: SLF001 - there is no other way
+                if self._began == began:
+                    self._stack = stack
+
+
+def _stack_of(frame: FrameType | None) -> tuple[str, ...]:
+    frames = traceback.StackSummary.extract(
+        traceback.walk_stack(frame), limit=_FRAMES_MAX, lookup_lines=False
+    )
+    ours = [
+        one for one in frames if "/trio/" not in one.filename and "/outcome/" not in one.filename
+    ]
+    return tuple(f"{_short(one.filename)}:{one.lineno} {one.name}" for one in reversed(ours))
+
+
+def _short(path: str) -> str:
+    return "/".join(path.rsplit("/", 3)[1:])
+
+
+def logging_slow_steps(milliseconds: int) -> SlowSteps:
+    """Writes a line about a slow step now and then."""
+    limited = LimitedLog(log)
+
+    def tell(step: SlowStep) -> None:
+        limited.warning("slow step", "%s", step)
+
+    return SlowSteps(milliseconds / 1000, tell)
