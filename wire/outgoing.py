@@ -35,8 +35,7 @@ class Outgoing(bytearray):
 
     __slots__ = ("splices",)
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self) -> None:  # a bytearray is empty without its own
         self.splices: list[tuple[int, Splice]] = []
 
     @property

@@ -107,7 +107,7 @@ class ReaderGenerator:
         emit, block = self.source.emit, self.source.block
         item, count, target, name, nullable = array
         size = f"{count} * {fixed_size(item)}"
-        with block(f"if 0 <= {count} <= {SHORT_ARRAY_MAX} and {count} <= left:"):
+        with block(f"if 0 <= {count} <= {SHORT_ARRAY_MAX} <= left:"):
             table = self.source.bind("arrays", ArrayUnpackers(item, tail))
             emit(f"{', '.join((f'*{target}', *targets))}, = {table}[{count}](buf, pos)")
             emit(f"pos += {size} + {fixed_size(tail)}")
