@@ -391,7 +391,7 @@ M = TypeVar("M", bound=Message)
 def message(
     *, key: int = -1, versions: str, flexible: str = "none"
 ) -> Callable[[type[M]], type[M]]:
-    """Class decorator giving a `Message` its key and the versions Kafka 4.3 serves by default."""
+    """Class decorator giving a `Message` its key and every version that Kafka ever released."""
 
     def declare(cls: type[M]) -> type[M]:
         cls.KEY = key
