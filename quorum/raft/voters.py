@@ -1,0 +1,249 @@
+"""Who votes: frozen voter sets, and the sets that the log has had at its offsets.
+
+A quorum is static (kraft.version 0: the set is configuration, its members have no directory ids) or dynamic (kraft.version 1: the set is
+a control record in the log or snapshot, and counts as soon as it is appended, committed or not). Source: KIP-853, Kafka's `VoterSet`,
+`VoterSetHistory`, `KRaftControlRecordStateMachine`; Raft dissertation, section 4.1 (one change at a time keeps majorities overlapping).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from quorum.raft.types import Endpoint, Peer, ReplicaKey, ensure
+
+# Levels of the feature `kraft.version`.
+STATIC_QUORUM = 0
+DYNAMIC_QUORUM = 1
+
+
+class Voter(NamedTuple):
+    """A voter: who it is, where it listens (the first endpoint is where other voters reach it), which kraft.versions it supports."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...] = ()
+    kraft_version_min: int = STATIC_QUORUM
+    kraft_version_max: int = STATIC_QUORUM
+
+    @property
+    def id(self) -> int:
+        return self.key.id
+
+    @property
+    def peer(self) -> Peer:
+        """Where to send requests; without an address when none is known."""
+        if not self.endpoints:
+            return Peer(self.id)
+        return Peer(self.id, self.endpoints[0].host, self.endpoints[0].port)
+
+    def supports(self, kraft_version: int) -> bool:
+        return self.kraft_version_min <= kraft_version <= self.kraft_version_max
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """Voters by node id; two incarnations of one node (other directories) are never voters together."""
+
+    by_id: Mapping[int, Voter] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, voters: Iterable[Voter]) -> VoterSet:
+        return cls({voter.id: voter for voter in voters})
+
+    @classmethod
+    def static(cls, peers: Iterable[Peer]) -> VoterSet:
+        """The set of `controller.quorum.voters`: node ids and addresses, nothing more is known."""
+        return cls.of(
+            Voter(ReplicaKey(peer.id), (Endpoint("", peer.host, peer.port),)) for peer in peers
+        )
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def __iter__(self) -> Iterator[Voter]:
+        """In the order of ids: the same in every process."""
+        return iter(self.by_id[id_] for id_ in sorted(self.by_id))
+
+    def __contains__(self, key: object) -> bool:
+        """True for a voter's key; where the set knows no directory (a static one) the node id decides."""
+        return (
+            isinstance(key, ReplicaKey)
+            and key.id in self.by_id
+            and self.by_id[key.id].key.matches(key)
+        )
+
+    def __str__(self) -> str:
+        return "{" + ",".join(map(str, self.ids)) + "}"
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(sorted(self.by_id))
+
+    @property
+    def keys(self) -> frozenset[ReplicaKey]:
+        return frozenset(voter.key for voter in self.by_id.values())
+
+    @property
+    def majority(self) -> int:
+        return len(self.by_id) // 2 + 1
+
+    def get(self, node_id: int) -> Voter | None:
+        return self.by_id.get(node_id)
+
+    def others(self, key: ReplicaKey) -> tuple[Voter, ...]:
+        """The voters that are not `key`, in the order of ids."""
+        return tuple(voter for voter in self if not voter.key.matches(key))
+
+    def is_majority(self, node_ids: Iterable[int]) -> bool:
+        return len(self.by_id.keys() & set(node_ids)) >= self.majority
+
+    def supports(self, kraft_version: int) -> bool:
+        """True if every voter does."""
+        return all(voter.supports(kraft_version) for voter in self.by_id.values())
+
+    # --- the next set; None where the change is none
+
+    def add(self, voter: Voter) -> VoterSet | None:
+        """None if a voter with this node id is there, whatever its directory."""
+        if voter.id in self.by_id:
+            return None
+        return VoterSet({**self.by_id, voter.id: voter})
+
+    def remove(self, key: ReplicaKey) -> VoterSet | None:
+        """None if exactly this key is no voter, or is the last one."""
+        known = self.by_id.get(key.id)
+        if known is None or known.key != key or len(self.by_id) == 1:
+            return None
+        return VoterSet({id_: voter for id_, voter in self.by_id.items() if id_ != key.id})
+
+    def update(self, voter: Voter) -> VoterSet | None:
+        """Endpoints and versions of a voter; None if its key is no voter."""
+        if voter.key not in self:
+            return None
+        return VoterSet({**self.by_id, voter.id: voter})
+
+    def overlaps(self, other: VoterSet) -> bool:
+        """True if at most one voter came and at most one went, so that any two majorities share a voter (R10)."""
+        return len(self.keys - other.keys) <= 1 and len(other.keys - self.keys) <= 1
+
+
+V = TypeVar("V")
+
+
+class _At(NamedTuple, Generic[V]):
+    offset: int
+    value: V
+
+
+@dataclass(slots=True)
+class LogHistory(Generic[V]):
+    """Values that control records have set, by the offset of the record (inclusive), ascending.
+
+    Bounded by the control records of the log behind its newest snapshot, of which an operator makes a few.
+    """
+
+    entries: list[_At[V]] = field(default_factory=list)
+
+    def add(self, offset: int, value: V) -> None:
+        ensure(
+            not self.entries or offset > self.entries[-1].offset,
+            "control records ascend",
+            offset,
+            self.entries[-1:],
+        )
+        self.entries.append(_At(offset, value))
+
+    def at(self, offset: int) -> V | None:
+        """What counted behind the record at `offset`; None if nothing was said up to there."""
+        found = bisect_right(self.entries, offset, key=lambda entry: entry.offset)
+        return self.entries[found - 1].value if found else None
+
+    @property
+    def last(self) -> _At[V] | None:
+        return self.entries[-1] if self.entries else None
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Forgets what records at or above `end_offset` said: they are gone."""
+        while self.entries and self.entries[-1].offset >= end_offset:
+            self.entries.pop()
+
+    def trim_to(self, start_offset: int) -> None:
+        """Forgets what nobody can ask for any more: all but the last entry at or below `start_offset`."""
+        found = bisect_right(self.entries, start_offset, key=lambda entry: entry.offset)
+        del self.entries[: max(0, found - 1)]
+
+    def clear(self) -> None:
+        self.entries.clear()
+
+
+class QuorumHistory:
+    """What the log says of its quorum: voter sets and kraft.version, by offset.
+
+    `static` is the configured set, which counts while no record says another. Whoever writes the log keeps this in step with it:
+    `set_voters` and `set_kraft_version` at each such control record (of a snapshot: at the last offset that it contains),
+    `truncate_to`, `trim_to` and `clear` with the log's own.
+    """
+
+    __slots__ = ("_versions", "_voters", "static")
+
+    def __init__(self, static: VoterSet | None = None) -> None:
+        self.static = static or VoterSet()
+        self._voters: LogHistory[VoterSet] = LogHistory()
+        self._versions: LogHistory[int] = LogHistory()
+
+    @property
+    def voters(self) -> VoterSet:
+        """The newest set in the log, committed or not: what elections and watermarks count with."""
+        last = self._voters.last
+        return self.static if last is None else last.value
+
+    @property
+    def voters_offset(self) -> int | None:
+        """Where the newest set was written; None for the configured one. A change is committed once this is below the watermark."""
+        last = self._voters.last
+        return None if last is None else last.offset
+
+    @property
+    def kraft_version(self) -> int:
+        last = self._versions.last
+        return STATIC_QUORUM if last is None else last.value
+
+    @property
+    def kraft_version_offset(self) -> int | None:
+        last = self._versions.last
+        return None if last is None else last.offset
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.kraft_version >= DYNAMIC_QUORUM
+
+    def voters_at(self, offset: int) -> VoterSet | None:
+        """The set that a snapshot ending with the record at `offset` contains; None if the log never said one."""
+        return self._voters.at(offset)
+
+    def kraft_version_at(self, offset: int) -> int:
+        version = self._versions.at(offset)
+        return STATIC_QUORUM if version is None else version
+
+    # --- in step with the log
+
+    def set_voters(self, offset: int, voters: VoterSet) -> None:
+        """A VotersRecord at `offset` (-1: of the snapshot that the directory was formatted with)."""
+        self._voters.add(offset, voters)
+
+    def set_kraft_version(self, offset: int, version: int) -> None:
+        self._versions.add(offset, version)
+
+    def truncate_to(self, end_offset: int) -> None:
+        self._voters.truncate_to(end_offset)
+        self._versions.truncate_to(end_offset)
+
+    def trim_to(self, start_offset: int) -> None:
+        self._voters.trim_to(start_offset)
+        self._versions.trim_to(start_offset)
+
+    def clear(self) -> None:
+        self._voters.clear()
+        self._versions.clear()

@@ -1,0 +1,103 @@
+"""Voter sets and their history (KIP-853), with the rules that keep majorities overlapping (R10)."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorum.raft.types import Endpoint, InvariantViolated, Peer, ReplicaKey
+from quorum.raft.voters import QuorumHistory, Voter, VoterSet
+
+
+def directory(number):
+    return bytes(15) + bytes([number])
+
+
+def voter(node_id, directory_number=1, port=9000):
+    key = ReplicaKey(node_id, directory(directory_number))
+    return Voter(key, (Endpoint("CONTROLLER", "h", port),), 0, 1)
+
+
+THREE = VoterSet.of(voter(i) for i in (3, 1, 2))
+
+
+def test_a_voter_is_known_by_node_and_directory():
+    assert voter(1).key in THREE
+    assert voter(1, 2).key not in THREE, "the same node with another disk"
+    assert ReplicaKey(1) not in THREE
+    static = VoterSet.static([Peer(1, "h", 9)])
+    assert voter(1, 2).key in static, "a static set knows no directories"
+    assert static.get(1).peer == Peer(1, "h", 9)
+
+
+def test_order_and_majority():
+    assert THREE.ids == (1, 2, 3)
+    assert [v.id for v in THREE] == [1, 2, 3]
+    assert [v.id for v in THREE.others(voter(2).key)] == [1, 3]
+    assert (THREE.majority, THREE.is_majority({1, 2}), THREE.is_majority({1, 4, 5})) == (
+        2,
+        True,
+        False,
+    )
+
+
+def test_changes_that_are_none():
+    assert THREE.add(voter(1, 7)) is None
+    assert THREE.remove(ReplicaKey(1, directory(7))) is None
+    assert THREE.remove(ReplicaKey(9, directory(1))) is None
+    assert VoterSet.of([voter(1)]).remove(voter(1).key) is None, "the last voter stays"
+    assert THREE.update(voter(1, 7)) is None
+    assert THREE.update(voter(1, port=1)).get(1).endpoints[0].port == 1
+
+
+def test_one_change_at_a_time_overlaps():
+    assert THREE.overlaps(THREE.add(voter(4)))
+    assert THREE.overlaps(THREE.remove(voter(1).key))
+    replaced = VoterSet.of([voter(1, 7), voter(2), voter(3)])
+    assert THREE.overlaps(replaced)
+    assert not THREE.overlaps(VoterSet.of([voter(1), voter(4), voter(5)]))
+    assert not THREE.overlaps(THREE.add(voter(4)).add(voter(5)))
+
+
+@given(st.sets(st.integers(0, 7), min_size=1), st.integers(0, 7))
+def test_majorities_before_and_after_a_change_share_a_voter(ids, other):
+    before = VoterSet.of(voter(i) for i in ids)
+    after = before.add(voter(other)) or before.remove(voter(other).key)
+    if after is None:
+        return
+    for one in combinations(before.ids, before.majority):
+        for two in combinations(after.ids, after.majority):
+            assert set(one) & set(two)
+
+
+def test_the_newest_set_counts_until_it_is_truncated():
+    history = QuorumHistory(VoterSet.static([Peer(1)]))
+    assert (history.voters.ids, history.voters_offset, history.is_dynamic) == ((1,), None, False)
+    history.set_kraft_version(-1, 1)
+    history.set_voters(-1, THREE)
+    four = THREE.add(voter(4))
+    history.set_voters(10, four)
+    assert (history.voters, history.voters_offset, history.is_dynamic) == (four, 10, True)
+    assert (history.voters_at(9), history.voters_at(10)) == (THREE, four)
+    history.truncate_to(10)
+    assert (history.voters, history.voters_offset) == (THREE, -1)
+    with pytest.raises(InvariantViolated):
+        history.set_voters(-1, four)
+
+
+@given(
+    st.lists(st.integers(0, 30), unique=True, max_size=6).map(sorted),
+    st.integers(0, 30),
+    st.integers(0, 30),
+)
+def test_trimming_changes_no_answer_from_the_start_on(offsets, start, asked):
+    """Against the obvious twin: look through all records up to the offset."""
+    history = QuorumHistory()
+    for offset in offsets:
+        history.set_kraft_version(offset, offset)
+    history.trim_to(start)
+    said = [offset for offset in offsets if offset <= max(asked, start)]
+    assert history.kraft_version_at(max(asked, start)) == (said[-1] if said else 0)
