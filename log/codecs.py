@@ -178,12 +178,13 @@ def _decompress_lz4(data: Bytes, limit_bytes: int) -> bytes:
     import lz4.frame as lz4
 
     out = bytearray()
+    step = max(CHUNK_BYTES, 4 * len(data))  # each call copies what is left of the input
     decompressor = lz4.LZ4FrameDecompressor()
     chunk: Bytes = data
     try:
         while not decompressor.eof:
             room = limit_bytes - len(out) + 1
-            piece = decompressor.decompress(chunk, max_length=min(CHUNK_BYTES, room))
+            piece = decompressor.decompress(chunk, max_length=min(step, room))
             out += piece
             if len(out) > limit_bytes:
                 raise _too_large(limit_bytes)
