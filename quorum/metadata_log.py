@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from log.batch import BatchView, NewRecord, build_batch, check_batch, iter_batches
+from log.batch import BatchView, check_batch, iter_batches
 from log.config import LogConfig
+from log.control_records import build_control_batch
 from log.directory import LogDirectory
 from log.partition_log import PartitionLog
 from quorum.listener import LoadedSnapshot
@@ -23,8 +24,6 @@ from wire.messages.control import (
     ControlType,
     LeaderChangeMessage,
     LeaderChangeMessageVoter,
-    encode_control_key,
-    encode_control_value,
 )
 
 # What one look at the log brings into memory: a few batches of the largest size that we propose.
@@ -168,9 +167,7 @@ def _encode(batch: LeaderChange | Proposal, now_ms: int) -> bytes:
             LeaderChangeMessageVoter(voter_id=voter) for voter in batch.granting_voters
         ],
     )
-    kind = ControlType.LEADER_CHANGE
-    record = NewRecord(encode_control_key(kind), encode_control_value(message, 0), now_ms)
-    return build_batch([record], is_control=True)
+    return build_control_batch([(ControlType.LEADER_CHANGE, message)], timestamp_ms=now_ms)
 
 
 def validate_fetched(records: bytes | memoryview, offset: int, epoch: int) -> memoryview:

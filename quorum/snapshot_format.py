@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from log.batch import BatchView, NewRecord, build_batch, check_batch, decode_records, iter_batches
+from log.batch import NewRecord, build_batch, check_batch, decode_records, iter_batches
+from log.control_records import build_control_batch, read_control_records
 from quorum.listener import LoadedSnapshot
 from quorum.raft.types import OffsetAndEpoch
 from wire.errors import KafkaError, RemoteProtocolError
@@ -20,10 +21,6 @@ from wire.messages.control import (
     ControlType,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
-    decode_control_key,
-    decode_control_value,
-    encode_control_key,
-    encode_control_value,
 )
 from wire.records.metadata import decode_metadata_record
 from wire.schema import Message
@@ -61,8 +58,9 @@ def _control_batch(
     epoch: int,
     now_ms: int,
 ) -> bytes:
-    record = NewRecord(encode_control_key(kind), encode_control_value(value, 0), now_ms)
-    return build_batch([record], base_offset=offset, leader_epoch=epoch, is_control=True)
+    return build_control_batch(
+        [(kind, value)], timestamp_ms=now_ms, base_offset=offset, leader_epoch=epoch
+    )
 
 
 def decode_snapshot(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> LoadedSnapshot:
@@ -88,10 +86,10 @@ def _decode(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> LoadedSnap
         if ended:
             raise SnapshotDamaged(f"snapshot {snapshot_id} goes on after its footer")
         if batch.is_control:
-            for control in _controls(batch):
-                if isinstance(control, SnapshotHeaderRecord):
-                    appended_at_ms = control.last_contained_log_timestamp
-                ended = ended or isinstance(control, SnapshotFooterRecord)
+            for control in read_control_records(batch):
+                if isinstance(control.value, SnapshotHeaderRecord):
+                    appended_at_ms = control.value.last_contained_log_timestamp
+                ended = ended or isinstance(control.value, SnapshotFooterRecord)
         else:
             records.extend(
                 decode_metadata_record(record.value or b"") for record in decode_records(batch)
@@ -104,10 +102,3 @@ def _decode(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> LoadedSnap
         appended_at_ms=appended_at_ms,
         records=records,
     )
-
-
-def _controls(batch: BatchView) -> Iterator[object]:
-    for record in decode_records(batch):
-        kind = decode_control_key(record.key or b"")
-        if kind is not ControlType.UNKNOWN:
-            yield decode_control_value(kind, record.value or b"")
