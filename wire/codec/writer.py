@@ -5,18 +5,18 @@ What is written is byte for byte what Kafka's generated classes write: tags only
 than the default, in ascending order.
 
 Where the time goes: a `struct` call costs little more for ten fields than for one. So fixed-size
-fields, the size behind them and the byte that says "no tags" are one call (a run), and an array of
-numbers heads the run behind it. A compact size fits into its byte of a run below 128; where it does
-not, the run is written piece by piece.
+fields, arrays of numbers, the sizes among them and the byte that says "no tags" are one call (a
+run). A compact size fits into its byte of a run below 128; where it does not, the run is written
+piece by piece.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct, shape_of
 from wire.codec.source import Source
 from wire.codec.writing import (
-    ArrayPackers,
+    RunPackers,
     raise_absent,
     raise_uuid,
     write_string_size,
@@ -28,21 +28,15 @@ from wire.schema import Struct
 
 
 class Piece(NamedTuple):
-    """A value of a run. `size_writer` names what writes a compact size that one byte does not hold."""
+    """A value of a run, or all values of an array.
+
+    `size_writer` names what writes a compact size that one byte does not hold.
+    """
 
     letter: str
     value: str
     size_writer: str = ""
-
-
-class Run(NamedTuple):
-    """What one `struct` call writes: an array that heads it (item letters, values, count), and pieces."""
-
-    array: tuple[str, str, str] | None
-    pieces: tuple[Piece, ...]
-
-
-_EMPTY = Run(None, ())
+    is_array: bool = False
 
 
 class WriterGenerator:
@@ -59,7 +53,7 @@ class WriterGenerator:
             raise_absent=raise_absent,
             raise_uuid=raise_uuid,
         )
-        self._run = _EMPTY
+        self._run: tuple[Piece, ...] = ()
 
     def build(self, cls: type[Struct]) -> Callable[[Any, bytearray], None]:
         with self.source.block("def write(self, out):"):
@@ -67,15 +61,14 @@ class WriterGenerator:
             self.flush("out")
         return self.source.compile("write", f"<write {cls.__name__} v{self.version}>")
 
-    def put(self, letter: str, value: str, size_writer: str = "") -> None:
-        """Adds a fixed-size value to the run."""
-        piece = Piece(letter, value, size_writer)
-        self._run = self._run._replace(pieces=(*self._run.pieces, piece))
+    def put(self, piece: Piece) -> None:
+        """Adds a value to the run."""
+        self._run = (*self._run, piece)
 
     def flush(self, out: str) -> None:
         """Emits the run: before anything else is written, and at both ends of a block."""
-        run, self._run = self._run, _EMPTY
-        sizes = [p.value for p in run.pieces if p.size_writer]
+        run, self._run = self._run, ()
+        sizes = [p.value for p in run if p.size_writer]
         if not sizes:
             self.emit_pack(run, out)
             return
@@ -84,28 +77,31 @@ class WriterGenerator:
         with self.source.block("else:"):
             self.emit_piecewise(run, out)
 
-    def emit_pack(self, run: Run, out: str) -> None:
-        letters = "".join(p.letter for p in run.pieces)
-        values = [p.value for p in run.pieces]
-        if run.array is not None:
-            item, array, count = run.array
-            table = self.source.bind("arrays", ArrayPackers(item, letters))
-            arguments = ", ".join((f"*{array}", *values))
-            self.source.emit(f"{out} += {table}[{count}]({arguments})")
-        elif letters == "B" and values == ["0"]:
+    def emit_pack(self, run: Sequence[Piece], out: str) -> None:
+        values = ", ".join(f"*{p.value}" if p.is_array else p.value for p in run)
+        arrays = [p for p in run if p.is_array]
+        if arrays:
+            template = ">" + "".join("{}" if p.is_array else p.letter for p in run)
+            packers = RunPackers(template, tuple(p.letter for p in arrays))
+            counts = ", ".join(f"len({p.value})" for p in arrays)
+            self.source.emit(
+                f"{out} += {self.source.bind('packers', packers)}[{counts},]({values})"
+            )
+        elif values == "0":
             self.source.emit(f"{out}.append(0)")
-        elif letters:
-            self.source.emit(f"{out} += {self.source.packer(letters)}({', '.join(values)})")
+        elif run:
+            pack = self.source.packer("".join(p.letter for p in run))
+            self.source.emit(f"{out} += {pack}({values})")
 
-    def emit_piecewise(self, run: Run, out: str) -> None:
-        fixed = Run(run.array, ())
-        for piece in run.pieces:
+    def emit_piecewise(self, run: Sequence[Piece], out: str) -> None:
+        fixed: list[Piece] = []
+        for piece in run:
             if piece.size_writer:
                 self.emit_pack(fixed, out)
                 self.source.emit(f"{piece.size_writer}({out}, {piece.value})")
-                fixed = _EMPTY
+                fixed = []
             else:
-                fixed = fixed._replace(pieces=(*fixed.pieces, piece))
+                fixed.append(piece)
         self.emit_pack(fixed, out)
 
     def write_struct(self, plan: StructPlan, value: str, out: str) -> None:
@@ -147,7 +143,7 @@ class WriterGenerator:
 
     def write_field(self, p: FieldPlan, value: str, out: str) -> None:
         if p.fixed and p.fixed != "16s":
-            self.put(p.fixed, f"{value}.{p.name}")
+            self.put(Piece(p.fixed, f"{value}.{p.name}"))
             return
         local = self.source.fresh("v")
         self.source.emit(f"{local} = {value}.{p.name}")
@@ -163,7 +159,7 @@ class WriterGenerator:
         elif shape.wire is not None and shape.wire.fmt:
             if shape.wire.fmt == "16s":  # `struct` would silently pad or cut
                 emit(f"if len({value}) != 16: raise_uuid({value})")
-            self.put(shape.wire.fmt, value)
+            self.put(Piece(shape.wire.fmt, value))
         elif shape.wire is not None and shape.wire.name == "records":
             self.write_records(value, out, nullable=nullable)
         else:
@@ -189,9 +185,9 @@ class WriterGenerator:
         else:
             emit(f"{size} = len({value}){plus_1}")
         if self.flexible:
-            self.put("B", size, "write_string_size" if fmt == "h" else "write_uvarint")
+            self.put(Piece("B", size, "write_string_size" if fmt == "h" else "write_uvarint"))
         else:
-            self.put(fmt, size)
+            self.put(Piece(fmt, size))
 
     def write_records(self, value: str, out: str, *, nullable: bool) -> None:
         write = f"write_records({out}, {value}, {self.flexible})"
@@ -214,28 +210,27 @@ class WriterGenerator:
         with self.source.block(f"if {value} is None:"):
             self.source.emit(f"{out}.append(255)")
         with self.source.block("else:"):
-            self.put("b", "1")
+            self.put(Piece("b", "1"))
             self.write_struct(plan, value, out)
             self.flush(out)
 
     def write_array(self, item: Shape, value: str, out: str, *, nullable: bool) -> None:
         self.put_size(value, "i", (), nullable=nullable)
-        self.flush(out)
+        local = self.source.fresh("e")
         if item.wire is not None and item.wire.fmt:
             if item.wire.fmt == "16s":
-                local = self.source.fresh("e")
                 with self.source.block(f"for {local} in {value}:"):
                     self.source.emit(f"if len({local}) != 16: raise_uuid({local})")
-            self._run = Run((item.wire.fmt, value, f"len({value})"), ())
+            self.put(Piece(item.wire.fmt, value, is_array=True))
             return
-        local = self.source.fresh("e")
+        self.flush(out)
         with self.source.block(f"for {local} in {value}:"):
             self.write_value(item, local, out, nullable=False)
             self.flush(out)
 
     def write_tagged(self, plan: StructPlan, value: str, out: str) -> None:
         if not plan.tagged:
-            self.put("B", "0")
+            self.put(Piece("B", "0"))
             return
         values = [(p, self.source.fresh("v")) for p in plan.tagged]
         for p, local in values:
@@ -246,7 +241,7 @@ class WriterGenerator:
             self.write_tags(values, out)
         self._run = run
         with self.source.block("else:"):
-            self.put("B", "0")
+            self.put(Piece("B", "0"))
             self.flush(out)
 
     def write_tags(self, values: list[tuple[FieldPlan, str]], out: str) -> None:

@@ -10,6 +10,9 @@ from wire.primitives import write_uvarint
 # Kafka's limit on strings (their first form had an int16 size), kept in compact strings too.
 STRING_BYTES_MAX = 0x7FFF
 
+# Compiled formats of one run: replicas, those in sync and those offline come in few combinations.
+FORMATS_MAX = 256
+
 
 def raise_absent(name: str, version: int) -> None:
     raise LocalProtocolError(f"{name} is set but does not exist in version {version}")
@@ -28,18 +31,22 @@ def write_string_size(out: bytearray, size_plus_1: int) -> None:
     write_uvarint(out, size_plus_1)
 
 
-class ArrayPackers(dict[int, Callable[..., bytes]]):
-    """By count: what packs so many numbers and the fixed-size fields behind them. Filled on demand up to `SHORT_ARRAY_MAX`."""
+class RunPackers(dict[tuple[int, ...], Callable[..., bytes]]):
+    """By counts of the arrays in a run: what packs all of it. Filled on demand with what is common.
 
-    def __init__(self, item: str, tail: str) -> None:
+    `template` is a `struct` format with `{}` in the place of each array, `items` the letters of their elements.
+    """
+
+    def __init__(self, template: str, items: tuple[str, ...]) -> None:
         super().__init__()
-        self.item = item
-        self.tail = tail
+        self.template = template
+        self.items = items
 
-    def __missing__(self, count: int) -> Callable[..., bytes]:
-        pack = struct.Struct(f">{array_format(self.item, count)}{self.tail}").pack
-        if count <= SHORT_ARRAY_MAX:
-            self[count] = pack
+    def __missing__(self, counts: tuple[int, ...]) -> Callable[..., bytes]:
+        arrays = map(array_format, self.items, counts)
+        pack = struct.Struct(self.template.format(*arrays)).pack
+        if max(counts) <= SHORT_ARRAY_MAX and len(self) < FORMATS_MAX:
+            self[counts] = pack
         return pack
 
 
