@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import ssl
+import time
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -34,8 +35,8 @@ from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.registry import Pending, Registry
 from wire.transport.sending import SendQueue
 
-# Requests begun between two checkpoints: about a millisecond of small ones.
-_REQUESTS_PER_TURN = 32
+# Requests are begun for so long between two checkpoints; one that takes longer is followed by one at once.
+_TURN_SECONDS = 0.002
 # A frame that trickles in counts as progress only every so many bytes.
 _PROGRESS_BYTES = 16384
 
@@ -175,17 +176,17 @@ class Connection:
 
     async def _begin_received(self) -> None:
         try:
-            begun = 0
+            turn_ends = time.perf_counter() + _TURN_SECONDS
             while (frame := self._frames.next_frame()) is not None:
                 self._begin(frame)
                 frame = None
-                begun += 1
                 if self._is_full():
                     self._send_or_wake()
                     await self._wait_for_room()
-                elif begun % _REQUESTS_PER_TURN == 0:
+                elif time.perf_counter() > turn_ends:
                     self._send_or_wake()
                     await trio.lowlevel.checkpoint()
+                    turn_ends = time.perf_counter() + _TURN_SECONDS
         finally:
             self._send_or_wake()
 
