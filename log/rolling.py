@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import crc32c
+
 from log.batch import BatchView
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
-from log.segment import Segment
+from log.segment import LOG_SUFFIX, Segment
+
+JITTER_PATH_BYTES = 64  # the segment's name and its partition's
 
 
 def must_roll(
@@ -21,9 +25,20 @@ def must_roll(
         return True
     return active.size > 0 and (
         active.size + size > config.segment_bytes
-        or active.age_ms(timestamp_ms, now_ms) > config.segment_ms
+        or active.age_ms(timestamp_ms, now_ms) > _age_ms_max(active, config)
         or active.indexes_are_full(config.segment_index_bytes)
     )
+
+
+def _age_ms_max(active: Segment, config: LogConfig) -> int:
+    """`segment.ms` less a jitter of the segment's own, and for compaction not above `max.compaction.lag.ms`: it passes over the active segment."""
+    age_ms = config.segment_ms
+    if config.compacts:
+        age_ms = min(age_ms, config.max_compaction_lag_ms)
+    jitter_ms = min(config.segment_jitter_ms, age_ms)
+    if jitter_ms:  # spread over segments and partitions, and the same after a restart
+        age_ms -= crc32c.crc32c(bytes(active.path(LOG_SUFFIX))[-JITTER_PATH_BYTES:]) % jitter_ms
+    return age_ms
 
 
 def runs_within_segment(

@@ -1,11 +1,13 @@
 """Retention, deletion under readers, and the log's start."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
 from log.batch import iter_batches
 from log.config import LogConfig
+from log.rolling import must_roll
 from tests.log.helpers import append, fill, open_log, read_all
 from wire.errors import ErrorCode, KafkaError
 
@@ -134,6 +136,33 @@ def test_roll_by_time(tmp_path):
     append(log, timestamp_ms=6000)
     append(log, timestamp_ms=6001)
     assert log.segment_base_offsets == (0, 2)
+
+
+def test_roll_by_time_spread_by_jitter(tmp_path):
+    spread = config(segment_ms=1000, segment_jitter_ms=500)
+    ages = set()
+    for partition in range(20):
+        log = open_log(tmp_path / f"t-{partition}", spread)
+        append(log, timestamp_ms=1000)
+        age = next(age for age in range(490, 1002) if rolls_at(log, 1000 + age))
+        ages.add(age)
+        assert 501 <= age <= 1001
+    assert len(ages) > 10
+
+
+def rolls_at(log, timestamp_ms):
+    return must_roll(log.active_segment, log.config, 100, 1, timestamp_ms, 0)
+
+
+def test_compaction_is_not_kept_waiting_by_a_young_segment(tmp_path):
+    log = open_log(
+        tmp_path / "t-0", config(compacts=True, segment_ms=1000, max_compaction_lag_ms=300)
+    )
+    append(log, timestamp_ms=1000)
+    assert not rolls_at(log, 1300)
+    assert rolls_at(log, 1301)
+    log.config = replace(log.config, compacts=False)
+    assert not rolls_at(log, 1301)
 
 
 def test_roll_by_full_index(tmp_path):
