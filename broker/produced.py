@@ -1,6 +1,6 @@
 """What a Produce request brings, checked before any of it is appended: at once, or in a thread where that would hold the loop.
 
-In a thread goes what is over budget (`log.validate.Budget`: 4 MiB of records, decompressed, in one request) and message sets of
+In a thread goes what is over budget (`log.validate.Budget`: 2 MiB of records, decompressed, in one request) and message sets of
 v0 and v1, which are converted. Requests of a connection keep their order: what it sends while one of its requests is in a
 thread follows that one there (`Threaded`).
 """

@@ -34,6 +34,12 @@ ZSTD_WINDOW_BYTES_MAX = (
 )  # RFC 8878 asks decoders to take 8 MiB windows; more would be memory for strangers
 
 
+# Parts cost a step of Python each, and may be empty: bounded, so that a megabyte of them cannot hold a loop. Producers write one
+# member; blocks of at least 1 KiB (snappy-java of old) and one frame (zstd, of blocks of 128 KiB), so 8 MiB fit at the least.
+GZIP_MEMBERS_MAX = 16  # each leaves a copy of what follows
+BLOCKS_MAX = 1 << 13
+
+
 class Compression(IntEnum):
     """Bits 0-2 of a batch's attributes."""
 
@@ -94,7 +100,7 @@ def _compress_gzip(data: Bytes) -> bytes:
 def _decompress_gzip(data: Bytes, limit_bytes: int) -> bytes:
     out = bytearray()
     rest: Bytes = data
-    while True:  # one round per gzip member; Java's reader takes several in a row
+    for _ in range(GZIP_MEMBERS_MAX):  # Java's reader takes several in a row
         member = zlib.decompressobj(wbits=31)
         try:
             out += member.decompress(rest, limit_bytes - len(out) + 1)
@@ -107,6 +113,7 @@ def _decompress_gzip(data: Bytes, limit_bytes: int) -> bytes:
         rest = member.unused_data
         if not rest:
             return bytes(out)
+    raise _damaged("gzip", f"more than {GZIP_MEMBERS_MAX} members")
 
 
 def _compress_snappy(data: Bytes) -> bytes:
@@ -129,7 +136,11 @@ def _decompress_snappy(data: Bytes, limit_bytes: int) -> bytes:
     position = XERIAL_HEADER.size
     if len(raw) < position:
         raise _damaged("snappy", "short header")
+    blocks = 0
     while position < len(raw):
+        blocks += 1
+        if blocks > BLOCKS_MAX:
+            raise _damaged("snappy", f"more than {BLOCKS_MAX} blocks")
         if len(raw) - position < 4:
             raise _damaged("snappy", "cut short")
         (size,) = _INT32.unpack_from(raw, position)
@@ -269,7 +280,7 @@ def _check_zstd_frames(raw: bytes) -> None:
     """Walks frame and block headers to the end: the library gives short output for a frame that was cut."""
     import zstandard
 
-    position = 0
+    position = blocks = 0
     while True:
         rest = raw[position : position + 18]  # the longest frame header
         if rest[:4] != b"\x28\xb5\x2f\xfd":
@@ -280,6 +291,9 @@ def _check_zstd_frames(raw: bytes) -> None:
         while not last:
             header = int.from_bytes(raw[position : position + 3], "little")
             last = bool(header & 1)
+            blocks += 1
+            if blocks > BLOCKS_MAX:
+                raise _damaged("zstd", f"more than {BLOCKS_MAX} blocks")
             is_rle = header >> 1 & 3 == 1
             position += 3 + (1 if is_rle else header >> 3)
             if position > len(raw):

@@ -45,9 +45,9 @@ PRODUCE_VERSION_WITH_ZSTD = 7  # KIP-110
 SIZE_OF_SMALLEST_BATCH = 14  # of format v0; smaller sizes are damage, whatever the magic
 _MAGIC_POSITION = 16
 INT64_END = 1 << 63
-# Of records, decompressed, that one request may have checked at once: ~20 ms for gzip of the smallest records, 2 ms for others.
+# Of records, decompressed, that one request may have checked at once: up to 20 ms for the smallest, 2 ms for common ones.
 # Interpreted, records cost two hundred times as much.
-BYTES_CHECKED_AT_ONCE_MAX = 4 << 20 if COMPILED else 64 << 10
+BYTES_CHECKED_AT_ONCE_MAX = 2 << 20 if COMPILED else 64 << 10
 # Of one batch, decompressed. Kafka has no limit; producers count bytes before compression (batch.size, max.request.size), so
 # theirs is above the largest frame that is taken (100 MiB) only by chance.
 DECOMPRESSED_BYTES_MAX = 128 << 20

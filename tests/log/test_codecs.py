@@ -11,7 +11,14 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.codecs import Compression, OutputTooLarge, compress, decompress
+from log.codecs import (
+    XERIAL_HEADER,
+    XERIAL_MAGIC,
+    Compression,
+    OutputTooLarge,
+    compress,
+    decompress,
+)
 from wire.errors import RemoteProtocolError
 
 KINDS = [kind for kind in Compression if kind is not Compression.NONE]
@@ -139,3 +146,18 @@ def test_lz4_as_kafka_reads_it():
     assert descriptor >> 6 == 1
     assert descriptor & 0x20, "Kafka's reader refuses dependent blocks"
     assert packed[5] >> 4 == 4, "64 KiB blocks"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (Compression.GZIP, gzip.compress(b"") * 50_000),
+        (Compression.SNAPPY, XERIAL_HEADER.pack(XERIAL_MAGIC, 1, 1) + b"\0\0\0\1\0" * 200_000),
+        (Compression.ZSTD, bytes.fromhex("28b52ffd0058") + b"\0\0\0" * 300_000 + b"\1\0\0"),
+        (Compression.ZSTD, bytes.fromhex("28b52ffd0058010000") * 100_000),
+    ],
+    ids=["gzip members", "snappy blocks", "zstd blocks", "zstd frames"],
+)
+def test_parts_without_content_are_counted(kind, data):
+    with pytest.raises(RemoteProtocolError, match="more than"):
+        decompress(kind, data, 1 << 20)
