@@ -44,7 +44,7 @@ def find_timestamp(
 
 
 def find_max_timestamp(segments: Sequence[Segment], index_interval: int) -> TimestampOffset | None:
-    """The first record that has the largest timestamp of the log. Raises SegmentDamaged, OSError."""
+    """The first record that has the largest timestamp of the log, unless compaction took it. Raises SegmentDamaged, OSError."""
     found: Segment | None = None
     for segment in segments:
         timestamp = segment.largest_timestamp(index_interval) if segment.size else NO_TIMESTAMP
@@ -54,6 +54,8 @@ def find_max_timestamp(segments: Sequence[Segment], index_interval: int) -> Time
         return None
     start = found.locate(found.max_timestamp_offset, index_interval)
     for position, header in scan_headers(found.files, found.file, start or 0, found.size):
+        if not header.count:
+            return None  # compaction left its header only; Kafka finds nothing then either
         for record in _records(found, position, header):
             if record.timestamp_ms >= found.max_timestamp:
                 return TimestampOffset(record.timestamp_ms, record.offset, header.leader_epoch)

@@ -2,8 +2,7 @@
 
 Handlers call it with decoded requests; it finds the shard of a group, or says who is to blame (NOT_COORDINATOR while
 another broker leads, COORDINATOR_LOAD_IN_PROGRESS before the log is read). Source: Kafka's `GroupCoordinatorService`.
-Left out: the protocols of KIP-848 (consumer, share, streams groups), transactional commits, authorization, and
-compaction: the topic is made with `cleanup.policy=compact`, but nothing compacts it yet, so it grows with every commit.
+Left out: the protocols of KIP-848 (consumer, share, streams groups), transactional commits, authorization.
 """
 
 from __future__ import annotations

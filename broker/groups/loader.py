@@ -1,7 +1,6 @@
 """From the bytes of a partition of `__consumer_offsets` to its `GroupStore`.
 
-Only the last value of each key is decoded: these topics are compacted in Kafka's mind, and a log that was not compacted
-yet holds every commit ever made. Source: Kafka's `CoordinatorLoaderImpl`. Offsets of transactions (KIP-98) count from
+Only the last value of each key is decoded: what was not compacted yet holds every commit ever made. Source: Kafka's `CoordinatorLoaderImpl`. Offsets of transactions (KIP-98) count from
 their commit marker on, and only against older plain commits; those of open transactions are left out.
 Records of types not known here (KIP-848 and share groups) are skipped; malformed ones fail the load, as in Kafka.
 """

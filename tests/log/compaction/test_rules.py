@@ -162,6 +162,23 @@ def test_batches_that_keep_all_records_are_not_touched(tmp_path):
     assert [r.offset for r in decode_records(thinned)] == [3]
 
 
+def test_timestamps_are_those_of_the_records_that_are_left(tmp_path):
+    log = opened(tmp_path)
+    append(log, build_batch([NewRecord(b"a", b"1", 10), NewRecord(b"b", b"1", 9000)]))
+    append(
+        log,
+        build_batch(
+            [NewRecord(b"c", b"1", 9500)], producer_id=1, producer_epoch=0, base_sequence=0
+        ),
+    )
+    put(log, (b"b", b"2"), (b"c", b"2"))
+    compact(sealed(log))
+    assert [view.max_timestamp for view in views_of(log)] == [10, 9500, 5001]
+    assert log.offset_for_timestamp(11).offset == 3
+    assert log.offset_for_timestamp(9000) is None
+    assert log.max_timestamp_offset() is None, "its batch is a header only"
+
+
 def facts(*sizes, width=10, largest=0, first=1):
     return [
         SealedSegment(i * width, (i + 1) * width, size, first, largest)
