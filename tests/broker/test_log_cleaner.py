@@ -6,11 +6,15 @@ import pytest
 import trio
 import trio.testing
 
+from broker.groups.loader import StoreLoader
+from broker.groups.records import GroupRecord
+from broker.internal_topics import CONSUMER_OFFSETS
 from broker.log_cleaner import CleanerSettings, LogCleaner, Pace
 from log.batch import NewRecord, build_batch, decode_records, iter_batches
 from log.compaction.cleaning import CleanerLimits, CleaningStopped
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.harness import open_harness, partition, topic
+from wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
 
@@ -92,6 +96,36 @@ async def test_a_reader_finishes_what_it_began_while_the_files_are_swapped(tmp_p
     assert piece.read() == before
     again = log.read(0, 1 << 20, upto_offset=log.log_end_offset, min_one=True)
     assert again.read() != before
+
+
+def store_of(log):
+    loader = StoreLoader()
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        offset = loader.feed(log.read_bytes(offset, 1 << 16, upto_offset=log.log_end_offset))
+    return vars(loader.finish())
+
+
+async def test_committed_offsets_survive_and_the_log_does_not_grow(tmp_path):
+    harness = harness_with(tmp_path, CONSUMER_OFFSETS)
+    leader = harness.leader(CONSUMER_OFFSETS)
+    for turn in range(30):
+        for group in range(10):
+            key = OffsetCommitKey(group=f"g{group}", topic="t", partition=0)
+            gone = group == 3 and turn == 29
+            value = (
+                None if gone else OffsetCommitValue(offset=turn, metadata="", commit_timestamp=1)
+            )
+            data = bytearray(build_batch([GroupRecord(key, value).encode(1000)]))
+            leader.append(memoryview(data), list(iter_batches(data)))
+        if turn % 10 == 9:
+            leader.log.roll(0)
+    harness.flush()
+    before, size = store_of(leader.log), leader.log.size_bytes
+    assert await cleaner_of(harness).clean_dirtiest()
+    assert store_of(leader.log) == before
+    assert sorted(before["offsets"]) == sorted(f"g{i}" for i in range(10) if i != 3)
+    assert leader.log.size_bytes < size / 20
 
 
 async def test_a_truncation_during_the_round_keeps_what_it_left(tmp_path, monkeypatch):
