@@ -136,7 +136,7 @@ class SocketEndpoint:
         queue.sent_bytes(sent)
 
     def _send_file(self, queue: SendQueue, piece: FilePiece) -> None:
-        count = min(piece.size, _TURN_BYTES)
+        count = min(piece.cached_until - piece.position, _TURN_BYTES)
         sent = os.sendfile(self._fd, piece.splice.fileno(), piece.position, count)
         if not sent:
             raise OSError("a file ends before the end of a slice of it")

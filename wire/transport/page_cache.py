@@ -6,19 +6,44 @@ Linux tells (`preadv2` with RWF_NOWAIT); elsewhere, and on file systems that do 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import trio
 
-from wire.transport.sending import FilePiece
+from wire.outgoing import Splice
+
+if TYPE_CHECKING:
+    from wire.transport.sending import FilePiece
 
 # Looked at, and read by a thread, in one go: a disk's readahead is far below.
 _STRETCH_BYTES = 1 << 20
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 
 
+def read_cached(splice: Splice) -> bytes | bytearray | None:
+    """All bytes of a small splice; None if some are surely not in memory, or not there at all."""
+    fd, size = splice.fileno(), splice.size
+    if _NOWAIT is not None:
+        data = bytearray(size)
+        try:
+            return data if os.preadv(fd, [data], splice.position, _NOWAIT) == size else None
+        except BlockingIOError:
+            return None
+        except OSError:  # the file system does not know the flag
+            pass
+    found = os.pread(fd, size, splice.position)
+    return found if len(found) == size else None
+
+
 def is_cold(piece: FilePiece) -> bool:
-    """Whether the next stretch of `piece` is surely not in memory; its first and its last byte are tried."""
-    if _NOWAIT is None or piece.position < piece.cached_until:
+    """Whether the next stretch of `piece` is surely not in memory; its first and its last byte are tried.
+
+    If not, it may be sent up to `cached_until`.
+    """
+    if piece.position < piece.cached_until:
+        return False
+    if _NOWAIT is None:
+        piece.cached_until = piece.position + piece.size
         return False
     count = min(piece.size, _STRETCH_BYTES)
     fd, last = piece.splice.fileno(), piece.position + count - 1

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
 
 from wire.outgoing import Outgoing, Splice
+from wire.transport.page_cache import read_cached
 
 # Below this a piece is copied behind the one before it, so that a system call carries more of them.
 _COPY_BYTES_MAX = 16384
@@ -66,10 +66,11 @@ class SendQueue:
             if place > done:
                 self._add_bytes(view[done:place])
                 done = place
-            if splice.size <= _SPLICE_COPY_BYTES_MAX:
-                self._add_small(_read_all(splice))
-            else:
+            data = read_cached(splice) if splice.size <= _SPLICE_COPY_BYTES_MAX else None
+            if data is None:
                 self.pieces.append(FilePiece(splice))
+            else:
+                self._add_small(data)
         if done < len(frame):
             self._add_bytes(view[done:])
 
@@ -121,17 +122,3 @@ class SendQueue:
         if not piece.size:
             self.pieces.popleft()
         self.pieces.appendleft(memoryview(data))
-
-
-def _read_all(splice: Splice, pread: Callable[[int, int, int], bytes] = os.pread) -> bytes:
-    """The bytes of a small splice.
-
-    Raises:
-        OSError: the file is shorter than its owner promised.
-    """
-    data = pread(splice.fileno(), splice.size, splice.position)
-    if len(data) != splice.size:
-        raise OSError(
-            f"a file ends {splice.size - len(data)} bytes before the end of a slice of it"
-        )
-    return data

@@ -3,6 +3,7 @@
 import os
 import random
 import socket
+import threading
 
 import pytest
 import trio
@@ -122,6 +123,43 @@ async def test_what_is_queued_arrives(fd, data, kind):
     assert not queue.pieces
     await endpoint.aclose()
     assert await receiver.receive_some() == b""
+    await receiver.aclose()
+
+
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="only Linux tells")
+async def test_what_lies_on_a_disk_only_is_read_by_a_thread_first(fd, data, monkeypatch):
+    """Here nothing is in memory but what was read by a thread."""
+    warmed, pread = [], os.pread
+
+    def cold_preadv(_fd, buffers, position, flags):
+        assert flags == os.RWF_NOWAIT
+        raise BlockingIOError
+
+    def noting_pread(fd, size, position):
+        assert threading.current_thread() is not threading.main_thread()
+        warmed.append((position, size))
+        return pread(fd, size, position)
+
+    monkeypatch.setattr(os, "preadv", cold_preadv)
+    monkeypatch.setattr(os, "pread", noting_pread)
+    frame, expected = frame_of([b"head", (7, 100), (500, 2_500_000), b"tail"], fd, data)
+    queue = SendQueue()
+    queue.add_frame(frame)
+    a, b = pair()
+    endpoint, receiver = SocketEndpoint(a), trio.SocketStream(trio.socket.from_stdlib_socket(b))
+    async with trio.open_nursery() as nursery:
+        endpoint.send_nowait(queue)
+        assert not warmed
+        nursery.start_soon(endpoint.send, queue)
+        assert await receive_all(receiver, len(expected)) == expected
+    mebibyte = 1 << 20
+    assert warmed == [
+        (7, 100),
+        (500, mebibyte),
+        (500 + mebibyte, mebibyte),
+        (500 + 2 * mebibyte, 2_500_000 - 2 * mebibyte),
+    ]
+    await endpoint.aclose()
     await receiver.aclose()
 
 

@@ -163,6 +163,34 @@ async def test_one_address_gets_no_more_than_its_share(caplog):
     assert len(caplog.records) == 1
 
 
+async def test_single_addresses_may_have_other_shares():
+    limits = {"connections_per_ip_max": 0, "connections_per_ip": {"127.0.0.1": 1}}
+    async with open_server(**limits) as server, open_raw(server) as client:
+        await ask_api_versions(client)
+        async with open_raw(server) as other:
+            assert await other.is_closed()
+        assert server.counters.refused == 1
+
+
+async def test_new_connections_come_at_a_rate(autojump_clock):
+    """Four at once, as many as may come in a second, and then one each quarter of a second."""
+    async with open_server(accepts_per_second=4) as server, trio.open_nursery() as nursery:
+        accepted = []
+
+        async def ask():
+            async with open_raw(server) as client:
+                await ask_api_versions(client)
+                accepted.append(trio.current_time())
+
+        began = trio.current_time()
+        for _ in range(12):
+            nursery.start_soon(ask)
+        with trio.move_on_after(1.1):
+            await trio.sleep_forever()
+        assert 4 <= server.counters.accepted <= 9
+    assert accepted[-1] - began >= 1.5
+
+
 @pytest.mark.slow
 async def test_many_connections_at_once():
     async with open_server(heartbeat, context=Toy()) as server:
