@@ -62,7 +62,11 @@ def records_view(value: Records | None) -> memoryview:
 def write_records(out: bytearray, value: Records, flexible: bool) -> None:
     """Appends the size and the pieces of `value`; splices go to `out.splices`."""
     if isinstance(value, (bytes, memoryview, bytearray)):
-        _write_size(out, len(value), flexible)
+        size = len(value)
+        if flexible:
+            write_uvarint(out, size + 1)
+        else:
+            out += size.to_bytes(4, "big")
         out += value
     elif isinstance(value, Sequence):
         pieces = cast(Sequence[Piece], value)

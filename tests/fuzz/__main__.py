@@ -17,6 +17,8 @@ from tests.fuzz import corpus
 from tests.fuzz.targets import TARGETS
 
 INPUT_BYTES_MAX = 4096
+# Wall time: the first input of a message waits for its codec to be generated and instrumented, on a machine that may be busy.
+UNIT_SECONDS_MAX = 60
 
 
 def main() -> int:
@@ -44,7 +46,9 @@ def fuzz(target: str, options: argparse.Namespace) -> int:
             Path(folder, str(number)).write_bytes(data)
         limits = [f"-max_total_time={round(options.minutes * 60)}", f"-max_len={INPUT_BYTES_MAX}"]
         keep = f"-artifact_prefix={options.findings}/{target}-"
-        status = run(target, *limits, keep, "-timeout=10", "-print_final_stats=1", folder)
+        status = run(
+            target, *limits, keep, f"-timeout={UNIT_SECONDS_MAX}", "-print_final_stats=1", folder
+        )
         if options.update and status == 0:
             corpus.store(target, [path.read_bytes() for path in Path(folder).iterdir()])
         return min(status, 1)

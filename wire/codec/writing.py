@@ -34,16 +34,16 @@ def write_string_size(out: bytearray, size_plus_1: int) -> None:
 class RunPackers(dict[tuple[int, ...], Callable[..., bytes]]):
     """By counts of the arrays in a run: what packs all of it. Filled on demand with what is common.
 
-    `template` is a `struct` format with `{}` in the place of each array, `items` the letters of their elements.
+    `template` is a `struct` format with `{}` in the place of each array, `letters` those of their elements.
     """
 
-    def __init__(self, template: str, items: tuple[str, ...]) -> None:
+    def __init__(self, template: str, letters: tuple[str, ...]) -> None:
         super().__init__()
         self.template = template
-        self.items = items
+        self.letters = letters
 
     def __missing__(self, counts: tuple[int, ...]) -> Callable[..., bytes]:
-        arrays = map(array_format, self.items, counts)
+        arrays = [array_format(*pair) for pair in zip(self.letters, counts, strict=True)]
         pack = struct.Struct(self.template.format(*arrays)).pack
         if max(counts) <= SHORT_ARRAY_MAX and len(self) < FORMATS_MAX:
             self[counts] = pack
