@@ -11,12 +11,12 @@ Left out: zstd, which the old formats cannot say: UNSUPPORTED_COMPRESSION_TYPE, 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from log.batch import BatchView, Buffer, Record, TimestampType, decode_records, iter_batches
+from log.batch import BatchView, Buffer, Record, TimestampType, iter_batches
 from log.codecs import Compression
+from log.columns import Columns, decode_columns
 from log.message_sets import MESSAGES_MAX, SET_BYTES_MAX, build_message_set
-from log.validate import INT64_END
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)
@@ -61,31 +61,26 @@ def _converted(batch: BatchView, magic: int, first_offset: int) -> bytes:
     if batch.count > MESSAGES_MAX:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{batch} is not converted")
     try:
-        records = decode_records(batch, SET_BYTES_MAX)
+        columns = decode_columns([batch], SET_BYTES_MAX)
     except RemoteProtocolError as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-    _check_numbers(records, batch)
-    if compression is Compression.NONE:
-        records = [record for record in records if record.offset >= first_offset]
-    if not records:
-        return b""
     append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     return build_message_set(
-        records,
+        _records(columns, batch, first_offset if compression is Compression.NONE else 0),
         magic=magic,
         compression=compression,
         append_time_ms=batch.max_timestamp if append_time else None,
     )
 
 
-def _check_numbers(records: Sequence[Record], batch: BatchView) -> None:
-    """Raises CORRUPT_MESSAGE where a message cannot have the offset or timestamp of a record: found on damaged disks only."""
+def _records(columns: Columns, batch: BatchView, first_offset: int) -> Iterator[Record]:
+    """Those at or above `first_offset`, without headers; raises CORRUPT_MESSAGE where offsets do not ascend."""
     before = batch.base_offset - 1
-    for record in records:
-        if not before < record.offset <= batch.last_offset:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"offset {record.offset} in {batch!r}")
-        if not -INT64_END <= record.timestamp_ms < INT64_END:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"timestamp {record.timestamp_ms} in {batch!r}"
+    for row, offset in enumerate(columns.offset):
+        if offset <= before:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"offset {offset} again in {batch!r}")
+        before = offset
+        if offset >= first_offset:
+            yield Record(
+                offset, columns.timestamp_ms[row], columns.key(row), columns.value(row), ()
             )
-        before = record.offset

@@ -149,8 +149,10 @@ def iter_messages(view: Buffer) -> Iterator[Message]:
         position += size
 
 
-def inner_messages(wrapper: Message, limit_bytes: int = SET_BYTES_MAX) -> list[Message]:
+def inner_messages(wrapper: Message, limit_bytes: int = SET_BYTES_MAX) -> Iterator[Message]:
     """The messages in a wrapper, with absolute offsets and the timestamps that hold.
+
+    One by one: a list of a million objects would be gone through by the garbage collector again and again.
 
     Raises:
         RemoteProtocolError: damaged, nested, empty, more than `limit_bytes` or `MESSAGES_MAX` (`OutputTooLarge`).
@@ -158,32 +160,44 @@ def inner_messages(wrapper: Message, limit_bytes: int = SET_BYTES_MAX) -> list[M
     if wrapper.value is None or wrapper.compression is Compression.ZSTD:
         raise RemoteProtocolError(f"no messages in {wrapper}")
     data = decompress(wrapper.compression, wrapper.value, limit_bytes, magic=wrapper.magic)
-    found: list[Message] = []
+    base = _base_offset(wrapper, data)
     append_time = wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME
     for message in iter_messages(data):
         if message.is_compressed:
             raise RemoteProtocolError(f"{message} in {wrapper} is compressed itself")
         if append_time and message.magic == V1:
             message.timestamp_ms = wrapper.timestamp_ms
-        found.append(message)
-        if len(found) > MESSAGES_MAX:
-            raise OutputTooLarge(f"more than {MESSAGES_MAX} messages in {wrapper}")
-    if not found:
+        message.offset += base
+        yield message
+
+
+def _base_offset(wrapper: Message, data: bytes) -> int:
+    """What the inner offsets count from."""
+    count, last = _count_and_last_offset(data)
+    if not count:
         raise RemoteProtocolError(f"no messages in {wrapper}")
-    if wrapper.magic == V1:
-        _make_absolute(wrapper, found)
-    return found
-
-
-def _make_absolute(wrapper: Message, found: list[Message]) -> None:
-    last = found[-1].offset
-    if wrapper.offset == 0:  # some librdkafka versions produce that, and mean the inner offsets
-        return
+    if count > MESSAGES_MAX:
+        raise OutputTooLarge(f"more than {MESSAGES_MAX} messages in {wrapper}")
+    # Some librdkafka versions produce wrappers of offset 0, and mean the inner offsets.
+    if wrapper.magic == V0 or wrapper.offset == 0:
+        return 0
     if wrapper.offset < last:
         raise RemoteProtocolError(f"{wrapper} is before its last inner message, at {last}")
-    base = wrapper.offset - last
-    for message in found:
-        message.offset += base
+    return wrapper.offset - last
+
+
+def _count_and_last_offset(data: bytes) -> tuple[int, int]:
+    """Of the whole messages in a set, by their prefixes alone."""
+    count, last, position, end = 0, -1, 0, len(data)
+    while end - position >= PREFIX_BYTES:
+        offset, size = _PREFIX.unpack_from(data, position)
+        position += PREFIX_BYTES + size
+        if size < MESSAGE_BYTES_MIN:
+            raise RemoteProtocolError(f"message of {size} bytes")
+        if position > end:
+            break
+        count, last = count + 1, offset
+    return count, last
 
 
 def decode_message_set(view: Buffer, limit_bytes: int = SET_BYTES_MAX) -> list[Record]:
@@ -194,23 +208,22 @@ def decode_message_set(view: Buffer, limit_bytes: int = SET_BYTES_MAX) -> list[R
     """
     records: list[Record] = []
     for outer in iter_messages(view):
-        for message in _opened(outer, limit_bytes):
-            if message is not outer:
-                limit_bytes -= message.size
+        _check_crc(outer)
+        if not outer.is_compressed:
+            records.append(outer.record())
+            continue
+        opened = 0
+        for message in inner_messages(outer, limit_bytes):
+            _check_crc(message)
+            opened += message.size
             records.append(message.record())
+        limit_bytes -= opened
     return records
 
 
-def _opened(outer: Message, limit_bytes: int) -> list[Message]:
-    if not outer.has_valid_crc():
-        raise RemoteProtocolError(f"wrong CRC in {outer}")
-    if not outer.is_compressed:
-        return [outer]
-    inner = inner_messages(outer, limit_bytes)
-    for message in inner:
-        if not message.has_valid_crc():
-            raise RemoteProtocolError(f"wrong CRC in {message}")
-    return inner
+def _check_crc(message: Message) -> None:
+    if not message.has_valid_crc():
+        raise RemoteProtocolError(f"wrong CRC in {message}")
 
 
 def build_message_set(
@@ -220,7 +233,7 @@ def build_message_set(
     compression: Compression = Compression.NONE,
     append_time_ms: int | None = None,
 ) -> bytes:
-    """The set of v0 or v1 of records in ascending order of offsets, one at the least; headers cannot be kept.
+    """The set of v0 or v1 of records in ascending order of offsets, empty if there are none; headers cannot be kept.
 
     With `append_time_ms` (v1 only) all of them are of that log append time; compressed, they lie in one wrapper.
     """
@@ -239,8 +252,7 @@ def build_message_set(
         own = record.timestamp_ms if append_time_ms is None else append_time_ms
         timestamp = max(timestamp, own)
         _write_message(out, last - base, magic, attributes, own, record.key, record.value)
-    assert last >= 0, "a message set of nothing"
-    if compression is Compression.NONE:
+    if compression is Compression.NONE or last < 0:
         return bytes(out)
     packed = compress(compression, out, magic=magic)
     wrapper = bytearray()

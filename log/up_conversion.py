@@ -26,7 +26,7 @@ Left out: `compression.type` of the topic: the batch is compressed as the set wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from log.batch import NO_TIMESTAMP, NewRecord, TimestampType, build_batch
 from log.codecs import Compression, OutputTooLarge
@@ -43,13 +43,14 @@ def convert_produced(records: memoryview, rules: ProduceRules, *, now_ms: int) -
     Raises:
         KafkaError: as the table above says; the producer's fault.
     """
-    outer = _checked_outer(records, rules)
-    if not outer:
+    first, compression = _check_outer(records, rules)
+    if first is None:
         return None
-    compression = _compression_of_all(outer)
-    messages = outer if compression is Compression.NONE else _checked_inner(outer[0], rules)
+    messages = iter_messages(records)
+    if compression is not Compression.NONE:
+        messages = _checked_inner(first, rules)
     batch = build_batch(
-        [_checked(outer[0], message, rules, now_ms) for message in messages],
+        (_checked(first, message, rules, now_ms) for message in messages),
         compression=compression,
     )
     if len(batch) > rules.max_message_bytes:
@@ -70,57 +71,54 @@ def _too_large(size: int, rules: ProduceRules) -> KafkaError:
     return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, why)
 
 
-def _checked_outer(records: memoryview, rules: ProduceRules) -> list[Message]:
-    """What is checked of every message without opening it."""
-    outer: list[Message] = []
+def _check_outer(records: memoryview, rules: ProduceRules) -> tuple[Message | None, Compression]:
+    """What is checked of every message without opening it; the first one, and the compression of all."""
+    first: Message | None = None
+    count = compressed = 0
+    several_formats = False
     try:
         for message in iter_messages(records):
             if message.size > rules.max_message_bytes:
                 raise _too_large(message.size, rules)
             if not message.has_valid_crc():
                 raise _corrupt(f"wrong CRC in {message}")
-            outer.append(message)
-            if len(outer) > MESSAGES_MAX:
-                raise _too_many()
+            first = first or message
+            several_formats = several_formats or message.magic != first.magic
+            compressed += message.is_compressed
+            count += 1
     except RemoteProtocolError as error:
         raise _corrupt(error) from None
-    return outer
-
-
-def _too_many() -> KafkaError:
-    return KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"more than {MESSAGES_MAX} messages")
-
-
-def _compression_of_all(outer: Sequence[Message]) -> Compression:
-    magic = outer[0].magic
-    if any(message.magic != magic for message in outer):
+    if several_formats:
         raise _invalid("messages of several formats in one set")
-    if not any(message.is_compressed for message in outer):
-        return Compression.NONE
-    if len(outer) > 1:
+    if compressed and count > 1:
         raise _invalid("a compressed message beside others")
+    if count > MESSAGES_MAX:
+        raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"more than {MESSAGES_MAX} messages")
+    return first, Compression.NONE if first is None else _known_compression(first)
+
+
+def _known_compression(message: Message) -> Compression:
     try:
-        compression = outer[0].compression
+        compression = message.compression
     except RemoteProtocolError as error:
         raise _invalid(str(error)) from None
     if compression is Compression.ZSTD:
-        raise _invalid(f"zstd in a message of format v{magic}")
+        raise _invalid(f"zstd in a message of format v{message.magic}")
     return compression
 
 
-def _checked_inner(wrapper: Message, rules: ProduceRules) -> list[Message]:
+def _checked_inner(wrapper: Message, rules: ProduceRules) -> Iterator[Message]:
     try:
-        messages = inner_messages(wrapper, rules.decompressed_bytes_max)
+        for message in inner_messages(wrapper, rules.decompressed_bytes_max):
+            if message.magic != wrapper.magic:
+                raise _invalid(f"{message} in {wrapper}")
+            if not message.has_valid_crc():
+                raise _corrupt(f"wrong CRC in {message} of {wrapper}")
+            yield message
     except OutputTooLarge as error:
         raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from None
     except RemoteProtocolError as error:
         raise _invalid(str(error)) from None
-    for message in messages:
-        if message.magic != wrapper.magic:
-            raise _invalid(f"{message} in {wrapper}")
-        if not message.has_valid_crc():
-            raise _corrupt(f"wrong CRC in {message} of {wrapper}")
-    return messages
 
 
 def _checked(outer: Message, message: Message, rules: ProduceRules, now_ms: int) -> NewRecord:

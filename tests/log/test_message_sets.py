@@ -211,7 +211,7 @@ def test_the_number_of_inner_messages_is_bounded(monkeypatch):
     records = [Record(i, 1, None, None, ()) for i in range(12)]
     (wrapper,) = iter_messages(build_message_set(records, magic=1, compression=Compression.GZIP))
     monkeypatch.setattr("log.message_sets.MESSAGES_MAX", 12)
-    assert len(inner_messages(wrapper)) == 12
+    assert len(list(inner_messages(wrapper))) == 12
     monkeypatch.setattr("log.message_sets.MESSAGES_MAX", 11)
     with pytest.raises(OutputTooLarge):
-        inner_messages(wrapper)
+        list(inner_messages(wrapper))
