@@ -75,6 +75,8 @@ class SlowSteps(trio.abc.Instrument):
         self._stepping = True
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if not self._stepping:  # the step in which the instrument was added
+            return
         self._stepping = False
         seconds = time.perf_counter() - self._began
         if seconds > self._seconds_max:

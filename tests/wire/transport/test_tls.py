@@ -18,6 +18,7 @@ from tests.wire.transport.support import (
     heartbeat_frame,
     open_raw,
     open_server,
+    settled,
 )
 from wire.blocking import BlockingConnection
 from wire.client.errors import AuthenticationRefused
@@ -293,3 +294,27 @@ async def test_the_server_says_goodbye(certificates):
         assert (await client.heartbeat())[0] == 1
         assert await tls.receive_some() == b""
         await trio.aclose_forcefully(tls)
+
+
+def client_hello(context) -> bytes:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+async def test_an_end_at_any_byte_of_a_handshake_leaves_nothing_behind(certificates):
+    hello = client_hello(certificates.client_context())
+    context = certificates.server_context()
+    async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
+        for size in range(len(hello) + 1):
+            async with open_raw(server) as client:
+                await client.send(hello[:size])
+                if size % 2:
+                    client.reset()
+        with trio.fail_after(5):
+            while server.counters.closed < len(hello) + 1:
+                await settled()
+        assert not server.connections
+        await ask(server, certificates.client_context())
