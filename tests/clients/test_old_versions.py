@@ -1,0 +1,111 @@
+"""kafka-python as clients of Kafka 0.8 to 0.10 spoke: Produce v0 to v2, Fetch v0 to v3, groups without ApiVersions."""
+
+import pytest
+
+from tests.clients.kafka_python import KafkaConsumer, KafkaProducer, TopicPartition
+from tests.clients.records import ANSWER_SECONDS
+
+RECORDS = [(None if i % 3 else b"key %d" % i, b"value %d" % i * 10) for i in range(60)]
+TIME_MS = 1_700_000_000_000
+BEFORE_TIMESTAMPS = (0, 10)
+READING = [(0, 8, 2), (0, 9, 0), (0, 10, 0), (0, 10, 1), (2, 8, 0)]
+# It writes and reads lz4 of Kafka 0.8 and 0.9 with another library than is installed.
+LZ4_FROM = (0, 10)
+SPOKEN = [
+    ((0, 8, 2), None),
+    ((0, 8, 2), "gzip"),
+    ((0, 9, 0), "snappy"),
+    ((0, 10, 0), None),
+    ((0, 10, 0), "lz4"),
+    ((0, 10, 1), "gzip"),
+    ((0, 10, 1), "snappy"),
+]
+
+
+def produce(bootstrap, version, topic, codec):
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap, api_version=version, compression_type=codec, linger_ms=20
+    )
+    try:
+        times = {} if version < BEFORE_TIMESTAMPS else {"timestamp_ms": TIME_MS}
+        sent = [
+            producer.send(topic, key=key, value=value, partition=0, **times)
+            for key, value in RECORDS
+        ]
+        return [one.get(ANSWER_SECONDS).offset for one in sent]
+    finally:
+        producer.close()
+
+
+def consumer_of(bootstrap, version, **options):
+    return KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        api_version=version,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        **options,
+    )
+
+
+def read(consumer, count):
+    found = []
+    while len(found) < count:
+        for records in consumer.poll(timeout_ms=100).values():
+            found += records
+    return found
+
+
+@pytest.mark.parametrize(("version", "codec"), SPOKEN)
+def test_what_is_produced_is_read_by_every_version(cluster, version, codec):
+    topic = f"old-{'.'.join(map(str, version))}-{codec}"
+    cluster.run("topics", "create", topic, "--partitions", "1")
+    cluster.wait_for_topic(topic)
+    assert produce(cluster.bootstrap, version, topic, codec) == list(range(len(RECORDS)))
+    for reading in READING:
+        if codec == "lz4" and reading < LZ4_FROM:
+            continue
+        consumer = consumer_of(cluster.bootstrap, reading)
+        consumer.assign([TopicPartition(topic, 0)])
+        found = read(consumer, len(RECORDS))
+        consumer.close()
+        assert [(r.offset, r.key, r.value) for r in found] == [
+            (offset, *record) for offset, record in enumerate(RECORDS)
+        ]
+        timed = min(version, reading) >= BEFORE_TIMESTAMPS
+        assert {r.timestamp for r in found} <= ({TIME_MS} if timed else {None, -1})
+
+
+@pytest.mark.parametrize("version", [(0, 9, 0), (0, 10, 1)])
+def test_a_group_goes_on_where_it_was(cluster, version):
+    name = ".".join(map(str, version))
+    topic = f"old-group-{name}"
+    cluster.run("topics", "create", topic, "--partitions", "1")
+    cluster.wait_for_topic(topic)
+    produce(cluster.bootstrap, version, topic, None)
+    seen = []
+    for _ in range(2):
+        consumer = consumer_of(
+            cluster.bootstrap, version, group_id=f"old-{name}", max_poll_records=20
+        )
+        consumer.subscribe([topic])
+        seen += read(consumer, 20)
+        consumer.commit()
+        consumer.close()
+    assert [r.offset for r in seen] == list(range(40))
+
+
+def test_offsets_of_an_old_client_that_is_in_no_group(cluster):
+    topic = "old-commits"
+    cluster.run("topics", "create", topic, "--partitions", "1")
+    cluster.wait_for_topic(topic)
+    produce(cluster.bootstrap, (0, 8, 2), topic, None)
+    place = TopicPartition(topic, 0)
+    first = consumer_of(cluster.bootstrap, (0, 8, 2), group_id="old-commits")
+    first.assign([place])
+    read(first, len(RECORDS))
+    first.commit()
+    first.close()
+    second = consumer_of(cluster.bootstrap, (0, 8, 2), group_id="old-commits")
+    second.assign([place])
+    assert second.committed(place) == len(RECORDS)
+    second.close()
