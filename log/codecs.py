@@ -26,9 +26,8 @@ XERIAL_HEADER = struct.Struct(">8sii")  # magic, version, lowest compatible vers
 _INT32 = struct.Struct(">i")
 
 SNAPPY_BLOCK_BYTES = 32 * 1024  # snappy-java's default block
-CHUNK_BYTES = (
-    128 * 1024
-)  # output grows by this: a declared size is never allocated before its bytes exist
+# Output grows by this, or by four times what was received: a declared size is never allocated before its bytes exist.
+CHUNK_BYTES = 128 * 1024
 ZSTD_WINDOW_BYTES_MAX = (
     8 << 20
 )  # RFC 8878 asks decoders to take 8 MiB windows; more would be memory for strangers
@@ -82,6 +81,31 @@ def _damaged(codec: str, why: object) -> RemoteProtocolError:
     return RemoteProtocolError(f"damaged {codec} data: {why}")
 
 
+class _Output:
+    """What comes out of a decompressor: of one piece, as most is, nothing is copied."""
+
+    def __init__(self, data: Bytes, limit_bytes: int) -> None:
+        # Each call of a library has its price, so pieces may be as large as what most data expands to.
+        self.step = max(CHUNK_BYTES, 4 * len(data))
+        self.limit_bytes = limit_bytes
+        self.size = 0
+        self._pieces: list[bytes] = []
+
+    @property
+    def room(self) -> int:
+        """One byte more than may come, so that too much is noticed."""
+        return self.limit_bytes - self.size + 1
+
+    def add(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self.size += len(piece)
+        if self.size > self.limit_bytes:
+            raise _too_large(self.limit_bytes)
+
+    def joined(self) -> bytes:
+        return b"".join(self._pieces)
+
+
 def _plain(data: Bytes) -> bytes:
     return bytes(data)
 
@@ -98,21 +122,19 @@ def _compress_gzip(data: Bytes) -> bytes:
 
 
 def _decompress_gzip(data: Bytes, limit_bytes: int) -> bytes:
-    out = bytearray()
+    out = _Output(data, limit_bytes)
     rest: Bytes = data
     for _ in range(GZIP_MEMBERS_MAX):  # Java's reader takes several in a row
         member = zlib.decompressobj(wbits=31)
         try:
-            out += member.decompress(rest, limit_bytes - len(out) + 1)
+            out.add(member.decompress(rest, out.room))
         except zlib.error as error:
             raise _damaged("gzip", error) from None
-        if len(out) > limit_bytes:
-            raise _too_large(limit_bytes)
         if not member.eof:
             raise _damaged("gzip", "cut short")
         rest = member.unused_data
         if not rest:
-            return bytes(out)
+            return out.joined()
     raise _damaged("gzip", f"more than {GZIP_MEMBERS_MAX} members")
 
 
@@ -132,7 +154,7 @@ def _decompress_snappy(data: Bytes, limit_bytes: int) -> bytes:
     raw = bytes(data)
     if not raw.startswith(XERIAL_MAGIC):
         return _snappy_block(raw, limit_bytes)
-    out = bytearray()
+    out = _Output(raw, limit_bytes)
     position = XERIAL_HEADER.size
     if len(raw) < position:
         raise _damaged("snappy", "short header")
@@ -147,9 +169,9 @@ def _decompress_snappy(data: Bytes, limit_bytes: int) -> bytes:
         position += 4
         if not 0 < size <= len(raw) - position:
             raise _damaged("snappy", f"block of {size} bytes")
-        out += _snappy_block(raw[position : position + size], limit_bytes - len(out))
+        out.add(_snappy_block(raw[position : position + size], out.room - 1))
         position += size
-    return bytes(out)
+    return out.joined()
 
 
 def _snappy_block(block: bytes, limit_bytes: int) -> bytes:
@@ -188,17 +210,12 @@ def _compress_lz4(data: Bytes) -> bytes:
 def _decompress_lz4(data: Bytes, limit_bytes: int) -> bytes:
     import lz4.frame as lz4
 
-    out = bytearray()
-    step = max(CHUNK_BYTES, 4 * len(data))  # each call copies what is left of the input
+    out = _Output(data, limit_bytes)
     decompressor = lz4.LZ4FrameDecompressor()
     chunk: Bytes = data
     try:
         while not decompressor.eof:
-            room = limit_bytes - len(out) + 1
-            piece = decompressor.decompress(chunk, max_length=min(step, room))
-            out += piece
-            if len(out) > limit_bytes:
-                raise _too_large(limit_bytes)
+            out.add(decompressor.decompress(chunk, max_length=min(out.step, out.room)))
             if decompressor.eof:
                 break
             if decompressor.needs_input:
@@ -208,7 +225,7 @@ def _decompress_lz4(data: Bytes, limit_bytes: int) -> bytes:
         raise _damaged("lz4", error) from None
     if decompressor.unused_data:
         raise _damaged("lz4", "bytes after the end")
-    return bytes(out)
+    return out.joined()
 
 
 _LZ4_CONTENT_SIZE = 0x08  # flags in the first byte of the descriptor: eight more bytes follow
@@ -263,17 +280,15 @@ def _decompress_zstd(data: Bytes, limit_bytes: int) -> bytes:
 
     raw = bytes(data)
     decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
-    out = bytearray()
+    out = _Output(raw, limit_bytes)
     try:
         _check_zstd_frames(raw)
         with decompressor.stream_reader(BytesIO(raw), read_across_frames=True) as reader:
-            while piece := reader.read(CHUNK_BYTES):
-                out += piece
-                if len(out) > limit_bytes:
-                    raise _too_large(limit_bytes)
+            while piece := reader.read(min(out.step, out.room)):
+                out.add(piece)
     except (zstandard.ZstdError, struct.error, IndexError, MemoryError) as error:
         raise _damaged("zstd", error) from None
-    return bytes(out)
+    return out.joined()
 
 
 def _check_zstd_frames(raw: bytes) -> None:
