@@ -410,10 +410,9 @@ async def _recover_logs(parts: _Parts) -> None:
 
 async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
     topics = ctx.metadata.image.topics.by_name
-    wanted = [key for key in directory.partitions() if key[0] in topics]
     try:
-        for topic, index in await run_blocking(directory.unsettled, wanted):
-            if directory.topic_id(topic, index) != topics[topic].id:
+        for topic, index in directory.unsettled():
+            if topic not in topics or directory.topic_id(topic, index) != topics[topic].id:
                 continue
             settings = ctx.partitions.settings_of(topic)
             try:

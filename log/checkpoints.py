@@ -24,6 +24,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+WRITTEN_LOGS = "written-logs-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 
 TopicPartition = tuple[str, int]

@@ -8,10 +8,10 @@ Threads: the calls that may take long (`purge`, `write_checkpoints`, `close`, me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from log.checkpoints import RECOVERY_POINTS, TopicPartition
+from log.checkpoints import TopicPartition
 from log.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
 from log.config import LogConfig
 from log.directory_lock import DirectoryLock
@@ -27,6 +27,7 @@ from log.names import (
     future_name,
     is_partition_directory,
     parse_directory_name,
+    partition_of,
 )
 from log.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
 from log.partition_log import PartitionLog
@@ -36,8 +37,8 @@ from log.segment import LOG_SUFFIX
 from wire.errors import ErrorCode, KafkaError
 
 CLUSTER_METADATA = ("__cluster_metadata", 0)
-# Clocks of file systems tick coarsely, and a checkpoint is collected before it is written.
-UNSETTLED_SLACK_MS = 60_000
+# Five fsyncs close a log that was written to. Beyond so many logs the whole volume is synced instead, once.
+SYNCS_MAX = 100
 
 
 class LogDirectory:
@@ -150,24 +151,12 @@ class LogDirectory:
         """Blocks. Raises OSError."""
         return self._files.volume(self.path)
 
-    def unsettled(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """After a crash: those that were written to since the recovery points were saved, so that there is something to check.
+    def unsettled(self) -> list[TopicPartition]:
+        """After a crash: the partitions that were being written to, so that there may be something to check.
 
-        The others need no look now: opening checks what little there may be. Blocks. Raises KafkaError.
+        Of the others nothing but the last seconds can be unchecked, and whoever opens them checks it.
         """
-        with self.health.guard(f"looking for unflushed logs in {self.path}"):
-            try:
-                saved_ms = self._files.status(self.path / RECOVERY_POINTS).modified_ms
-            except FileNotFoundError:
-                saved_ms = 0
-            return [
-                key
-                for key in partitions
-                if any(
-                    file.modified_ms >= saved_ms - UNSETTLED_SLACK_MS
-                    for file in self.segment_files(*key)
-                )
-            ]
+        return sorted(self._names & self.offsets.written_logs)
 
     # Logs
 
@@ -349,7 +338,8 @@ class LogDirectory:
         """What `write_checkpoints` writes, taken on the loop so that a thread can write it."""
         for key, log in self._logs.items():
             self._note_offsets(key, log)
-        return self.offsets.collect(high_watermarks)
+        written = {key for key, log in self._logs.items() if log.must_close}
+        return self.offsets.collect(high_watermarks, written)
 
     def write_checkpoints(self, collected: CollectedCheckpoints) -> None:
         """Blocks; for a thread. Recovery points older than a truncation are left out. Raises KafkaError."""
@@ -371,8 +361,7 @@ class LogDirectory:
         """
         try:
             clean = broker_epoch is not None and self.offline is None
-            for log in self._logs.values():
-                log.close(clean=clean)
+            self._close_logs(clean=clean)
             if clean:
                 assert broker_epoch is not None
                 self.save_checkpoints(high_watermarks)
@@ -381,6 +370,20 @@ class LogDirectory:
         finally:
             self._logs.clear()
             self._lock.release()
+
+    def _close_logs(self, *, clean: bool) -> None:
+        unsynced = [log for log in self._logs.values() if clean and log.must_close]
+        if len(unsynced) < SYNCS_MAX:
+            unsynced = []
+        for log in unsynced:
+            log.close_unsynced()
+        if unsynced:
+            with self.health.guard(f"sync of {self.path}"):
+                self._files.sync_volume(self.path)
+        for log in unsynced:
+            log.note_synced()
+        for log in self._logs.values():
+            log.close(clean=clean)
 
     # Inside
 
@@ -422,8 +425,8 @@ class LogDirectory:
                 self._deleted.append(self.path / name)
             elif name.endswith(FUTURE_SUFFIX):
                 self._note_future(name)
-            elif is_partition_directory(name):
-                self._names.add(parse_directory_name(name))
+            elif (key := partition_of(name)) is not None:
+                self._names.add(key)
 
     def _note_future(self, name: str) -> None:
         try:

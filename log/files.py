@@ -7,6 +7,7 @@ Every method raises OSError as the system does; callers turn the first one into 
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from log.open_files import OpenFiles
+
+_libc = ctypes.CDLL(None, use_errno=True)  # os has no syncfs
 
 
 class OpenFile:
@@ -87,6 +90,16 @@ class Files:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def sync_volume(self, path: Path) -> None:
+        """Makes everything on the file system of `path` durable, whoever wrote it: for thousands of files the one quick way."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _libc.syncfs(fd) != 0:
+                error = ctypes.get_errno()
+                raise OSError(error, os.strerror(error), str(path))
         finally:
             os.close(fd)
 

@@ -14,29 +14,38 @@ from __future__ import annotations
 
 import re
 import uuid
+from sys import intern
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
 FILE_NAME_BYTES_MAX = 255
 
-_PARTITION_DIRECTORY = re.compile(r"[a-zA-Z0-9._-]{1,249}-[0-9]{1,10}\Z")
+_PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})\Z")
 _UNIQUE = re.compile(r"\.[0-9a-f]{32}\Z")
 
 
 def is_partition_directory(name: str) -> bool:
     """Whether `name` is a legal topic, a dash and a partition number."""
-    return _PARTITION_DIRECTORY.match(name) is not None and not name.startswith((".-", "..-"))
+    return partition_of(name) is not None
+
+
+def partition_of(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of a directory such as `orders-3`; None for other names. Thousands are asked at a start."""
+    match = _PARTITION_DIRECTORY.match(name)
+    if match is None or match[1] in (".", ".."):
+        return None
+    return intern(match[1]), int(match[2])
 
 
 def parse_directory_name(name: str) -> tuple[str, int]:
     """(topic, partition) of a directory such as `orders-3`, also of a future one; raises ValueError for other names."""
     if name.endswith(FUTURE_SUFFIX):
         name = _UNIQUE.sub("", name.removesuffix(FUTURE_SUFFIX))
-    if not is_partition_directory(name):
+    found = partition_of(name)
+    if found is None:
         raise ValueError(f"{name!r} is not TOPIC-PARTITION")
-    topic, _, partition = name.rpartition("-")
-    return topic, int(partition)
+    return found
 
 
 def aside_name(topic: str, partition: int, suffix: str) -> str:

@@ -5,17 +5,19 @@ recovery-point-offset-checkpoint     below it everything was flushed
 log-start-offset-checkpoint          where the log starts, if that is above 0
 replication-offset-checkpoint        the high watermark
 cleaner-offset-checkpoint            below it the log is compacted
+written-logs-checkpoint              ours: the logs that this process wrote to, with their recovery points
 ```
 
 Source: Kafka's `OffsetCheckpointFile`, `LogManager.checkpointLogRecoveryOffsets`, `LogCleanerManager`. Each line is
-`TOPIC PARTITION OFFSET`, see `log/checkpoints.py`. A file that is damaged is forgotten as a whole, and nothing is guessed: without recovery
+`TOPIC PARTITION OFFSET`, see `log/checkpoints.py`. The last one is a hint only: what is in it is
+recovered at the start after a crash, everything else when it is opened; Kafka does not know it. A file that is damaged is forgotten as a whole, and nothing is guessed: without recovery
 points everything is checked, without log starts the first segment's base counts, without high watermarks they are learnt from the ISR, without
 cleaner offsets cleaning begins at the log's start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -26,6 +28,7 @@ from log.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
+    WRITTEN_LOGS,
     CheckpointDamaged,
     TopicPartition,
     format_offsets,
@@ -40,7 +43,7 @@ class CollectedCheckpoints:
     """Checkpoint files as of one moment on the loop."""
 
     truncations: int
-    files: list[tuple[Path, bytes]]
+    files: Mapping[str, Mapping[TopicPartition, int]]
 
 
 class OffsetCheckpoints:
@@ -58,6 +61,8 @@ class OffsetCheckpoints:
         self.log_starts = self._read(LOG_START_OFFSETS)
         self.high_watermarks = self._read(HIGH_WATERMARKS)
         self.cleaner_offsets = self._read(CLEANER_OFFSETS)
+        self.written_logs = set(self._read(WRITTEN_LOGS))
+        self._saved: dict[str, int] = {}  # hash of what a file holds
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         try:
@@ -77,27 +82,39 @@ class OffsetCheckpoints:
             offsets.pop(key, None)
 
     def collect(
-        self, high_watermarks: Mapping[TopicPartition, int] | None = None
+        self,
+        high_watermarks: Mapping[TopicPartition, int] | None = None,
+        written_logs: Iterable[TopicPartition] = (),
     ) -> CollectedCheckpoints:
-        """What `write` writes, taken on the loop so that a thread can write it."""
+        """What `write` writes, copied on the loop so that a thread can write it."""
         self.high_watermarks.update(high_watermarks or {})
-        files = [
-            (RECOVERY_POINTS, self.recovery_points),
-            (LOG_START_OFFSETS, {k: v for k, v in self.log_starts.items() if v > 0}),
-        ]
+        files = {
+            WRITTEN_LOGS: {key: self.recovery_points.get(key, 0) for key in written_logs},
+            RECOVERY_POINTS: self.recovery_points.copy(),
+            LOG_START_OFFSETS: self.log_starts.copy(),
+        }
         if high_watermarks is not None:
-            files.append((HIGH_WATERMARKS, self.high_watermarks))
-        return CollectedCheckpoints(
-            self._truncations,
-            [(self._directory / name, format_offsets(offsets)) for name, offsets in files],
-        )
+            files[HIGH_WATERMARKS] = self.high_watermarks.copy()
+        return CollectedCheckpoints(self._truncations, files)
 
     def write(self, collected: CollectedCheckpoints) -> None:
-        """Blocks; for a thread. Recovery points older than a truncation are left out. Raises KafkaError."""
-        for path, text in collected.files:
-            with self._writing, self._health.guard(f"writing {path}"):
-                if path.name != RECOVERY_POINTS or collected.truncations == self._truncations:
-                    write_atomically(path, text, self._files)
+        """Blocks; for a thread. What a file holds already is not written again, nor recovery points older than a truncation.
+
+        Raises KafkaError.
+        """
+        for name, offsets in collected.files.items():
+            if name == LOG_START_OFFSETS:
+                offsets = {key: offset for key, offset in offsets.items() if offset > 0}
+            text = format_offsets(offsets)
+            with self._writing, self._health.guard(f"writing {name}"):
+                is_old = name == RECOVERY_POINTS and collected.truncations != self._truncations
+                if not is_old and self._saved.get(name) != hash(text):
+                    self._save(name, text)
+
+    def _save(self, name: str, text: bytes) -> None:
+        self._saved.pop(name, None)
+        write_atomically(self._directory / name, text, self._files)
+        self._saved[name] = hash(text)
 
     def lower_recovery_point(self, key: TopicPartition, offset: int) -> None:
         """A checkpoint above the log's end would look like lost data after a crash: it is lowered before bytes go."""
@@ -108,12 +125,10 @@ class OffsetCheckpoints:
         self.recovery_points[key] = offset
         with self._writing, self._health.guard(f"writing {RECOVERY_POINTS}"):
             self._truncations += 1
-            text = format_offsets(self.recovery_points)
-            write_atomically(self._directory / RECOVERY_POINTS, text, self._files)
+            self._save(RECOVERY_POINTS, format_offsets(self.recovery_points))
 
     def save_cleaner_offsets(self, cleaned: Mapping[TopicPartition, int]) -> None:
         """Notes how far logs are compacted now. Blocks. Raises KafkaError."""
         self.cleaner_offsets.update(cleaned)
         with self._writing, self._health.guard(f"writing {CLEANER_OFFSETS}"):
-            text = format_offsets(self.cleaner_offsets)
-            write_atomically(self._directory / CLEANER_OFFSETS, text, self._files)
+            self._save(CLEANER_OFFSETS, format_offsets(self.cleaner_offsets))

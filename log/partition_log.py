@@ -14,11 +14,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from log.atomic_file import write_unsynced
 from log.batch import BatchView, TimestampType, check_batch, iter_batches
-from log.checkpoints import LEADER_EPOCHS
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.files import REAL_FILES, Files
 from log.flush import Flush, Names
+from log.flushing import Flushing
 from log.health import DirectoryHealth
 from log.index import IndexDamaged
 from log.leader_epochs import LeaderEpochs
@@ -78,17 +79,9 @@ class PartitionLog:
         self._health = health or DirectoryHealth()
         self._segments = Segments(directory, segments, files)
         self._producers: ProducerState | None = None
-        self._flushes: list[Flush] = []
-        self.names = Names()
-        self._names_version = (
-            0  # counts changes of names in the directory; the flush makes them durable
-        )
-        self._names_saved = 0
-        self._epochs_saved = 0
-        self._new_directory = False
+        self._flushing = Flushing(directory, epochs, files, self._health)
         self.log_start_offset = 0
         self.log_end_offset = segments[-1].next_offset
-        self.flushed_offset = 0
 
     def __repr__(self) -> str:
         return (
@@ -133,9 +126,9 @@ class PartitionLog:
         log = cls(directory, config, segments, epochs, files=files, health=health)
         log._segments.active.opened_ms = now_ms
         log.log_start_offset = max(log_start_offset, segments[0].base_offset)
-        log.flushed_offset = log.log_end_offset if clean_shutdown else recovery_point
-        log.flushed_offset = min(log.flushed_offset, log.log_end_offset)
-        log._epochs_saved = -1 if epochs.version else 0
+        flushed = log.log_end_offset if clean_shutdown else recovery_point
+        log._flushing.flushed_offset = min(flushed, log.log_end_offset)
+        log._flushing.touched = not clean_shutdown  # recovery may have made indexes
         return log
 
     # Facts
@@ -266,6 +259,7 @@ class PartitionLog:
         last_offset = last.base_offset + last.last_offset_delta
         producers = self.producers
         active = self._segments.active
+        self._flushing.touched = True
         try:
             if must_roll(active, self.config, len(data), last_offset, last.max_timestamp, now_ms):
                 is_near = last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
@@ -274,7 +268,7 @@ class PartitionLog:
             elif not active.size:
                 active.opened_ms = now_ms
                 active.create()
-                self._names_version += 1
+                self._flushing.names_changed()
             active.append(data, views, self.config.index_interval_bytes)
             for view in views:
                 self._follow_transaction(active, view)
@@ -287,7 +281,7 @@ class PartitionLog:
         """Before the state moves on, so that a failure leaves the last stable offset where it is (KAFKA-7866)."""
         aborted = self.producers.aborted_by(view)
         if aborted is not None and segment.transaction_index.append(aborted):
-            self._names_version += 1
+            self._flushing.names_changed()
 
     def roll(self, now_ms: int) -> None:
         """Begins a new segment at the log's end, unless the active one is empty. Raises KafkaError."""
@@ -303,7 +297,7 @@ class PartitionLog:
             self._segments.add(base_offset, now_ms)
         else:  # the next offset is too far from its base
             self._segments.replace_active(base_offset, now_ms)
-        self._names_version += 1
+        self._flushing.names_changed()
 
     # Reading
 
@@ -408,38 +402,12 @@ class PartitionLog:
 
         Raises OSError: the directory is offline, now or before.
         """
-        with self._health.guard_raw(f"opening files of {self.directory}"):
-            flush = Flush(self.log_end_offset, self._files, self._health, self.names)
-            for segment in self._segments.since(self.flushed_offset):
-                if segment.exists:
-                    flush.open_files.append(segment.file)
-                    if segment is not self._segments.active:
-                        flush.open_files += segment.index_files()
-                    else:
-                        flush.open_files += segment.transaction_index_files()
-        if self.epochs.version != self._epochs_saved:
-            flush.epochs = (self.directory / LEADER_EPOCHS, self.epochs.format())
-        flush.epochs_version = self.epochs.version
-        flush.names_version = self._names_version
-        if self._names_version != self._names_saved:
-            flush.directories.append(self.directory)
-        if self._new_directory:
-            flush.directories.append(self.directory.parent)
-        self._flushes.append(flush)
-        return flush
+        unflushed = self._segments.since(self.flushed_offset)
+        return self._flushing.prepare(self.log_end_offset, unflushed, self._segments.active)
 
     def finish_flush(self, flush: Flush) -> int:
         """Notes what a flush that ran made durable; gives the flushed offset. A failed one changes nothing."""
-        if flush in self._flushes:
-            self._flushes.remove(flush)
-        if not flush.done:
-            return self.flushed_offset
-        self._epochs_saved = max(self._epochs_saved, flush.epochs_version)
-        self._names_saved = max(self._names_saved, flush.names_version)
-        if self.directory.parent in flush.directories:
-            self._new_directory = False
-        self.flushed_offset = max(self.flushed_offset, flush.end_offset)
-        return self.flushed_offset
+        return self._flushing.finish(flush)
 
     def flush(self) -> int:
         """All three steps; blocks. Raises KafkaError KAFKA_STORAGE_ERROR."""
@@ -495,7 +463,7 @@ class PartitionLog:
             self._segments.add(offset, 0)
             self._files.fsync_directory(self.directory)  # else a crash could bring the old end back
             self.log_start_offset = offset
-            self.flushed_offset = offset
+            self._flushing.flushed_offset = offset
             self.epochs.clear()
             self._finish_truncation(offset)
 
@@ -511,16 +479,13 @@ class PartitionLog:
             for segment in old[1:]:
                 name = file_name(segment.base_offset, SNAPSHOT_SUFFIX)
                 self._files.unlink(self.directory / name)
-        self._names_version += 1
+        self._flushing.names_changed()
         return True
 
     def _lower_recovery_point(self, offset: int) -> None:
-        if offset < self.flushed_offset:
-            if self.before_truncate is not None:
-                self.before_truncate(offset)
-            self.flushed_offset = offset
-        for flush in self._flushes:
-            flush.end_offset = min(flush.end_offset, offset)
+        if offset < self.flushed_offset and self.before_truncate is not None:
+            self.before_truncate(offset)
+        self._flushing.lower(offset)
 
     def _finish_truncation(self, end_offset: int) -> None:
         self.log_end_offset = end_offset
@@ -567,6 +532,7 @@ class PartitionLog:
                     )  # else the log's end could go with the old
             segments.drop_first(count)
             if count:
+                self._flushing.touched = True
                 self.delete_records_before(segments.bases[0])
                 remove_snapshots(self.directory, self._files, below=segments.bases[0])
         return count
@@ -579,24 +545,54 @@ class PartitionLog:
     def close(self, *, clean: bool = True) -> None:
         """Flushes and writes indexes and a producer snapshot, so that the next start has nothing to scan.
 
-        `clean=False` drops the handles only. A log that never held anything has nothing to lose: thousands of those close
-        without an fsync. Raises KafkaError.
+        `clean=False` drops the handles only. A log that was not written to since it was opened has nothing to lose. Raises KafkaError.
         """
-        if clean and self.log_end_offset:
+        if clean and self.must_close:
             self.flush()
-            with self._health.guard(f"closing {self.directory}"):
-                active = self._segments.active
-                if active.exists:
-                    active.seal()
-                    for file in active.index_files():
-                        self._files.fdatasync(file)
-                if self._producers is not None:
-                    write_snapshot(self.directory, self._producers, self._files, durable=True)
-                    self._files.fsync_directory(self.directory)
-            self.purge()
+            self._complete_files(durable=True)
         self._segments.release()
+
+    @property
+    def must_close(self) -> bool:
+        """Whether a clean `close` has anything to write."""
+        return self._flushing.touched and self.log_end_offset > 0
+
+    def close_unsynced(self) -> None:
+        """As `close`, without an fsync: whoever closes thousands syncs the volume once. Raises KafkaError."""
+        if self.must_close:
+            with self._health.guard(f"closing {self.directory}"):
+                if (epochs := self._flushing.unsaved_epochs()) is not None:
+                    write_unsynced(*epochs, self._files)
+            self._complete_files(durable=False)
+        self._segments.release()
+
+    def note_synced(self) -> None:
+        """The volume was synced after `close_unsynced`."""
+        self._flushing.flushed_offset = self.log_end_offset
+        self._flushing.touched = False
+
+    def _complete_files(self, *, durable: bool) -> None:
+        with self._health.guard(f"closing {self.directory}"):
+            active = self._segments.active
+            if active.exists:
+                active.seal()
+                for file in active.index_files() if durable else ():
+                    self._files.fdatasync(file)
+            if self._producers is not None:
+                write_snapshot(self.directory, self._producers, self._files, durable=durable)
+                if durable:
+                    self._files.fsync_directory(self.directory)
+        self.purge()
+
+    @property
+    def names(self) -> Names:
+        """For whoever renames the directory, see `Names`."""
+        return self._flushing.names
+
+    @property
+    def flushed_offset(self) -> int:
+        return self._flushing.flushed_offset
 
     def note_new_directory(self) -> None:
         """The directory was just made: the next flush makes its own name durable too."""
-        self._new_directory = True
-        self._names_version += 1
+        self._flushing.directory_is_new()

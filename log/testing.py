@@ -96,6 +96,12 @@ class FaultyFiles(Files):
         for name in [name for name in self._new_names if name.parent == path]:
             del self._new_names[name]
 
+    def sync_volume(self, path: Path) -> None:
+        self._count("sync_volume")
+        super().sync_volume(path)
+        self._unsynced.clear()
+        self._new_names.clear()
+
     def truncate(self, file: OpenFile, size: int) -> None:
         self._count("truncate")
         if size != self.size(file):

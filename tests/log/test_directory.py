@@ -407,20 +407,64 @@ def test_a_stray_is_kept_for_a_human(path):
     assert (path / stray).exists()
 
 
-def test_what_was_written_to_since_the_checkpoint_is_unsettled(path):
+def test_after_a_crash_only_what_was_written_to_is_looked_at(path):
     directory = LogDirectory(path)
     for index in range(3):
         fill(directory.create_log("t", index, TOPIC_ID, SMALL), 3)
     directory.close(broker_epoch=1)
-    saved = (path / RECOVERY_POINTS).stat().st_mtime
-    for index, age in enumerate((3600, 3600, -1)):
-        for file in (path / f"t-{index}").glob("*.log"):
-            os.utime(file, (saved - age, saved - age))
     directory = LogDirectory(path)
-    assert directory.unsettled(directory.partitions()) == [("t", 2)]
-    (path / RECOVERY_POINTS).unlink()
-    assert len(directory.unsettled(directory.partitions())) == 3
+    for index in (1, 2):
+        directory.open_log("t", index, SMALL)
+    append(directory.open_log("t", 2, SMALL))
+    directory.save_checkpoints()
     directory.close(broker_epoch=None)
+    directory = LogDirectory(path)
+    assert directory.unsettled() == [("t", 2)]
+    assert directory.open_log("t", 0, SMALL).log_end_offset == 9, "checked when it is opened"
+    directory.close(broker_epoch=None)
+
+
+def test_a_checkpoint_that_says_nothing_new_is_not_written(path):
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    log.flush()
+    directory.save_checkpoints({("t", 0): 5})
+    calls = files.calls.copy()
+    directory.save_checkpoints({("t", 0): 5})
+    assert files.calls == calls
+    directory.save_checkpoints({("t", 0): 6})
+    assert files.calls["rename"] == calls["rename"] + 1
+    directory.close(broker_epoch=None)
+
+
+def test_many_logs_close_with_one_sync_and_survive_power_loss(path, monkeypatch):
+    monkeypatch.setattr("log.directory.SYNCS_MAX", 3)
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    logs = [fill(directory.create_log("t", index, TOPIC_ID, SMALL), 30) for index in range(5)]
+    batches = [read_all(log) for log in logs]
+    directory.close(broker_epoch=1)
+    assert files.calls["sync_volume"] == 1
+    files.crash()
+    directory = LogDirectory(path)
+    assert directory.clean_shutdown
+    again = [directory.open_log("t", index, SMALL) for index in range(5)]
+    assert [read_all(log) for log in again] == batches
+    assert {log.flushed_offset for log in again} == {90}
+    directory.close(broker_epoch=2)
+
+
+def test_logs_that_were_only_read_close_without_a_write(path):
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    directory.close(broker_epoch=1)
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    read_all(directory.open_log("t", 0, SMALL))
+    before = files.calls.copy()
+    directory.close_log("t", 0)
+    assert files.calls == before
 
 
 def test_the_broker_s_epoch_is_in_the_marker_whoever_closes(path):

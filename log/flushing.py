@@ -1,0 +1,91 @@
+"""How far a log is durable: what the next fsync must cover, and what the last ones did.
+
+Source: Kafka's `LocalLog.flush` and recovery points. The fsync itself is `log/flush.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from log.checkpoints import LEADER_EPOCHS
+from log.files import Files
+from log.flush import Flush, Names
+from log.health import DirectoryHealth
+from log.leader_epochs import LeaderEpochs
+from log.segment import Segment
+
+
+class Flushing:
+    """The books of one log. `flushed_offset` never passes what a finished flush covered; `lower` takes it back for a truncation."""
+
+    def __init__(
+        self, directory: Path, epochs: LeaderEpochs, files: Files, health: DirectoryHealth
+    ) -> None:
+        self.flushed_offset = 0
+        self.names = Names()
+        self.touched = False  # something was written since the log was opened
+        self._directory = directory
+        self._epochs = epochs
+        self._files = files
+        self._health = health
+        self._running: list[Flush] = []
+        self._names_version = 0  # counts changes of names in the directory
+        self._names_saved = 0
+        self._epochs_saved = -1 if epochs.version else 0
+        self._directory_is_new = False
+
+    def names_changed(self) -> None:
+        """A file was made, renamed or removed; the next flush makes that durable."""
+        self._names_version += 1
+        self.touched = True
+
+    def directory_is_new(self) -> None:
+        """The next flush makes the directory's own name durable too."""
+        self._directory_is_new = True
+        self.names_changed()
+
+    def prepare(self, end_offset: int, segments: Iterable[Segment], active: Segment) -> Flush:
+        """What makes everything below `end_offset` durable; `segments` hold what is not yet. Raises OSError."""
+        with self._health.guard_raw(f"opening files of {self._directory}"):
+            flush = Flush(end_offset, self._files, self._health, self.names)
+            for segment in segments:
+                if segment.exists:
+                    flush.open_files.append(segment.file)
+                    if segment is not active:
+                        flush.open_files += segment.index_files()
+        flush.epochs = self.unsaved_epochs()
+        flush.epochs_version = self._epochs.version
+        flush.names_version = self._names_version
+        if self._names_version != self._names_saved:
+            flush.directories.append(self._directory)
+        if self._directory_is_new:
+            flush.directories.append(self._directory.parent)
+        self._running.append(flush)
+        return flush
+
+    def unsaved_epochs(self) -> tuple[Path, bytes] | None:
+        """The file of leader epochs, if it must be written."""
+        if self._epochs.version == self._epochs_saved:
+            return None
+        return self._directory / LEADER_EPOCHS, self._epochs.format()
+
+    def finish(self, flush: Flush) -> int:
+        """Notes what a flush that ran made durable; gives the flushed offset. A failed one changes nothing."""
+        if flush in self._running:
+            self._running.remove(flush)
+        if not flush.done:
+            return self.flushed_offset
+        self._epochs_saved = max(self._epochs_saved, flush.epochs_version)
+        self._names_saved = max(self._names_saved, flush.names_version)
+        if self._directory.parent in flush.directories:
+            self._directory_is_new = False
+        self.flushed_offset = max(self.flushed_offset, flush.end_offset)
+        return self.flushed_offset
+
+    def lower(self, offset: int) -> None:
+        """A truncation to `offset`, also for flushes that run."""
+        self.touched = True
+        self.flushed_offset = min(self.flushed_offset, offset)
+        for flush in self._running:
+            flush.end_offset = min(flush.end_offset, offset)
