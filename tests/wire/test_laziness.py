@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
 from wire.codec import reader, writer
 from wire.messages.fetch import FetchRequest
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
 def modules_after(source: str) -> set[str]:
@@ -54,3 +56,21 @@ def test_only_what_is_used_is_generated(monkeypatch, module):
     for _ in range(2):
         FetchRequest.decode(message.encode(12), 12)
     assert built == [FetchRequest]
+
+
+def test_records_are_views_of_the_frame():
+    """A large Produce costs the objects of its partitions; its batches stay where they were received."""
+    data = [PartitionProduceData(index=0, records=bytes(1 << 20))]
+    request = ProduceRequest(
+        acks=1, timeout_ms=1, topic_data=[TopicProduceData(partition_data=data)]
+    )
+    frame = bytearray(request.encode(13))
+    ProduceRequest.decode(memoryview(frame), 13)
+    tracemalloc.start()
+    decoded = ProduceRequest.decode(memoryview(frame), 13)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    records = decoded.topic_data[0].partition_data[0].records
+    assert isinstance(records, memoryview)
+    assert records.obj is frame
+    assert peak < 10_000
