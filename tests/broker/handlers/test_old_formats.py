@@ -11,6 +11,7 @@ import trio
 from broker.handlers.fetch import fetch
 from broker.handlers.list_offsets import list_offsets
 from broker.handlers.produce import produce
+from broker.handlers.registry import broker_registry
 from log.batch import NewRecord, Record, build_batch, decode_records, iter_batches
 from log.codecs import Compression
 from log.down_conversion import OVERFLOW, down_convert
@@ -227,6 +228,13 @@ async def test_nothing_is_converted_on_the_loop(harness, monkeypatch):
     await read(harness, 2, 0)
     assert len(threads) == 2
     assert threading.current_thread() not in threads
+
+
+def test_every_version_that_kafka_3_9_served_is_served():
+    """Its KRaft brokers serve each of these requests from version 0 on; 4.0 removed the oldest."""
+    assert {
+        key for key, versions in broker_registry().api_versions().items() if versions.low
+    } == set()
 
 
 def offsets_before(harness, timestamp, count=10, replica_id=-1):
