@@ -5,6 +5,8 @@ SIGTERM and SIGINT cancel the node's task; a broker then hands over its leadersh
 
 from __future__ import annotations
 
+import contextlib
+import resource
 import signal
 import sys
 import traceback
@@ -84,6 +86,7 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
         UserError: it could not start, or had to stop.
     """
     set_up(config)
+    _take_descriptors()
     try:
         trio.run(run_roles, roles_of(config), config, on_ready, instruments=_instruments(config))
     except Exception as error:
@@ -101,6 +104,13 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
 def _instruments(config: ServerConfig) -> list[trio.abc.Instrument]:
     milliseconds = config["trimaran.log.slow.steps.ms"]
     return [logging_slow_steps(milliseconds)] if milliseconds else []
+
+
+def _take_descriptors() -> None:
+    """All that this process may have, as Java does: the usual soft limit of 1,024 is for programs that use select()."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def say_started(config: ServerConfig) -> None:
