@@ -24,15 +24,15 @@ class NaiveWriter:
             write_uvarint(self.out, len(said))
             for p in said:
                 body = NaiveWriter(self.version, True)
-                body.value(p.shape, getattr(value, p.name), p.nullable)
+                body.value(p.shape, getattr(value, p.name), p.nullable, null=b"\x00")
                 write_uvarint(self.out, p.field.tag)
                 write_uvarint(self.out, len(body.out))
                 self.out += body.out
 
-    def value(self, shape, value, nullable):
+    def value(self, shape, value, nullable, null=b"\xff"):
         if shape.struct is not None:
             if nullable:
-                self.out += b"\xff" if value is None else b"\x01"
+                self.out += null if value is None else b"\x01"
             if value is not None:
                 self.struct(value)
         elif shape.item is not None:
@@ -102,7 +102,7 @@ class NaiveReader:
             body.left = self.left
             for p in plan.tagged:
                 if p.field.tag == tag:
-                    found[p.name] = body.value(p.shape, p.nullable)
+                    found[p.name] = body.value(p.shape, p.nullable, least=1)
                     if body.remaining():
                         raise RemoteProtocolError("tag of another size")
             self.left = body.left
@@ -113,9 +113,9 @@ class NaiveReader:
             raise RemoteProtocolError("over budget")
         self.left -= count
 
-    def value(self, shape, nullable):
+    def value(self, shape, nullable, least=0):
         if shape.struct is not None:
-            return None if nullable and self.fixed("b") < 0 else self.struct(shape.struct)
+            return None if nullable and self.fixed("b") < least else self.struct(shape.struct)
         if shape.wire is not None and shape.wire.fmt:
             return self.fixed(shape.wire.fmt)
         is_string = shape.wire is not None and shape.wire.name == "string"

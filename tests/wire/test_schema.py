@@ -6,6 +6,7 @@ import pytest
 
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.outgoing import Outgoing
+from wire.records.consumer_groups import ConsumerGroupMemberMetadataValue
 from wire.schema import (
     Message,
     Struct,
@@ -255,3 +256,24 @@ def test_none_is_a_value_of_a_nullable_field_that_has_a_factory():
     assert request.topics is None
     assert request.replace(require_stable=True).topics is None
     assert OffsetFetchRequest(group_id="g").topics == []
+
+
+def test_null_structs_are_told_apart_in_tagged_fields_as_kafka_does():
+    """An int8 -1 elsewhere, but there an unsigned varint 0; and the default is not null, so null is written."""
+    member = ConsumerGroupMemberMetadataValue(
+        instance_id=None,
+        rack_id=None,
+        client_id="",
+        client_host="",
+        subscribed_topic_names=[],
+        subscribed_topic_regex=None,
+        server_assignor=None,
+    )
+    plain = "0000010101 00 ffffffff 00"
+    assert member.encode(0) == bytes.fromhex(plain + "00")
+    assert ConsumerGroupMemberMetadataValue.decode(member.encode(0), 0) == member
+    modern = member.replace(classic_member_metadata=None)
+    assert modern.encode(0) == bytes.fromhex(plain + "01 00 01 00")
+    assert ConsumerGroupMemberMetadataValue.decode(modern.encode(0), 0) == modern
+    with pytest.raises(AttributeError, match="share"):
+        member.classic_member_metadata.supported_protocols.append(None)

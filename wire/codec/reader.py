@@ -158,7 +158,8 @@ class ReaderGenerator:
         else:
             self.read_sized(shape, target, owner, nullable=nullable)
 
-    def read_nested(self, cls: type, target: str, *, nullable: bool) -> None:
+    def read_nested(self, cls: type, target: str, *, nullable: bool, tagged: bool = False) -> None:
+        """Null is the int8 -1, but the unsigned varint 0 in a tagged field."""
         emit, block = self.source.emit, self.source.block
         local = self.source.fresh("o")
         plan = plan_struct(cls, self.version)
@@ -169,7 +170,7 @@ class ReaderGenerator:
         mark = self.source.fresh("mark")
         self.take("b", mark)
         self.flush()
-        with block(f"if {mark} < 0:"):
+        with block(f"if {mark} < {int(tagged)}:"):
             emit(f"{target} = None")
         with block("else:"):
             self.read_struct(plan, local)
@@ -325,7 +326,11 @@ class ReaderGenerator:
             self._end = end
             for p in plan.tagged:
                 with block(f"if {tag} == {p.field.tag}:"):
-                    self.read_value(p.shape, f"{target}.{p.name}", plan.struct, nullable=p.nullable)
+                    value = f"{target}.{p.name}"
+                    if p.shape.struct is not None:
+                        self.read_nested(p.shape.struct, value, nullable=p.nullable, tagged=True)
+                    else:
+                        self.read_value(p.shape, value, plan.struct, nullable=p.nullable)
                     self.flush()
                     emit(f"if pos != {end}: bad_tag({name!r}, {tag})")
             emit(f"pos = {end}")

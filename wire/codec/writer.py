@@ -201,14 +201,17 @@ class WriterGenerator:
         with self.source.block("else:"):
             self.source.emit(write)
 
-    def write_nested(self, cls: type[Struct], value: str, out: str, *, nullable: bool) -> None:
+    def write_nested(
+        self, cls: type[Struct], value: str, out: str, *, nullable: bool, tagged: bool = False
+    ) -> None:
+        """Null is the int8 -1, but the unsigned varint 0 in a tagged field."""
         plan = plan_struct(cls, self.version)
         if not nullable:
             self.write_struct(plan, value, out)
             return
         self.flush(out)
         with self.source.block(f"if {value} is None:"):
-            self.source.emit(f"{out}.append(255)")
+            self.source.emit(f"{out}.append({0 if tagged else 255})")
         with self.source.block("else:"):
             self.put(Piece("b", "1"))
             self.write_struct(plan, value, out)
@@ -252,7 +255,10 @@ class WriterGenerator:
             body = self.source.fresh("body")
             with self.source.block(f"if {self.differs(p, local)}:"):
                 emit(f"{body} = bytearray()")
-                self.write_value(p.shape, local, body, nullable=p.nullable)
+                if p.shape.struct is not None:
+                    self.write_nested(p.shape.struct, local, body, nullable=p.nullable, tagged=True)
+                else:
+                    self.write_value(p.shape, local, body, nullable=p.nullable)
                 self.flush(body)
                 emit(f"{tags}.append(({p.field.tag}, {body}))")
         emit(f"write_tags({out}, {tags})")

@@ -29,9 +29,6 @@ PROTOCOL = "org.apache.kafka.common.message."
 # Generated classes whose bytes trimaran never meets, by how their name begins.
 LEFT_OUT = {
     "QuorumStateData": "the JSON file quorum-state, never bytes",
-    "RemoteLogSegment": "records of tiered storage",
-    "RemotePartitionDelete": "records of tiered storage",
-    "ProducerSnapshot": "a file of the log, compared in the tests of log",
     "RequestHeaderData": "compared for each API",
     "ResponseHeaderData": "compared for each API",
 }
@@ -70,7 +67,9 @@ def family_of(name: str) -> str:
         return "responses"
     if name.startswith("org.apache.kafka.common.metadata."):
         return "metadata records"
-    return "embedded data" if name.startswith(PROTOCOL) else "coordinator records"
+    if ".coordinator." in name:
+        return "coordinator records"
+    return "embedded data" if name.startswith(PROTOCOL) else "storage records"
 
 
 def pairs(listing: dict) -> Iterator[Pair]:
