@@ -18,7 +18,7 @@ from log.batch import (
 )
 from log.codecs import Compression, compress
 from log.down_conversion import OVERFLOW, down_convert
-from log.message_sets import build_message_set, decode_message_set
+from log.message_sets import build_message_set, decode_message_set, iter_messages
 from log.up_conversion import convert_produced
 from log.validate import ProduceRules, validate_produced
 from tests.log.test_message_sets import CODECS, MAYBE_BYTES, message
@@ -239,6 +239,18 @@ def test_there_and_back_keeps_the_records(new, codec):
     without_headers = [r._replace(headers=()) for r in decode_records(BatchView(stored))]
     assert decode_records(back) == without_headers
     assert back.compression is codec
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_log_append_time_is_told(codec):
+    new = [NewRecord(None, b"v", NOW_MS - 5), NewRecord(None, b"w", NOW_MS)]
+    for time in TimestampType:
+        stored = build_batch(new, compression=codec, timestamp_type=time)
+        outer = list(iter_messages(down_convert(stored, 1, 0)))
+        assert {message.timestamp_type for message in outer} == {time}
+        assert outer[-1].timestamp_ms == NOW_MS
+        v0 = iter_messages(down_convert(stored, 0, 0))
+        assert {message.attributes for message in v0} == {int(codec)}
 
 
 def test_the_first_batch_comes_whole_and_the_size_ends_the_rest():
