@@ -1,7 +1,7 @@
 """Record batches of format v2: their header as a view over received bytes, their records, and building them.
 
 Source: Kafka's `DefaultRecordBatch` and `DefaultRecord` (KIP-98, KIP-82 headers, KIP-534 delete horizon).
-Left out: formats v0 and v1 (refused by magic), and checks that belong to Produce (`log/validate.py`).
+Left out: formats v0 and v1 (`log/message_sets.py`), and checks that belong to Produce (`log/validate.py`).
 """
 
 from __future__ import annotations
