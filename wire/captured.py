@@ -59,9 +59,12 @@ def parse_line(line: str) -> CapturedFrame:
     direction = fields.get("direction")
     if direction not in _DIRECTIONS:
         raise RemoteProtocolError(f"direction is {direction!r}, neither request nor response")
+    text = fields.get("frame")
+    if not isinstance(text, str):
+        raise RemoteProtocolError(f"frame is {text!r}, not base64")
     try:
-        frame = base64.b64decode(fields.get("frame"), validate=True)
-    except (TypeError, binascii.Error) as error:
+        frame = base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error) as error:
         raise RemoteProtocolError(f"frame is not base64: {error}") from None
     return CapturedFrame(key, version, direction, frame)
 
