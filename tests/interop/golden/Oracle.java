@@ -34,6 +34,7 @@ import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.ByteBufferOutputStream;
 import org.apache.kafka.common.utils.CloseableIterator;
+import org.apache.kafka.common.utils.Time;
 
 /**
  * Apache Kafka's own codec as a filter: a question a line on stdin, an answer a line on stdout, both JSON; bytes are
@@ -47,6 +48,7 @@ import org.apache.kafka.common.utils.CloseableIterator;
  *                      that nobody knows in every structure
  *   {"op": "build", "magic", …, "records": […]}    "bytes": the record batch (or, before magic 2, message set)
  *   {"op": "read", "bytes"}                        "batches": what Kafka's consumers read in these bytes
+ *   {"op": "down_convert", "bytes", "magic", "first_offset"}    "bytes": what a broker before 4.0 sends to an old consumer
  */
 public class Oracle {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -77,6 +79,7 @@ public class Oracle {
             case "message": return message(question);
             case "build": return build(question);
             case "read": return read(question.get("bytes").binaryValue());
+            case "down_convert": return downConvert(question);
             default: throw new IllegalArgumentException("no operation " + op);
         }
     }
@@ -278,6 +281,15 @@ public class Oracle {
         if (records.validBytes() != bytes.length)
             throw new IllegalStateException(bytes.length - records.validBytes() + " bytes are left over");
         return answer;
+    }
+
+    /** By reflection, as Kafka 4 cannot do it any more. */
+    private static ObjectNode downConvert(JsonNode question) throws Exception {
+        MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(question.get("bytes").binaryValue()));
+        Object converted = MemoryRecords.class.getMethod("downConvert", byte.class, long.class, Time.class).invoke(
+            records, (byte) question.get("magic").asInt(), question.get("first_offset").asLong(), Time.SYSTEM);
+        MemoryRecords made = (MemoryRecords) converted.getClass().getMethod("records").invoke(converted);
+        return JSON.createObjectNode().put("bytes", bytes(made.buffer()));
     }
 
     private static ObjectNode asJson(Record record) {

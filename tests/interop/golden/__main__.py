@@ -23,6 +23,8 @@ def main() -> int:
                 *messages.check_all(oracle, chosen.samples),
                 *records.check_records(oracle, chosen.samples),
             ]
+            if version < "4":
+                outcomes += records.check_down_conversion(oracle, chosen.samples)
         failures += report(version, outcomes)
     return 1 if failures else 0
 

@@ -25,5 +25,13 @@ def test_record_batches_and_message_sets(kafkas_codec):
     assert not failures(outcomes)
 
 
+def test_down_conversion(kafkas_codec):
+    if kafkas_codec.version >= "4":
+        pytest.skip("Kafka 4 converts nothing")
+    outcomes = list(records.check_down_conversion(kafkas_codec, SAMPLES))
+    assert len(outcomes) == 32
+    assert not failures(outcomes)
+
+
 def failures(outcomes):
     return [f"{o.label}: {o.failure}" for o in outcomes if o.failure]
