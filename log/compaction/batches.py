@@ -45,10 +45,11 @@ def clean_batches(
 
     Raises RemoteProtocolError when the records are not what their headers say.
     """
-    marks = _marks(batches, verdicts, offsets, latest_offset)
+    marks, data = _marks(batches, verdicts, offsets, latest_offset)
     kept = []
     for batch, verdict, keep in zip(batches, verdicts, marks, strict=True):
-        whole = _thinned(batch, verdict, keep, retention)
+        body = data if len(batches) == 1 else None  # a compressed batch comes alone: expanded once
+        whole = _thinned(batch, verdict, keep, retention, body)
         if whole is not None:
             kept.append(whole)
     return kept
@@ -59,8 +60,8 @@ def _marks(
     verdicts: Sequence[Verdict],
     offsets: OffsetMap,
     latest_offset: int,
-) -> list[bytes]:
-    """For each batch a byte a record, as `OffsetMap.mark` sets them; nothing for those whose records all go."""
+) -> tuple[list[bytes], Buffer]:
+    """For each batch a byte a record, as `OffsetMap.mark` sets them; nothing for those whose records all go. And the bodies."""
     looked_at = [
         (batch, verdict.fate)
         for batch, verdict in zip(batches, verdicts, strict=True)
@@ -75,11 +76,11 @@ def _marks(
         count = 0 if verdict.fate is Fate.DROP_ALL else batch.count
         marks.append(bytes(keep[start : start + count]))
         start += count
-    return marks
+    return marks, columns.data
 
 
 def _thinned(
-    batch: BatchView, verdict: Verdict, keep: bytes, retention: Retention
+    batch: BatchView, verdict: Verdict, keep: bytes, retention: Retention, body: Buffer | None
 ) -> BatchView | None:
     count = len(keep) - keep.count(0)
     if not count:
@@ -90,7 +91,11 @@ def _thinned(
         return batch
     horizon = retention.delete_horizon_ms if needs_horizon else None
     kept = retain(
-        records_bytes(batch), batch.count, batch.base_timestamp, keep, new_base_timestamp=horizon
+        records_bytes(batch) if body is None else body,
+        batch.count,
+        batch.base_timestamp,
+        keep,
+        new_base_timestamp=horizon,
     )
     append_time = batch.attributes & ATTRIBUTES_LOG_APPEND_TIME
     codec = batch.attributes & ATTRIBUTES_COMPRESSION
