@@ -10,7 +10,7 @@ COMPILED = ("log.columns_walk", "log.compaction.offset_map")
 
 extensions = cythonize(
     [
-        Extension(name, [f"{name.replace('.', '/')}.py"], extra_compile_args=["-O2", "-g0"])
+        Extension(name, [f"{name.replace('.', '/')}.py"], extra_compile_args=["-O3", "-g0"])
         for name in COMPILED
     ],
     build_dir="build",

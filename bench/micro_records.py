@@ -16,7 +16,7 @@ from log.batch import records_bytes as body_of
 from log.codecs import Compression
 from log.columns import COMPILED, check_records, decode_columns, retain
 
-ROUNDS = 7
+ROUNDS = 25
 RECORDS = 10_000  # of a batch: 1 MB, as producers with large batches send
 SMALL_RECORDS = 10  # of a batch of 1 KB, of which many are decoded at once
 TIME_MS = 1_700_000_000_000
