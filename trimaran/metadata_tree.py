@@ -31,7 +31,6 @@ from quorum.metadata.image import (
     Endpoint,
     FeatureRange,
     MetadataImage,
-    OtherImage,
     PartitionImage,
     QuotaEntity,
     TopicImage,
@@ -90,10 +89,9 @@ def _directory(items: Iterable[tuple[str, Callable[[], Node]]]) -> Directory:
 
 def image_tree(image: MetadataImage) -> Directory:
     """The root, with `image` in it."""
-    other = image.other
     parts: dict[str, Callable[[], Node]] = {
-        "acls": lambda: Directory({"byId": lambda: _texts(other.acls, UUID_TEXT, _acl)}),
-        "clientQuotas": lambda: _quotas(other),
+        "acls": lambda: Directory({"byId": lambda: _texts(image.acls, UUID_TEXT, _acl)}),
+        "clientQuotas": lambda: _quotas(image),
         "cluster": lambda: Directory(
             {
                 "brokers": lambda: _texts(image.cluster.brokers, str, _broker),
@@ -101,13 +99,13 @@ def image_tree(image: MetadataImage) -> Directory:
             }
         ),
         "configs": lambda: _configs(image),
-        "delegationToken": lambda: _texts(other.tokens, str, _token),
+        "delegationToken": lambda: _texts(image.tokens, str, _token),
         "features": lambda: _features(image),
         "producerIds": lambda: Directory(
             {"nextProducerId": lambda: str(image.producer_ids.next_producer_id)}
         ),
         "provenance": lambda: _provenance(image),
-        "scram": lambda: _scram(other),
+        "scram": lambda: _scram(image),
         "topics": lambda: Directory(
             {
                 "byName": lambda: _directories(image.topics.by_name, str, _topic),
@@ -283,14 +281,14 @@ def _provenance(image: MetadataImage) -> str:
     return f"offset {offset}, epoch {epoch}, time {when}{fraction}Z[UTC]"
 
 
-def _scram(other: OtherImage) -> Directory:
+def _scram(image: MetadataImage) -> Directory:
     def users(mechanism: int) -> Directory:
         hidden = ", ".join(
             f"{name}={REDACTED}" for name in ("salt", "storedKey", "serverKey", "iterations")
         )
         return _directory(
             (user, lambda: f"ScramCredentialData({hidden})")
-            for user, kind in other.scram
+            for user, kind in image.scram
             if kind == mechanism
         )
 
@@ -318,9 +316,9 @@ def _token(_token: DelegationTokenRecord) -> str:
     )
 
 
-def _quotas(other: OtherImage) -> Directory:
+def _quotas(image: MetadataImage) -> Directory:
     entities: dict[QuotaEntity, dict[str, float]] = {}
-    for (entity, key), record in other.quotas.items():
+    for (entity, key), record in image.quotas.items():
         entities.setdefault(entity, {})[key] = record.value
     return _directory(
         (_entity(entity), lambda values=values: _texts(values, str, str))  # type: ignore[misc]

@@ -11,8 +11,9 @@ from quorum.metadata.image import (
     Endpoint,
     FeatureRange,
     MetadataImage,
-    OtherImage,
     PartitionImage,
+    QuotasImage,
+    ScramImage,
     TopicImage,
 )
 from quorum.metadata.replay import MetadataState, Voter
@@ -76,10 +77,10 @@ def state_as_json(state: MetadataState) -> dict[str, Any]:
         "leader_id": state.leader_id,
         "topics": {name: _topic(topic) for name, topic in sorted(image.topics.by_name.items())},
         "configs": _configs(image),
-        "acls": [_acl(acl) for _, acl in sorted(image.other.acls.items())],
-        "client_quotas": _quotas(image.other),
-        "scram": _scram(image.other),
-        "delegation_tokens": [_token(token) for _, token in sorted(image.other.tokens.items())],
+        "acls": [_acl(acl) for _, acl in sorted(image.acls.items())],
+        "client_quotas": _quotas(image.quotas),
+        "scram": _scram(image.scram),
+        "delegation_tokens": [_token(token) for _, token in sorted(image.tokens.items())],
         "features": _features(state),
         "brokers": {str(id_): _broker(b) for id_, b in sorted(image.cluster.brokers.items())},
         "controllers": {
@@ -141,10 +142,10 @@ def _acl(acl: AccessControlEntryRecord) -> dict[str, Any]:
     }
 
 
-def _quotas(other: OtherImage) -> list[dict[str, Any]]:
+def _quotas(quotas: QuotasImage) -> list[dict[str, Any]]:
     """One element an entity; the name None stands for the default of its type."""
     values: dict[Any, dict[str, float]] = {}
-    for (entity, key), record in other.quotas.items():
+    for (entity, key), record in quotas.items():
         values.setdefault(entity, {})[key] = record.value
     return [
         {"entity": dict(entity), "values": dict(sorted(values[entity].items()))}
@@ -152,10 +153,10 @@ def _quotas(other: OtherImage) -> list[dict[str, Any]]:
     ]
 
 
-def _scram(other: OtherImage) -> dict[str, list[str]]:
+def _scram(scram: ScramImage) -> dict[str, list[str]]:
     """Mechanism and iterations by user, never a key."""
     users: dict[str, list[str]] = {}
-    for (user, mechanism), record in sorted(other.scram.items()):
+    for (user, mechanism), record in sorted(scram.items()):
         text = f"{name_of(SCRAM_MECHANISMS, mechanism)}:{record.iterations}"
         users.setdefault(user, []).append(text)
     return users

@@ -19,8 +19,9 @@ from quorum.metadata.image import MetadataImage, Provenance
 from quorum.metadata.other_deltas import (
     ConfigsDelta,
     FeaturesDelta,
-    OtherDelta,
+    MapDelta,
     ProducerIdsDelta,
+    quota_key,
 )
 from quorum.metadata.topics_delta import TopicsDelta
 from wire.errors import RemoteProtocolError
@@ -39,9 +40,20 @@ from wire.schema import Message
 
 
 class MetadataDelta:
-    """Questions go to the parts: `topics`, `cluster`, `configs`, `features`, `producer_ids`, `other`."""
+    """Questions go to the parts: `topics`, `cluster`, `configs`, `features`, `producer_ids`, `acls`, `scram`, `tokens`, `quotas`."""
 
-    __slots__ = ("cluster", "configs", "features", "image", "other", "producer_ids", "topics")
+    __slots__ = (
+        "acls",
+        "cluster",
+        "configs",
+        "features",
+        "image",
+        "producer_ids",
+        "quotas",
+        "scram",
+        "tokens",
+        "topics",
+    )
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -50,7 +62,10 @@ class MetadataDelta:
         self.topics = TopicsDelta(image.topics)
         self.configs = ConfigsDelta(image.configs)
         self.producer_ids = ProducerIdsDelta(image.producer_ids)
-        self.other = OtherDelta(image.other)
+        self.acls = MapDelta(image.acls)
+        self.scram = MapDelta(image.scram)
+        self.tokens = MapDelta(image.tokens)
+        self.quotas = MapDelta(image.quotas)
 
     def replay(self, record: Message) -> None:
         """Takes one record.
@@ -72,7 +87,8 @@ class MetadataDelta:
         self.cluster.finish_snapshot()
         self.topics.finish_snapshot()
         self.configs.finish_snapshot()
-        self.other.finish_snapshot()
+        for part in (self.acls, self.scram, self.tokens, self.quotas):
+            part.finish_snapshot()
 
     def apply(self, provenance: Provenance) -> MetadataImage:
         """The image after the records; the delta stays as it is."""
@@ -83,7 +99,10 @@ class MetadataDelta:
             self.topics.apply(),
             self.configs.apply(),
             self.producer_ids.apply(),
-            self.other.apply(),
+            self.acls.apply(),
+            self.scram.apply(),
+            self.tokens.apply(),
+            self.quotas.apply(),
         )
 
 
@@ -106,13 +125,13 @@ _REPLAYS: dict[type[Message], Callable[[MetadataDelta, Any], object]] = {
     configs.ConfigRecord: lambda d, r: d.configs.set_config(r),
     features.FeatureLevelRecord: lambda d, r: d.features.set_level(r),
     producer_ids.ProducerIdsRecord: lambda d, r: d.producer_ids.set_next(r),
-    quotas.ClientQuotaRecord: lambda d, r: d.other.set_quota(r),
-    security.AccessControlEntryRecord: lambda d, r: d.other.add_acl(r),
-    security.RemoveAccessControlEntryRecord: lambda d, r: d.other.remove_acl(r),
-    security.UserScramCredentialRecord: lambda d, r: d.other.add_scram(r),
-    security.RemoveUserScramCredentialRecord: lambda d, r: d.other.remove_scram(r),
-    security.DelegationTokenRecord: lambda d, r: d.other.add_token(r),
-    security.RemoveDelegationTokenRecord: lambda d, r: d.other.remove_token(r),
+    quotas.ClientQuotaRecord: lambda d, r: d.quotas.set(quota_key(r), None if r.remove else r),
+    security.AccessControlEntryRecord: lambda d, r: d.acls.set(r.id, r),
+    security.RemoveAccessControlEntryRecord: lambda d, r: d.acls.set(r.id, None),
+    security.UserScramCredentialRecord: lambda d, r: d.scram.set((r.name, r.mechanism), r),
+    security.RemoveUserScramCredentialRecord: lambda d, r: d.scram.set((r.name, r.mechanism), None),
+    security.DelegationTokenRecord: lambda d, r: d.tokens.set(r.token_id, r),
+    security.RemoveDelegationTokenRecord: lambda d, r: d.tokens.set(r.token_id, None),
     misc.NoOpRecord: _nothing,
     # Clusters that once came from ZooKeeper have it in their logs; Kafka 4 neither acts on it nor snapshots it.
     misc.ZkMigrationStateRecord: _nothing,

@@ -1,7 +1,7 @@
 """What the metadata log says at one offset: frozen values over persistent maps.
 
 An image is never changed; a later one shares with it everything that did not change. Source: KIP-631, Kafka's `image`
-package. Records of which we only keep (access control, SCRAM, tokens, quotas) stay as they came, in `other`.
+package. ACLs, SCRAM credentials, delegation tokens and client quotas stay the records that they came as.
 """
 
 from __future__ import annotations
@@ -185,14 +185,10 @@ class ProducerIdsImage:
 QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OtherImage:
-    """What nothing here acts on, kept so that our snapshots say it again."""
-
-    acls: Map[bytes, AccessControlEntryRecord] = field(default_factory=Map)
-    scram: Map[tuple[str, int], UserScramCredentialRecord] = field(default_factory=Map)
-    tokens: Map[str, DelegationTokenRecord] = field(default_factory=Map)
-    quotas: Map[tuple[QuotaEntity, str], ClientQuotaRecord] = field(default_factory=Map)
+AclsImage = Map[bytes, AccessControlEntryRecord]  # by id
+ScramImage = Map[tuple[str, int], UserScramCredentialRecord]  # by user and mechanism
+TokensImage = Map[str, DelegationTokenRecord]  # by token id
+QuotasImage = Map[tuple[QuotaEntity, str], ClientQuotaRecord]  # by entity and quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +199,10 @@ class MetadataImage:
     topics: TopicsImage = TopicsImage()
     configs: ConfigsImage = ConfigsImage()
     producer_ids: ProducerIdsImage = ProducerIdsImage()
-    other: OtherImage = OtherImage()
+    acls: AclsImage = field(default_factory=Map)
+    scram: ScramImage = field(default_factory=Map)
+    tokens: TokensImage = field(default_factory=Map)
+    quotas: QuotasImage = field(default_factory=Map)
 
     def same_content(self, other: MetadataImage) -> bool:
         """Equal but for where they come from."""
@@ -213,7 +212,10 @@ class MetadataImage:
             and self.topics == other.topics
             and self.configs == other.configs
             and self.producer_ids == other.producer_ids
-            and self.other == other.other
+            and self.acls == other.acls
+            and self.scram == other.scram
+            and self.tokens == other.tokens
+            and self.quotas == other.quotas
         )
 
 

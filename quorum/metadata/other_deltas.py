@@ -1,4 +1,4 @@
-"""Changes to features, configs, producer ids, and to what is only kept.
+"""Changes to features, configs, producer ids, and to what is kept as the records it came as.
 
 Source: Kafka's `FeaturesDelta`, `ConfigurationsDelta`, `ProducerIdsDelta`, `AclsDelta`, `ScramDelta`, `DelegationTokenDelta`,
 `ClientQuotasDelta`.
@@ -6,7 +6,7 @@ Source: Kafka's `FeaturesDelta`, `ConfigurationsDelta`, `ProducerIdsDelta`, `Acl
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Generic, TypeVar
 
 from immutables import Map
 
@@ -15,7 +15,6 @@ from quorum.metadata.image import (
     ConfigResource,
     ConfigsImage,
     FeaturesImage,
-    OtherImage,
     ProducerIdsImage,
     QuotaEntity,
 )
@@ -24,14 +23,9 @@ from wire.records.configs import ConfigRecord
 from wire.records.features import FeatureLevelRecord
 from wire.records.producer_ids import ProducerIdsRecord
 from wire.records.quotas import ClientQuotaRecord
-from wire.records.security import (
-    AccessControlEntryRecord,
-    DelegationTokenRecord,
-    RemoveAccessControlEntryRecord,
-    RemoveDelegationTokenRecord,
-    RemoveUserScramCredentialRecord,
-    UserScramCredentialRecord,
-)
+
+K = TypeVar("K")
+R = TypeVar("R")
 
 METADATA_VERSION = "metadata.version"
 # Kept by control records, not by this record; Kafka skips old ones that say it anyway (KAFKA-18979).
@@ -131,58 +125,29 @@ class ProducerIdsDelta:
         return ProducerIdsImage(self.next_producer_id)
 
 
-class OtherDelta:
-    """Each of the dicts maps a key to the record that was last written for it, None if that took it away."""
+class MapDelta(Generic[K, R]):
+    """Changes to a map of records: `changed` has what was last written for a key, None if that took it away."""
 
-    __slots__ = ("acls", "image", "quotas", "scram", "tokens")
+    __slots__ = ("changed", "image")
 
-    def __init__(self, image: OtherImage) -> None:
+    def __init__(self, image: Map[K, R]) -> None:
         self.image = image
-        self.acls: dict[bytes, AccessControlEntryRecord | None] = {}
-        self.scram: dict[tuple[str, int], UserScramCredentialRecord | None] = {}
-        self.tokens: dict[str, DelegationTokenRecord | None] = {}
-        self.quotas: dict[tuple[QuotaEntity, str], ClientQuotaRecord | None] = {}
+        self.changed: dict[K, R | None] = {}
 
-    def add_acl(self, record: AccessControlEntryRecord) -> None:
-        self.acls[record.id] = record
-
-    def remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
-        self.acls[record.id] = None
-
-    def add_scram(self, record: UserScramCredentialRecord) -> None:
-        self.scram[record.name, record.mechanism] = record
-
-    def remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
-        self.scram[record.name, record.mechanism] = None
-
-    def add_token(self, record: DelegationTokenRecord) -> None:
-        self.tokens[record.token_id] = record
-
-    def remove_token(self, record: RemoveDelegationTokenRecord) -> None:
-        self.tokens[record.token_id] = None
-
-    def set_quota(self, record: ClientQuotaRecord) -> None:
-        entity = tuple(sorted((e.entity_type, e.entity_name) for e in record.entity))
-        self.quotas[entity, record.key] = None if record.remove else record
+    def set(self, key: K, record: R | None) -> None:
+        self.changed[key] = record
 
     def finish_snapshot(self) -> None:
-        for changes, present in self._pairs():
-            for key, old in present.items():
-                if key not in changes:
-                    changes[key] = None
-                elif changes[key] == old:
-                    del changes[key]
+        for key, old in self.image.items():
+            if key not in self.changed:
+                self.changed[key] = None
+            elif self.changed[key] == old:
+                del self.changed[key]
 
-    def _pairs(self) -> tuple[tuple[dict[Any, Any], Map[Any, Any]], ...]:
-        image = self.image
-        return (
-            (self.acls, image.acls),
-            (self.scram, image.scram),
-            (self.tokens, image.tokens),
-            (self.quotas, image.quotas),
-        )
+    def apply(self) -> Map[K, R]:
+        return updated(self.image, self.changed)
 
-    def apply(self) -> OtherImage:
-        if not (self.acls or self.scram or self.tokens or self.quotas):
-            return self.image
-        return OtherImage(*(updated(present, changes) for changes, present in self._pairs()))
+
+def quota_key(record: ClientQuotaRecord) -> tuple[QuotaEntity, str]:
+    """Entity and quota; what an entity is made of comes in any order."""
+    return tuple(sorted((e.entity_type, e.entity_name) for e in record.entity)), record.key

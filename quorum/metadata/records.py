@@ -39,12 +39,12 @@ def image_to_records(image: MetadataImage) -> Iterator[Message]:
             yield ConfigRecord(
                 resource_type=resource_type, resource_name=resource_name, name=name, value=value
             )
-    yield from image.other.quotas.values()
+    yield from image.quotas.values()
     if image.producer_ids.next_producer_id >= 0:
         yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.producer_ids.next_producer_id)
-    yield from image.other.acls.values()
-    yield from image.other.scram.values()
-    yield from image.other.tokens.values()
+    yield from image.acls.values()
+    yield from image.scram.values()
+    yield from image.tokens.values()
 
 
 def _features(image: MetadataImage) -> Iterator[FeatureLevelRecord]:

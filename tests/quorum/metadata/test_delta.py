@@ -319,8 +319,8 @@ def quota(value: float, *, remove: bool = False) -> ClientQuotaRecord:
 )
 def test_what_is_only_kept(added, removed, part):
     image = image_of(added)
-    assert list(getattr(image.other, part).values()) == [added]
-    assert getattr(image_of(removed, base=image).other, part) == Map()
+    assert list(getattr(image, part).values()) == [added]
+    assert getattr(image_of(removed, base=image), part) == Map()
 
 
 def test_records_that_say_nothing_change_nothing():
