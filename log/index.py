@@ -16,7 +16,10 @@ Kafka preallocates the files with zeros and cuts them at roll; we append, so the
 from __future__ import annotations
 
 import struct
+import sys
+from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from operator import lt
 from pathlib import Path
 
@@ -159,13 +162,18 @@ class IndexFile:
 
 
 def ascends(data: bytes, layout: struct.Struct) -> bool:
-    """Whether both fields of all entries ascend strictly and none is negative."""
-    entries = list(layout.iter_unpack(data))
-    for field in (0, 1):
-        values = [entry[field] for entry in entries]
-        if values and (values[0] < 0 or not all(map(lt, values, values[1:]))):
-            return False
-    return True
+    """Whether both fields of all entries ascend strictly and none is negative. A segment of 1 GiB has 262,144 entries."""
+    columns: Iterable[Sequence[int]]
+    if layout.format == OffsetIndex.layout.format:
+        flat = array("i", data)
+        if sys.byteorder == "little":
+            flat.byteswap()
+        columns = flat[0::2], flat[1::2]
+    else:
+        columns = tuple(zip(*layout.iter_unpack(data), strict=True))
+    return all(
+        not values or (values[0] >= 0 and all(map(lt, values, values[1:]))) for values in columns
+    )
 
 
 class OffsetIndex(IndexFile):

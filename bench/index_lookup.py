@@ -1,0 +1,42 @@
+"""Microseconds of an offset lookup in the index of a segment, by the segment's size; the first one loads the index.
+
+Run: `python -m bench.index_lookup`. An entry each 4 KiB, as by default; no batch is read.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import tempfile
+import time
+from pathlib import Path
+
+from log.files import REAL_FILES
+from log.index import OffsetIndex
+
+LOOKUPS = 2000
+INTERVAL_BYTES = 4096
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        for megabytes in (1, 16, 128, 1024):
+            entries = (megabytes << 20) // INTERVAL_BYTES
+            path = Path(name) / f"{megabytes:020d}.index"
+            path.write_bytes(
+                b"".join(struct.pack(">ii", i * 10, i * INTERVAL_BYTES) for i in range(1, entries))
+            )
+            index = OffsetIndex(path, REAL_FILES, created=False)
+            begun = time.perf_counter()
+            index.floor(5)
+            loaded = time.perf_counter()
+            for _ in range(LOOKUPS):
+                index.floor(random.randrange(entries * 10))
+            each = (time.perf_counter() - loaded) / LOOKUPS
+            print(
+                f"{megabytes:5} MB: first {(loaded - begun) * 1e3:6.1f} ms, then {each * 1e6:6.1f} us"
+            )
+
+
+if __name__ == "__main__":
+    main()
