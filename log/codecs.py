@@ -89,7 +89,7 @@ class _Output:
         self.step = max(CHUNK_BYTES, 4 * len(data))
         self.limit_bytes = limit_bytes
         self.size = 0
-        self._pieces: list[bytes] = []
+        self._out: bytes | bytearray = b""
 
     @property
     def room(self) -> int:
@@ -97,13 +97,20 @@ class _Output:
         return self.limit_bytes - self.size + 1
 
     def add(self, piece: bytes) -> None:
-        self._pieces.append(piece)
+        if not self.size:
+            self._out = piece
+        elif isinstance(self._out, bytes):
+            self._out = bytearray().join((self._out, piece))
+        else:
+            self._out += (
+                piece  # grows in place: a thousand pieces kept apart would leave holes in the heap
+            )
         self.size += len(piece)
         if self.size > self.limit_bytes:
             raise _too_large(self.limit_bytes)
 
     def joined(self) -> bytes:
-        return b"".join(self._pieces)
+        return bytes(self._out)
 
 
 def _plain(data: Bytes) -> bytes:
