@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from log.batch import BatchView, iter_batches
 from quorum.raft.types import OffsetAndEpoch, ensure
+from quorum.raft.voters import QuorumHistory
+from quorum.voter_records import note_batch, note_snapshot
 from wire.errors import RemoteProtocolError
 
 # A snapshot of a million partitions is about 100 MB; a peer that offers ten times more is not believed.
@@ -24,6 +26,7 @@ class MemoryLog:
     is_durable = False
 
     def __init__(self) -> None:
+        self.history = QuorumHistory()
         self.start_offset = 0
         self.end_offset = 0
         self._batches: deque[BatchView] = deque()
@@ -64,6 +67,7 @@ class MemoryLog:
             if not self._epochs or batch.leader_epoch > self._epochs[-1][0]:
                 self._epochs.append((batch.leader_epoch, batch.base_offset))
             self._batches.append(batch)
+            note_batch(self.history, batch)
             self.end_offset = batch.next_offset
 
     def truncate_to(self, offset: int) -> None:
@@ -72,6 +76,7 @@ class MemoryLog:
         self.end_offset = (
             self._batches[-1].next_offset if self._batches else min(offset, self.end_offset)
         )
+        self.history.truncate_to(self.end_offset)
         while (
             self._epochs
             and self._epochs[-1][1] >= self.end_offset
@@ -92,6 +97,7 @@ class MemoryLog:
 
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """The snapshot that was fetched takes the place of the log."""
+        note_snapshot(self.history, snapshot_id.offset, memoryview(self._part))
         self._part = bytearray()
         self._batches.clear()
         self._snapshot = snapshot_id
@@ -101,7 +107,7 @@ class MemoryLog:
     def forget_applied(self, offset: int) -> None:
         """Drops batches below `offset`."""
         while self._batches and self._batches[0].next_offset <= offset:
-            self._batches.popleft()
+            self.history.trim_to(self._batches.popleft().last_offset)
 
     # --- reading
 

@@ -5,26 +5,22 @@ Source: Kafka's `KafkaRaftLog`. Left out: cleaning by time; the driver cleans wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from log.batch import BatchView, check_batch, iter_batches
 from log.config import LogConfig
-from log.control_records import build_control_batch
 from log.directory import LogDirectory
 from log.partition_log import PartitionLog
 from quorum.listener import LoadedSnapshot
 from quorum.metadata_partition import PARTITION, TOPIC
-from quorum.raft.ready import LeaderAppend, LeaderChange, Proposal
+from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
 from quorum.raft.types import OffsetAndEpoch, ensure
+from quorum.raft.voters import QuorumHistory
 from quorum.snapshot_files import SnapshotFiles
-from quorum.snapshot_format import SnapshotDamaged, decode_snapshot
+from quorum.snapshot_format import SnapshotDamaged, check_snapshot, decode_snapshot
+from quorum.voter_records import encode_control_batch, note_batch, note_snapshot
 from wire.errors import RemoteProtocolError
-from wire.messages.control import (
-    ControlType,
-    LeaderChangeMessage,
-    LeaderChangeMessageVoter,
-)
 
 # What one look at the log brings into memory: a few batches of the largest size that we propose.
 READ_BYTES = 1 << 20
@@ -38,7 +34,9 @@ class MetadataLog:
     def __init__(self, log: PartitionLog, snapshots: SnapshotFiles) -> None:
         self.log = log
         self.snapshots = snapshots
+        self.history = QuorumHistory()
         self._open()
+        self._note_voters()
 
     def _open(self) -> None:
         """Finishes what a crash interrupted: a fetched snapshot that had not yet taken the place of the log."""
@@ -51,6 +49,18 @@ class MetadataLog:
             raise SnapshotDamaged(
                 f"{self.log.directory} begins at {self.start_offset} without a snapshot"
             )
+
+    def _note_voters(self) -> None:
+        """The history by the newest good snapshot and the log behind it."""
+        latest = self._newest_good_snapshot()
+        offset = self.start_offset
+        if latest is not None:
+            note_snapshot(self.history, latest.offset, self.snapshots.read_all(latest))
+            offset = max(latest.offset, offset)
+        while offset < self.end_offset:
+            for batch in self.batches(offset, self.end_offset):
+                note_batch(self.history, batch)
+                offset = batch.next_offset
 
     # --- LogView
 
@@ -100,20 +110,28 @@ class MetadataLog:
             append.base_offset,
         )
         data = memoryview(bytearray().join(_encode(batch, now_ms) for batch in append.batches))
-        self.log.append_as_leader(
-            data, list(iter_batches(data)), leader_epoch=append.epoch, now_ms=now_ms
-        )
+        batches = list(iter_batches(data))
+        self.log.append_as_leader(data, batches, leader_epoch=append.epoch, now_ms=now_ms)
+        self._note(batches)
 
     def append_fetched(self, records: bytes | memoryview) -> None:
         """Appends validated batches of a leader."""
-        self.log.append_as_follower(memoryview(records))
+        view = memoryview(records)
+        self.log.append_as_follower(view)
+        self._note(iter_batches(view))
+
+    def _note(self, batches: Iterable[BatchView]) -> None:
+        for batch in batches:
+            note_batch(self.history, batch)
 
     def truncate_to(self, offset: int) -> None:
         self.log.truncate_to(offset)
+        self.history.truncate_to(self.end_offset)
 
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[Path]:
         """The finished snapshot takes the place of the log; returns files to unlink."""
         self.snapshots.added(snapshot_id)
+        note_snapshot(self.history, snapshot_id.offset, self.snapshots.read_all(snapshot_id))
         self.log.truncate_fully_and_start_at(snapshot_id.offset)
         return self.snapshots.forget_before(snapshot_id)
 
@@ -121,6 +139,7 @@ class MetadataLog:
         """Drops the log and the snapshots before a snapshot that is kept; returns files to unlink."""
         self.log.delete_records_before(snapshot_id.offset)
         self.log.apply_retention(now_ms, snapshot_id.offset)
+        self.history.trim_to(self.start_offset - 1)
         return self.snapshots.forget_before(snapshot_id)
 
     # --- reading
@@ -139,13 +158,19 @@ class MetadataLog:
         Raises:
             SnapshotDamaged: none is whole and the log does not begin at 0: this replica cannot be trusted (R15).
         """
+        latest = self._newest_good_snapshot()
+        return None if latest is None else decode_snapshot(latest, self.snapshots.read_all(latest))
+
+    def _newest_good_snapshot(self) -> OffsetAndEpoch | None:
         while (latest := self.latest_snapshot) is not None:
             try:
-                return decode_snapshot(latest, self.snapshots.read_all(latest))
+                check_snapshot(latest, self.snapshots.read_all(latest))
             except SnapshotDamaged:
                 if self.start_offset > 0 and len(self.snapshots.ids) == 1:
                     raise
                 self.snapshots.drop(latest)
+            else:
+                return latest
         return None
 
     def snapshot_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytes:
@@ -156,18 +181,10 @@ class MetadataLog:
         """A log on disk keeps what was applied."""
 
 
-def _encode(batch: LeaderChange | Proposal, now_ms: int) -> bytes:
+def _encode(batch: ControlBatch | Proposal, now_ms: int) -> bytes:
     if isinstance(batch, Proposal):
         return batch.batch
-    message = LeaderChangeMessage(
-        version=0,
-        leader_id=batch.leader_id,
-        voters=[LeaderChangeMessageVoter(voter_id=voter) for voter in batch.voters],
-        granting_voters=[
-            LeaderChangeMessageVoter(voter_id=voter) for voter in batch.granting_voters
-        ],
-    )
-    return build_control_batch([(ControlType.LEADER_CHANGE, message)], timestamp_ms=now_ms)
+    return encode_control_batch(batch, now_ms)
 
 
 def validate_fetched(records: bytes | memoryview, offset: int, epoch: int) -> memoryview:

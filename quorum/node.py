@@ -3,7 +3,6 @@
 Works as a voter, as an observer with its log on disk (brokers), and as an observer that keeps nothing (the mirror). It does what
 the core's `Ready` values say, from top to bottom, applies what is committed to a `MetadataListener`, and runs the listener's
 `lead` while it leads. Source: KIP-595, Kafka's `KafkaRaftClientDriver`.
-Left out: TLS to peers; changes of the voter set.
 
 Failures: a storage error, a violated invariant or an exception of the listener ends `run`; the process must end with it.
 """
@@ -23,26 +22,30 @@ import trio
 
 from log.batch import NewRecord, build_batch
 from quorum.appliers import Applier
-from quorum.listener import LeaderAndEpoch, LoadedSnapshot, MetadataListener
+from quorum.listener import LeaderAndEpoch, MetadataListener
 from quorum.memory_log import MemoryLog
 from quorum.metadata_log import MetadataLog, validate_fetched
 from quorum.peers import CALL_ERRORS, Peers
+from quorum.questions import Finish, Questions
 from quorum.quorum_state_file import load_election, save_election
 from quorum.raft import messages as core
+from quorum.raft.changing import UpgradeRefused
 from quorum.raft.core import NotLeader, Raft
-from quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, Send, SnapshotChunk
+from quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, Send
 from quorum.raft.roles import Leader, describe
 from quorum.raft.types import Election, Identity, Peer, Timeouts, ensure
+from quorum.raft.voters import VoterSet
 from quorum.runtime.clock import now_ms
-from quorum.runtime.errors import NotLeaderError, WrongCluster
+from quorum.runtime.errors import NotLeaderError
 from quorum.runtime.group_commit import GroupCommit
 from quorum.runtime.latest import Latest
 from quorum.runtime.threads import run_blocking
 from quorum.runtime.watermark import Watermark
-from quorum.snapshot_format import SnapshotDamaged, decode_snapshot
+from quorum.snapshot_fetch import SnapshotFetch
 from quorum.snapshots import SnapshotPolicy, Snapshotter
 from quorum.status import QuorumStatus, status_of
-from quorum.translate import read_answer
+from quorum.strangers import Strangers
+from quorum.translate.answers import read_answer
 from wire.client.errors import VersionMismatch
 from wire.errors import ErrorCode, KafkaError
 from wire.records.metadata import encode_metadata_record, metadata_record_version
@@ -58,8 +61,13 @@ UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
 # Requests of other nodes that wait for the driver's turn; each connection has few, so this is never reached but by a flood.
 INBOX_MAX = 20_000
 NEWEST_METADATA_VERSION = 1 << 15
-
 Address = tuple[str, int]
+
+# What a peer that does not know the request might have answered.
+_TOO_OLD: dict[type, core.AnyAnswer] = {
+    core.VoteRequest: core.VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION),
+    core.UpdateVoterRequest: core.UpdateVoterAnswer(error=ErrorCode.UNSUPPORTED_VERSION),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +89,6 @@ class Leading(NamedTuple):
     start_offset: int
 
 
-class _Waiter:
-    """A request of another node that waits for the core's answer."""
-
-    __slots__ = ("answer", "done")
-
-    def __init__(self) -> None:
-        self.done = trio.Event()
-        self.answer: core.AnyAnswer | None = None
-
-
 class QuorumNode:
     """Made, then `run`. Reads and `propose` are for the loop's tasks.
 
@@ -109,7 +107,7 @@ class QuorumNode:
         group_commit: GroupCommit | None = None,
         prng: random.Random | None = None,
     ) -> None:
-        voter_without_disk = settings.identity.is_voter and (
+        voter_without_disk = settings.identity.can_vote and (
             directory is None or group_commit is None
         )
         ensure(not voter_without_disk, "a voter needs a disk")
@@ -126,19 +124,17 @@ class QuorumNode:
         self._core: Raft | None = None
         self._inbox: deque[Callable[[float], object]] = deque()
         self._awake = trio.Event()
-        self._waiters: dict[int, _Waiter] = {}
-        self._next_token = 0
+        self._questions = Questions()
         self._uncommitted: deque[tuple[int, int]] = deque()
         self._uncommitted_bytes = 0
         self._leading: Latest[Leading | None] = Latest(None)
         self._applier = Applier(metadata_log, listener, self.high_watermark)
         self.snapshotter = Snapshotter(metadata_log, settings.snapshots, self._applier)
-        self._verified: LoadedSnapshot | None = None
+        self._snapshot_fetch = SnapshotFetch(metadata_log, self._applier)
         self._scope = trio.CancelScope()
         self._hand_over: trio.CancelScope | None = None
         self._heirs: set[int] = set()
-        # Who says that our cluster id is not theirs; None once anybody has taken us for one of his own.
-        self._strangers: set[Address] | None = set()
+        self._strangers = Strangers(settings.identity)
 
     # --- life
 
@@ -168,7 +164,7 @@ class QuorumNode:
 
         Waits at most so long for a successor, and for none once every other voter is gone too.
         """
-        self._heirs = set(self.settings.identity.other_voters)
+        self._heirs = {voter.id for voter in self.voters.others(self.settings.identity.key)}
         with trio.move_on_after(seconds) as self._hand_over:
             if self._core is not None and isinstance(self._core.role, Leader):
                 epoch = self._core.epoch
@@ -191,8 +187,7 @@ class QuorumNode:
 
     def _close(self) -> None:
         self.high_watermark.close()
-        for waiter in self._waiters.values():
-            waiter.done.set()
+        self._questions.close()
 
     # --- what others ask
 
@@ -209,6 +204,23 @@ class QuorumNode:
     def leader_address(self) -> Peer | None:
         """Where to reach the leader, if it is known."""
         return None if self._core is None else self._core.leader_peer
+
+    @property
+    def voters(self) -> VoterSet:
+        """The newest set that the log says, committed or not."""
+        return self.log.history.voters
+
+    def address_of(self, node_id: int) -> Address | None:
+        """Where the leader or a voter listens."""
+        leader = self.leader_address
+        if leader is not None and leader.id == node_id:
+            return leader.host, leader.port
+        voter = self.voters.get(node_id)
+        return None if voter is None else voter.peer_on(self.settings.identity.listener)[1:]
+
+    @property
+    def kraft_version(self) -> int:
+        return self.log.history.kraft_version
 
     @property
     def is_leader(self) -> bool:
@@ -248,6 +260,24 @@ class QuorumNode:
         self._awake.set()
         return base_offset + len(records) - 1
 
+    def upgrade_kraft_version(self, level: int, epoch: int, *, validate_only: bool = False) -> None:
+        """Makes a static quorum dynamic: level 1 and the voters are appended, and count at once.
+
+        Raises:
+            NotLeaderError: this node does not lead `epoch`.
+            KafkaError: INVALID_UPDATE_VERSION, and why.
+        """
+        leading = self._leading.value
+        if self._core is None or leading is None or leading.epoch != epoch:
+            raise NotLeaderError
+        try:
+            self._core.upgrade_kraft_version(level, epoch, validate_only=validate_only)
+        except NotLeader:
+            raise NotLeaderError from None
+        except UpgradeRefused as refusal:
+            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, str(refusal)) from None
+        self._awake.set()
+
     def _encode(self, records: Sequence[Message]) -> bytes:
         timestamp_ms = now_ms()
         batch = build_batch(
@@ -285,11 +315,9 @@ class QuorumNode:
         """Gives a request to the core now; the result, awaited, is its answer."""
         if self._core is None or len(self._inbox) >= INBOX_MAX:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node does not run")
-        self._next_token += 1
-        token = self._next_token
-        waiter = self._waiters[token] = _Waiter()
+        token, finish = self._questions.open()
         self._submit(partial(self._core.receive, core.Envelope(token, request)))
-        return Finish(self._waiters, token, waiter)
+        return finish
 
     # --- the driver
 
@@ -319,7 +347,7 @@ class QuorumNode:
         while (ready := raft.ready()) is not None:
             await self._perform(ready)
             for reply in ready.replies:
-                self._reply(reply.token, self._fill(reply.answer))
+                self._questions.answer(reply.token, self._fill(reply.answer))
             for send in ready.sends:
                 nursery.start_soon(self._send, peers, raft, send)
             if ready.committed is not None:
@@ -331,13 +359,12 @@ class QuorumNode:
     async def _perform(self, ready: Ready) -> None:
         """The work on disk, in the order of the fields."""
         if ready.election is not None and self._directory is not None:
-            voters = sorted(self.settings.identity.voters)
-            await run_blocking(save_election, self._directory, ready.election, voters)
+            await run_blocking(save_election, self._directory, ready.election, self.log.history)
         if ready.truncate_to is not None:
             self._ensure_unapplied(ready.truncate_to)
             self.log.truncate_to(ready.truncate_to)
         if ready.snapshot is not None:
-            await self._take_snapshot_chunk(ready.snapshot)
+            await self._snapshot_fetch.take(ready.snapshot)
         if isinstance(ready.append, LeaderAppend):
             assert isinstance(self.log, MetadataLog)
             self.log.append_as_leader(ready.append, now_ms())
@@ -362,28 +389,6 @@ class QuorumNode:
         assert self._core is not None
         self._core.flushed(self.log.log.flushed_offset, now)
 
-    async def _take_snapshot_chunk(self, chunk: SnapshotChunk) -> None:
-        loaded = self._verified if chunk.is_last else None
-        is_verified = loaded is not None and loaded.end_offset == chunk.snapshot_id.offset
-        ensure(
-            is_verified or not chunk.is_last,
-            "R9 only a checked snapshot is taken over",
-            chunk.snapshot_id,
-        )
-        if isinstance(self.log, MemoryLog):
-            self.log.write_snapshot_part(chunk.position, chunk.data)
-            if loaded is not None:
-                self.log.start_at_snapshot(chunk.snapshot_id)
-                self._applier.replace(loaded)
-            return
-        files = self.log.snapshots
-        await run_blocking(files.write_part, chunk.snapshot_id, chunk.position, chunk.data)
-        if loaded is not None:
-            await run_blocking(files.finish_part, chunk.snapshot_id)
-            gone = self.log.start_at_snapshot(chunk.snapshot_id)
-            self._applier.replace(loaded)
-            await run_blocking(files.unlink, gone)
-
     def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
         """Puts the bytes that the core names into an answer."""
         if isinstance(answer, core.FetchAnswer) and answer.read is not None:
@@ -396,49 +401,22 @@ class QuorumNode:
             return core.with_data(answer, self.log.snapshots.read(*answer.read))
         return answer
 
-    def _reply(self, token: int, answer: core.AnyAnswer) -> None:
-        waiter = self._waiters.pop(token, None)
-        if waiter is not None:
-            waiter.answer = answer
-            waiter.done.set()
-
     async def _send(self, peers: Peers, raft: Raft, send: Send) -> None:
         step: Callable[[float], object] = partial(raft.request_failed, send.token)
         try:
             response = await peers.call(send.to, send.request, send.timeout)
             answer = read_answer(response)
-            self._note_cluster(send.to, answer)
+            self._strangers.note(send.to, answer, len(self.voters))
             answer = await self._check(send, answer)
             step = partial(raft.receive, core.Envelope(send.token, answer))
         except VersionMismatch as error:
             log.info("%s: %s", send.to, error)
-            if isinstance(send.request, core.VoteRequest):
-                refusal = core.VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION)
-                step = partial(raft.receive, core.Envelope(send.token, refusal))
+            too_old = _TOO_OLD.get(type(send.request))
+            if too_old is not None:
+                step = partial(raft.receive, core.Envelope(send.token, too_old))
         except (*CALL_ERRORS, KafkaError) as error:
             log.debug("%s to %s: %r", send.request, send.to, error)
         self._submit(step)
-
-    def _note_cluster(self, peer: Peer, answer: core.AnyAnswer) -> None:
-        """A directory of another cluster ends the process, if a majority says so before anybody has taken us in.
-
-        One alone may be the stranger himself.
-
-        Raises:
-            WrongCluster: see there.
-        """
-        if self._strangers is None:
-            return
-        if answer.error != ErrorCode.INCONSISTENT_CLUSTER_ID:
-            self._strangers = None
-            return
-        self._strangers.add((peer.host, peer.port))
-        identity = self.settings.identity
-        if 2 * len(self._strangers) > max(1, len(identity.voters or identity.bootstrap)):
-            listed = ", ".join(f"{host}:{port}" for host, port in sorted(self._strangers))
-            raise WrongCluster(
-                f"this directory is of cluster {identity.cluster_id}, {listed} of another"
-            )
 
     async def _check(self, send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
         """Nothing damaged or out of place reaches the core.
@@ -452,20 +430,7 @@ class QuorumNode:
             epoch = max(answer.epoch, send.request.epoch)
             return core.with_records(answer, validate_fetched(answer.records, offset, epoch))
         if isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
-            return await self._check_snapshot(answer)
-        return answer
-
-    async def _check_snapshot(self, answer: core.FetchSnapshotAnswer) -> core.FetchSnapshotAnswer:
-        """A last piece counts only if the whole is good; else it is as if the leader had it no more."""
-        if answer.snapshot_id is None or answer.position + len(answer.data) < answer.size:
-            return answer
-        so_far = await run_blocking(self.log.snapshot_part, answer.snapshot_id, answer.position)
-        try:
-            whole = so_far + bytes(answer.data)
-            self._verified = await run_blocking(decode_snapshot, answer.snapshot_id, whole)
-        except SnapshotDamaged as error:
-            log.warning("a fetched snapshot is damaged, asking again: %s", error)
-            return core.not_found(answer)
+            return await self._snapshot_fetch.check(answer)
         return answer
 
     def _committed(self, offset: int) -> None:
@@ -503,27 +468,3 @@ class QuorumNode:
     async def _lead(self, leading: Leading) -> None:
         await self._applier.applied.wait_reached(leading.start_offset)
         await self._listener.lead(leading.epoch)
-
-
-class Finish:
-    """Awaits the answer to one request; forgets it when nobody waits any more."""
-
-    __slots__ = ("_token", "_waiter", "_waiters")
-
-    def __init__(self, waiters: dict[int, _Waiter], token: int, waiter: _Waiter) -> None:
-        self._waiters = waiters
-        self._token = token
-        self._waiter = waiter
-
-    @property
-    def ready(self) -> bool:
-        return self._waiter.done.is_set()
-
-    async def __call__(self) -> core.AnyAnswer:
-        try:
-            await self._waiter.done.wait()
-        finally:
-            self._waiters.pop(self._token, None)
-        if self._waiter.answer is None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the node has stopped")
-        return self._waiter.answer

@@ -15,13 +15,17 @@ import trio
 
 from quorum.raft import messages as core
 from quorum.raft.types import Peer
-from quorum.translate import write_request
+from quorum.translate.requests import write_request
 from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
 from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.messages.add_raft_voter import AddRaftVoterRequest
+from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from wire.messages.end_quorum_epoch import EndQuorumEpochRequest
 from wire.messages.fetch import FetchRequest
 from wire.messages.fetch_snapshot import FetchSnapshotRequest
+from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from wire.messages.update_raft_voter import UpdateRaftVoterRequest
 from wire.messages.vote import VoteRequest
 from wire.schema import Message
 from wire.security.listener import PLAINTEXT, ClientSecurity
@@ -33,6 +37,10 @@ log = logging.getLogger(__name__)
 IDLE_SECONDS = 60.0
 
 _WIRE: dict[type, type[Message]] = {
+    core.AddVoterRequest: AddRaftVoterRequest,
+    core.RemoveVoterRequest: RemoveRaftVoterRequest,
+    core.UpdateVoterRequest: UpdateRaftVoterRequest,
+    core.ApiVersionsRequest: ApiVersionsRequest,
     core.VoteRequest: VoteRequest,
     core.BeginQuorumEpochRequest: BeginQuorumEpochRequest,
     core.EndQuorumEpochRequest: EndQuorumEpochRequest,

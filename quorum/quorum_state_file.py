@@ -1,20 +1,22 @@
 """`quorum-state`: the vote file. Losing it would allow a second vote in an epoch, so it is replaced whole and fsynced.
 
-Format: one line of JSON as Kafka's `FileQuorumStateStore` writes it, data version 0 for kraft.version 0 (what we write), 1 for
-kraft.version 1 (read too: it has the voted directory id). A damaged file is refused, never guessed at (mD3, R15).
+Format: one line of JSON as Kafka's `FileQuorumStateStore` writes it, data version 0 for kraft.version 0, 1 for kraft.version 1 (with the
+voted directory id, without the voters, which are in the log). A damaged file is refused, never guessed at (mD3, R15).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from log.atomic_file import write_atomically
 from log.files import REAL_FILES, Files
 from quorum.raft.types import EPOCH_MAX, NO_DIRECTORY, NO_NODE, Election, ReplicaKey
-from wire.primitives import uuid_from_text
+from quorum.raft.voters import QuorumHistory
+from wire.primitives import uuid_from_text, uuid_to_text
 
 FILE_NAME = "quorum-state"
 
@@ -60,16 +62,32 @@ def _integer(value: object) -> int:
 
 
 def save_election(
-    directory: Path, election: Election, voters: Iterable[int], files: Files = REAL_FILES
+    directory: Path, election: Election, history: QuorumHistory, files: Files = REAL_FILES
 ) -> None:
-    """Replaces the file. Blocks for an fsync; raises OSError."""
-    data = {
+    """Replaces the file, in the version that the quorum is at. Blocks for an fsync; raises OSError."""
+    make = _version_1 if history.is_dynamic else partial(_version_0, voters=history.voters.ids)
+    text = json.dumps(make(election), separators=(",", ":"))
+    write_atomically(directory / FILE_NAME, text.encode(), files)
+
+
+def _version_0(election: Election, voters: Iterable[int]) -> dict[str, Any]:
+    return {
         "clusterId": "",
         "leaderId": election.leader_id,
         "leaderEpoch": election.epoch,
         "votedId": election.voted.id if election.voted else NO_NODE,
         "appliedOffset": 0,
-        "currentVoters": [{"voterId": voter} for voter in sorted(voters)],
+        "currentVoters": [{"voterId": voter} for voter in voters],
         "data_version": 0,
     }
-    write_atomically(directory / FILE_NAME, json.dumps(data, separators=(",", ":")).encode(), files)
+
+
+def _version_1(election: Election) -> dict[str, Any]:
+    voted = election.voted or ReplicaKey(NO_NODE)
+    return {
+        "leaderId": election.leader_id,
+        "leaderEpoch": election.epoch,
+        "votedId": voted.id,
+        "votedDirectoryId": uuid_to_text(voted.directory_id),
+        "data_version": 1,
+    }

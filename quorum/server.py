@@ -120,9 +120,8 @@ def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) 
     )
     controller.node = node
     node.snapshotter.source = lambda: snapshot_of(loader)
-    known = {voter.id: (voter.host, voter.port) for voter in config.voters}
     registrar = Registrar(
-        config.node_id, os.urandom(16), endpoints, node.leader, known.get, security
+        config.node_id, os.urandom(16), endpoints, node.leader, node.address_of, security
     )
     loader.add_publisher(registrar)
     context = ControllerContext(config, cluster_id, node, controller)
@@ -208,7 +207,7 @@ async def _serve(
 
 
 async def _take_leave(parts: _Parts, server: Server) -> None:
-    others = len(parts.config.voters) > 1
+    others = parts.node.voters.others(parts.node.settings.identity.key)
     await parts.node.stop(HAND_OVER_SECONDS if others else 0.0)
     await server.drain(DRAIN_SECONDS)
 

@@ -1,10 +1,11 @@
 """The bytes of a metadata snapshot: a header batch, batches of records, a footer batch.
 
-    snapshot = control batch { SnapshotHeader }, { batch of metadata records }, control batch { SnapshotFooter }
+    snapshot = control batch { SnapshotHeader, [ KRaftVersion, [ Voters ] ] }, { batch of metadata records },
+               control batch { SnapshotFooter }
 
 Offsets count from 0 through the file, every batch has the snapshot's epoch. A file without its footer, or with a batch whose
-checksum is wrong, is no snapshot. Source: KIP-630, Kafka's `RecordsSnapshotWriter` and `RecordsSnapshotReader`.
-Left out: KRaftVersion and Voters records (kraft.version 1); they are skipped when read.
+checksum is wrong, is no snapshot. From kraft.version 1 on the header is followed by the version and the voters, which
+`voter_records.note_snapshot` reads. Source: KIP-630, KIP-853, Kafka's `RecordsSnapshotWriter` and `RecordsSnapshotReader`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from log.batch import NewRecord, build_batch, check_batch, decode_records, iter_
 from log.control_records import build_control_batch, read_control_records
 from quorum.listener import LoadedSnapshot
 from quorum.raft.types import OffsetAndEpoch
+from quorum.raft.voters import STATIC_QUORUM, VoterSet
+from quorum.voter_records import kraft_version_record, voters_record
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import (
     ControlType,
+    ControlValue,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
 )
@@ -34,53 +38,55 @@ class SnapshotDamaged(RemoteProtocolError):
 
 
 def encode_snapshot(
-    snapshot_id: OffsetAndEpoch, values: Iterable[bytes], *, appended_at_ms: int, now_ms: int
+    snapshot_id: OffsetAndEpoch,
+    values: Iterable[bytes],
+    *,
+    appended_at_ms: int,
+    now_ms: int,
+    kraft_version: int = STATIC_QUORUM,
+    voters: VoterSet | None = None,
 ) -> Iterator[bytes]:
     """The batches of a snapshot of the encoded metadata records `values`, one after another.
 
-    `appended_at_ms` is the append time of the last record of the log that is contained.
+    `appended_at_ms` is the append time of the last record of the log that is contained, `kraft_version` and `voters` what counted there.
     """
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=appended_at_ms)
-    yield _control_batch(ControlType.SNAPSHOT_HEADER, header, 0, snapshot_id.epoch, now_ms)
-    offset = 1
+    head: list[tuple[ControlType, ControlValue]] = [(ControlType.SNAPSHOT_HEADER, header)]
+    if kraft_version != STATIC_QUORUM:
+        head.append(kraft_version_record(kraft_version))
+        if voters is not None:
+            head.append(voters_record(voters))
+    yield build_control_batch(
+        head, timestamp_ms=now_ms, base_offset=0, leader_epoch=snapshot_id.epoch
+    )
+    offset = len(head)
     records = (NewRecord(None, value, now_ms) for value in values)
     while chunk := list(islice(records, RECORDS_PER_BATCH)):
         yield build_batch(chunk, base_offset=offset, leader_epoch=snapshot_id.epoch)
         offset += len(chunk)
-    footer = SnapshotFooterRecord(version=0)
-    yield _control_batch(ControlType.SNAPSHOT_FOOTER, footer, offset, snapshot_id.epoch, now_ms)
-
-
-def _control_batch(
-    kind: ControlType,
-    value: SnapshotHeaderRecord | SnapshotFooterRecord,
-    offset: int,
-    epoch: int,
-    now_ms: int,
-) -> bytes:
-    return build_control_batch(
-        [(kind, value)], timestamp_ms=now_ms, base_offset=offset, leader_epoch=epoch
+    foot = [(ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord(version=0))]
+    yield build_control_batch(
+        foot, timestamp_ms=now_ms, base_offset=offset, leader_epoch=snapshot_id.epoch
     )
 
 
-def decode_snapshot(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> LoadedSnapshot:
-    """All records of a complete snapshot.
+def check_snapshot(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> int:
+    """Looks whether the snapshot is complete; returns the append time of the last record that it contains.
 
     Raises:
         SnapshotDamaged: see there.
     """
     try:
-        return _decode(snapshot_id, data)
+        return _check(snapshot_id, data)
     except SnapshotDamaged:
         raise
     except (RemoteProtocolError, KafkaError) as error:
         raise SnapshotDamaged(f"snapshot {snapshot_id}: {error}") from error
 
 
-def _decode(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> LoadedSnapshot:
+def _check(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> int:
     appended_at_ms = None
     ended = False
-    records: list[Message] = []
     for batch in iter_batches(memoryview(data)):
         check_batch(batch)
         if ended:
@@ -90,12 +96,27 @@ def _decode(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> LoadedSnap
                 if isinstance(control.value, SnapshotHeaderRecord):
                     appended_at_ms = control.value.last_contained_log_timestamp
                 ended = ended or isinstance(control.value, SnapshotFooterRecord)
-        else:
-            records.extend(
-                decode_metadata_record(record.value or b"") for record in decode_records(batch)
-            )
     if appended_at_ms is None or not ended:
         raise SnapshotDamaged(f"snapshot {snapshot_id} has no header or no footer")
+    return appended_at_ms
+
+
+def decode_snapshot(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> LoadedSnapshot:
+    """All records of a complete snapshot.
+
+    Raises:
+        SnapshotDamaged: see there.
+    """
+    appended_at_ms = check_snapshot(snapshot_id, data)
+    records: list[Message] = []
+    try:
+        for batch in iter_batches(memoryview(data)):
+            if not batch.is_control:
+                records.extend(
+                    decode_metadata_record(record.value or b"") for record in decode_records(batch)
+                )
+    except (RemoteProtocolError, KafkaError) as error:
+        raise SnapshotDamaged(f"snapshot {snapshot_id}: {error}") from error
     return LoadedSnapshot(
         end_offset=snapshot_id.offset,
         epoch=snapshot_id.epoch,

@@ -15,6 +15,7 @@ from quorum.appliers import Applier
 from quorum.memory_log import MemoryLog
 from quorum.metadata_log import MetadataLog
 from quorum.raft.types import OffsetAndEpoch, ensure
+from quorum.raft.voters import QuorumHistory
 from quorum.runtime.clock import now_ms
 from quorum.runtime.threads import run_blocking
 from quorum.snapshot_format import encode_snapshot
@@ -94,7 +95,8 @@ class Snapshotter:
         ensure(at_boundary, "R9 a snapshot ends where a batch does", snapshot_id)
         self._applier.bytes_applied = 0
         files = self._log.snapshots
-        await run_blocking(files.write, snapshot_id, _encode(snapshot_id, content, now_ms()))
+        batches = _encode(snapshot_id, content, self._log.history, now_ms())
+        await run_blocking(files.write, snapshot_id, batches)
         if content.end_offset < self._log.start_offset:
             return  # a newer one was fetched meanwhile
         files.added(snapshot_id)
@@ -119,13 +121,19 @@ class Snapshotter:
 
 
 def _encode(
-    snapshot_id: OffsetAndEpoch, content: SnapshotContent, timestamp_ms: int
+    snapshot_id: OffsetAndEpoch, content: SnapshotContent, history: QuorumHistory, timestamp_ms: int
 ) -> Iterator[bytes]:
     version = content.metadata_version
     values = (
         encode_metadata_record(record, metadata_record_version(type(record), version))
         for record in content.records
     )
+    last = snapshot_id.offset - 1
     return encode_snapshot(
-        snapshot_id, values, appended_at_ms=content.appended_at_ms, now_ms=timestamp_ms
+        snapshot_id,
+        values,
+        appended_at_ms=content.appended_at_ms,
+        now_ms=timestamp_ms,
+        kraft_version=history.kraft_version_at(last),
+        voters=history.voters_at(last),
     )

@@ -39,7 +39,6 @@ _NAMES = frozenset(
         "connections.max.reauth.ms",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
-        "controller.quorum.auto.join.enable",
         "controller.quorum.fetch.max.bytes",
         "controller.quorum.fetch.snapshot.max.bytes",
         "controller.socket.timeout.ms",

@@ -52,6 +52,13 @@ ROLES = (
         "Where to find the quorum, host:port.",
         importance="high",
     ),
+    ConfigKey(
+        "controller.quorum.auto.join.enable",
+        "boolean",
+        False,
+        "Whether a controller that is no voter asks the leader to become one (kraft.version 1).",
+        importance="low",
+    ),
     ConfigKey("server.max.startup.time.ms", "long", LONG_MAX, "Longest start.", at_least(0)),
 )
 LISTENERS = (

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft.messages import BeginQuorumEpochAnswer
-from quorum.translate import WrongShape, read_begin, write_begin_answer
+from quorum.translate.answers import write_begin_answer
+from quorum.translate.requests import read_begin
+from quorum.translate.shape import WrongShape
 from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles

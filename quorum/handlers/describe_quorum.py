@@ -107,9 +107,15 @@ def _replica(replica: ReplicaStatus, version: int) -> ReplicaState:
 
 
 def _nodes(ctx: QuorumContext) -> list[Node]:
-    identity = ctx.node.settings.identity
-    name = identity.endpoints[0].name if identity.endpoints else "CONTROLLER"
+    """Where the voters listen; a static set knows addresses, but not the name of their listener."""
+    name = ctx.node.settings.identity.listener
     return [
-        Node(node_id=peer.id, listeners=[Listener(name=name, host=peer.host, port=peer.port)])
-        for _, peer in sorted(identity.voters.items())
+        Node(
+            node_id=voter.id,
+            listeners=[
+                Listener(name=one.name or name, host=one.host, port=one.port)
+                for one in voter.endpoints
+            ],
+        )
+        for voter in ctx.node.voters
     ]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft.messages import EndQuorumEpochAnswer
-from quorum.translate import WrongShape, read_end, write_end_answer
+from quorum.translate.answers import write_end_answer
+from quorum.translate.requests import read_end
+from quorum.translate.shape import WrongShape
 from wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles

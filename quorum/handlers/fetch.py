@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft.messages import FetchAnswer
-from quorum.translate import WrongShape, read_fetch, write_fetch_answer
+from quorum.translate.answers import write_fetch_answer
+from quorum.translate.requests import read_fetch
+from quorum.translate.shape import WrongShape
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft.messages import FetchSnapshotAnswer
-from quorum.translate import WrongShape, read_fetch_snapshot, write_snapshot_answer
+from quorum.translate.answers import write_snapshot_answer
+from quorum.translate.requests import read_fetch_snapshot
+from quorum.translate.shape import WrongShape
 from wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles

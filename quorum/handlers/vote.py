@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft.messages import VoteAnswer
-from quorum.translate import WrongShape, read_vote, write_vote_answer
+from quorum.translate.answers import write_vote_answer
+from quorum.translate.requests import read_vote
+from quorum.translate.shape import WrongShape
 from wire.messages.vote import VoteRequest, VoteResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles

@@ -4,20 +4,23 @@ Inputs: `receive`, `request_failed`, `handle_timeout`, `propose`, `flushed`, `pe
 (after any number of `propose`) the driver takes `ready()` until it is None and does what it says, then sleeps until
 `deadline()` or the next input. `now` is in seconds of one monotonic clock.
 
-Source: KIP-595, KIP-630, KIP-996; Kafka's `KafkaRaftClient`. Left out: changes of the voter set (KIP-853), linger.
+Source: KIP-595, KIP-630, KIP-853, KIP-996; Kafka's `KafkaRaftClient`. Left out: linger.
 """
 
 from __future__ import annotations
 
 from math import inf
 
-from quorum.raft import elections, following, leading
+from quorum.raft import changing, elections, following, joining, leading
 from quorum.raft.log_view import LogView
 from quorum.raft.messages import (
+    AddVoterRequest,
     Answer,
     AnyAnswer,
-    BeginQuorumEpochAnswer,
+    ApiVersionsAnswer,
+    ApiVersionsRequest,
     BeginQuorumEpochRequest,
+    ChangeAnswer,
     EndQuorumEpochAnswer,
     EndQuorumEpochRequest,
     Envelope,
@@ -25,7 +28,10 @@ from quorum.raft.messages import (
     FetchRequest,
     FetchSnapshotAnswer,
     FetchSnapshotRequest,
+    RemoveVoterRequest,
     Request,
+    UpdateVoterAnswer,
+    UpdateVoterRequest,
     VoteAnswer,
     VoteRequest,
 )
@@ -50,6 +56,7 @@ from quorum.raft.types import (
     Timeouts,
     ensure,
 )
+from quorum.raft.voters import VoterSet
 from wire.errors import ErrorCode
 
 
@@ -76,11 +83,13 @@ class Raft:
         now: float,
     ) -> None:
         timeouts = timeouts or Timeouts()
+        log.history.static = VoterSet.static(identity.voters.values())
         role = _first_role(identity, log, election, timeouts, prng, now)
         self._state = State(identity, log, timeouts, prng, role, election)
         self._fetched_watermark = -1
         self._polled_at = now
-        if identity.is_voter and identity.majority == 1:
+        self._counted = self._state.voters
+        if self._state.is_voter and self._state.voters.majority == 1:
             elections.become_prospective(self._state, now)
         self._poll(now)
 
@@ -98,9 +107,11 @@ class Raft:
     def request_failed(self, token: int, now: float) -> None:
         """No answer will come: connection lost or refused, timed out, or the answer was unusable."""
         self._begin()
-        peer = self._state.requests.answered(token)
+        state = self._state
+        peer = state.requests.answered(token)
         if peer is not None:
-            self._state.requests.back_off(peer, now)
+            state.requests.back_off(peer, now)
+            changing.on_versions(state, token, None, now)
         self._poll(now)
 
     def handle_timeout(self, now: float) -> None:
@@ -119,6 +130,18 @@ class Raft:
             raise NotLeader(epoch)
         return state.append(Proposal(batch, count))
 
+    def upgrade_kraft_version(self, version: int, epoch: int, *, validate_only: bool) -> None:
+        """Makes a static quorum dynamic (1); like `propose`, it may be called before `ready`.
+
+        Raises:
+            NotLeader: this node does not lead `epoch`.
+            UpgradeRefused: it cannot be done, and why.
+        """
+        state = self._state
+        if not isinstance(state.role, Leader) or state.epoch != epoch:
+            raise NotLeader(epoch)
+        changing.upgrade(state, state.role, version, validate_only=validate_only)
+
     def flushed(self, upto: int, now: float) -> None:
         """Everything below offset `upto` of the present log is on disk."""
         self._begin()
@@ -131,12 +154,24 @@ class Raft:
 
     def log_changed(self, now: float) -> None:
         """The driver has done the truncation, snapshot or append of a `Ready`: what waited for the log goes on."""
+        self._count_voters(now)
         if isinstance(self._state.role, Leader):
             leading.after_append(self._state)
         else:
             following.after_append(self._state, self._fetched_watermark)
             self._fetched_watermark = -1
         self._poll(now)
+
+    def _count_voters(self, now: float) -> None:
+        """The log may have another set of voters now: from here on it counts."""
+        state = self._state
+        if self._counted is state.voters:
+            return
+        self._counted = state.voters
+        if isinstance(state.role, Leader):
+            state.role.reign.take_voters(state.voters, now)
+        elif isinstance(state.role, Follower):
+            following.on_voters_changed(state, state.role, now)
 
     def peer_gone(self, node_id: int, now: float) -> None:
         """The process of `node_id` is gone: its connection broke and its endpoint refuses (idea 11)."""
@@ -176,7 +211,7 @@ class Raft:
         )
         if isinstance(state.role, Leader):
             return min(state.role.reign.deadline(), requests)
-        return min(self._role_deadline(), requests)
+        return min(self._role_deadline(), self._look_deadline(), requests)
 
     @property
     def role(self) -> Role:
@@ -236,6 +271,13 @@ class Raft:
         stays = state.shutting_down and not isinstance(state.role, Resigned)
         return inf if stays else state.role.deadline
 
+    def _look_deadline(self) -> float:
+        """When the follower looks at the voters; while it cannot, what it waits for wakes it."""
+        role = self._state.role
+        if isinstance(role, Follower) and role.look_at_voters > self._polled_at:
+            return role.look_at_voters
+        return inf
+
     def _on_request(self, token: int, request: Request, now: float) -> None:
         state = self._state
         match request:
@@ -249,15 +291,21 @@ class Raft:
                 elections.on_end_request(state, request, token, now)
             case FetchSnapshotRequest():
                 leading.on_fetch_snapshot(state, request, token, now)
+            case AddVoterRequest():
+                changing.on_add(state, request, token, now)
+            case RemoveVoterRequest():
+                changing.on_remove(state, request, token, now)
+            case UpdateVoterRequest():
+                changing.on_update(state, request, token, now)
+            case ApiVersionsRequest():
+                raise ValueError("the registry of handlers answers ApiVersions")
 
     def _on_answer(self, token: int, answer: AnyAnswer, now: float) -> None:
         state = self._state
         source = state.requests.answered(token)
         if source is None:
             return
-        if answer.error == ErrorCode.UNSUPPORTED_VERSION and isinstance(state.role, Prospective):
-            # a voter from before KIP-996: no pre-vote in this quorum
-            elections.become_candidate(state, now)
+        if self._on_answer_without_head(token, source, answer, now):
             return
         handled = following.judge_head(state, source, answer, now)
         if handled is False:
@@ -266,6 +314,27 @@ class Raft:
         state.requests.succeeded(source)
         if handled is None:
             self._on_present_answer(source, answer, now)
+
+    def _on_answer_without_head(
+        self, token: int, source: Peer, answer: AnyAnswer, now: float
+    ) -> bool:
+        """True for an answer that says nothing about epoch and leader, and is dealt with."""
+        state = self._state
+        is_too_old = answer.error == ErrorCode.UNSUPPORTED_VERSION
+        match answer:
+            case ChangeAnswer():
+                joining.on_change_answer(state, source, answer, now)
+            case ApiVersionsAnswer():
+                state.requests.succeeded(source)
+                changing.on_versions(state, token, answer, now)
+            case UpdateVoterAnswer() if is_too_old:
+                joining.on_update_answer(state, now)
+            case VoteAnswer() if is_too_old and isinstance(state.role, Prospective):
+                # a voter from before KIP-996: no pre-vote in this quorum
+                elections.become_candidate(state, now)
+            case _:
+                return False
+        return True
 
     def _on_present_answer(self, source: Peer, answer: AnyAnswer, now: float) -> None:
         state = self._state
@@ -280,7 +349,9 @@ class Raft:
                 following.on_snapshot_answer(state, answer, now)
             case EndQuorumEpochAnswer():
                 leading.on_end_answer(state, source.id)
-            case BeginQuorumEpochAnswer():
+            case UpdateVoterAnswer():
+                joining.on_update_answer(state, now)
+            case _:
                 pass
 
     def _poll(self, now: float) -> None:
@@ -318,16 +389,19 @@ def _first_role(
     identity: Identity, log: LogView, election: Election, timeouts: Timeouts, prng: Prng, now: float
 ) -> Role:
     """Where a (re)started replica begins: never in a role that lets it lead or vote twice in one epoch."""
-    deadline = inf
-    if identity.is_voter:
-        rank = sorted(identity.voters).index(identity.node_id)
-        deadline = now + timeouts.start_delay * (1 + rank) + prng.uniform(0, timeouts.start_delay)
+    voters = log.history.voters
+    is_voter = identity.key in voters
+    rank = voters.ids.index(identity.node_id) if is_voter else 0
+    soon = now + timeouts.start_delay * (1 + rank) + prng.uniform(0, timeouts.start_delay)
+    deadline = soon if is_voter else inf
     if election.epoch < log.last_epoch:
         return Unattached(log.last_epoch, deadline)
-    if election.leader_id == identity.node_id and identity.is_voter:
-        return Resigned(election.epoch, deadline)
-    leader = identity.voters.get(election.leader_id)
+    if election.leader_id == identity.node_id and identity.can_vote:
+        return Resigned(election.epoch, soon)
+    leader = voters.get(election.leader_id)
     if leader is not None and leader.id != identity.node_id:
-        patience = now + timeouts.fetch if identity.is_voter else inf
-        return Follower(election.epoch, patience, leader, election.voted)
+        patience = now + timeouts.fetch if is_voter else inf
+        look = now + timeouts.fetch if identity.has_news else inf
+        peer = leader.peer_on(identity.listener)
+        return Follower(election.epoch, patience, peer, election.voted, look_at_voters=look)
     return Unattached(election.epoch, deadline, election.leader_id, election.voted)

@@ -2,7 +2,8 @@
 
 Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Different from Kafka:
 who has seen the leader's process vanish asks for pre-votes at once and grants them (idea 11); a refused candidate tries again
-after a short random pause instead of the rest of its election timeout; requests of strangers are refused.
+after a short random pause instead of the rest of its election timeout; in a static quorum requests of strangers are refused. In a
+dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from quorum.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
+from quorum.raft.refusals import is_our_cluster
 from quorum.raft.roles import Candidate, Follower, Prospective, Unattached, grants
 from quorum.raft.state import State
 from quorum.raft.types import (
@@ -43,15 +45,14 @@ def _refusal(state: State, cluster_id: str | None, sender: int, epoch: int) -> E
         return ErrorCode.FENCED_LEADER_EPOCH
     if epoch >= EPOCH_MAX or epoch - state.epoch > EPOCH_JUMP_MAX:
         return ErrorCode.INVALID_REQUEST
-    voters = state.identity.voters
-    if sender < 0 or sender == state.identity.node_id or (voters and sender not in voters):
+    if sender < 0 or sender == state.identity.node_id or _is_stranger(state, sender):
         return ErrorCode.INVALID_REQUEST
     return None
 
 
-def is_our_cluster(state: State, cluster_id: str | None) -> bool:
-    ours = state.identity.cluster_id
-    return cluster_id is None or ours is None or cluster_id == ours
+def _is_stranger(state: State, sender: int) -> bool:
+    voters = state.voters
+    return not state.log.history.is_dynamic and len(voters) > 0 and voters.get(sender) is None
 
 
 def _is_for_us(state: State, voter: ReplicaKey | None) -> bool:
@@ -128,11 +129,7 @@ def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now
             now,
         )
         role = state.role
-        if (
-            isinstance(role, Follower)
-            and role.leader_id == request.leader_id
-            and state.identity.is_voter
-        ):
+        if isinstance(role, Follower) and role.leader_id == request.leader_id and state.is_voter:
             wait = _succession_wait(state, request.successors)
             deadline = min(role.deadline, now + wait)
             state.update(replace(role, leader_gone=True, deadline=deadline))
@@ -158,7 +155,7 @@ def follow_if_news(state: State, leader_id: int, epoch: int, hint: Peer | None, 
     if epoch < state.epoch or epoch >= EPOCH_MAX:
         return False
     known = state.election.leader_id
-    if epoch == state.epoch and leader_id >= 0 and known >= 0 and state.identity.is_voter:
+    if epoch == state.epoch and leader_id >= 0 and known >= 0 and state.is_voter:
         ensure(leader_id == known, "R1 two leaders in epoch", epoch, leader_id, known)
     if epoch == state.epoch and (leader_id < 0 or isinstance(state.role, Follower)):
         return False
@@ -225,7 +222,7 @@ def become_candidate(state: State, now: float) -> None:
 def _go_on_if_granted(state: State, now: float) -> None:
     role = state.role
     assert isinstance(role, Prospective | Candidate)
-    if len(role.granted) < state.identity.majority:
+    if not state.voters.is_majority(role.granted):
         return
     if isinstance(role, Prospective):
         become_candidate(state, now)
@@ -251,7 +248,7 @@ def on_vote_answer(state: State, voter: Peer, answer: VoteAnswer, now: float) ->
 def _handle_loss(state: State, now: float) -> None:
     role = state.role
     assert isinstance(role, Prospective | Candidate)
-    if len(state.identity.voters) - len(role.rejected) >= state.identity.majority:
+    if _can_win(state, role):
         return
     if isinstance(role, Prospective):
         give_up_pre_vote(state, now)
@@ -275,22 +272,19 @@ def ask_for_votes(state: State, now: float) -> None:
     """Sends what is due to the voters that have not answered, as long as we can still win."""
     role = state.role
     assert isinstance(role, Prospective | Candidate)
-    if len(state.identity.voters) - len(role.rejected) < state.identity.majority:
+    if not _can_win(state, role):
         return
     end = end_of(state.log)
-    for voter in state.identity.other_voters:
-        peer = state.identity.voters[voter]
-        if (
-            voter in role.granted
-            or voter in role.rejected
-            or not state.requests.is_ready(peer, now)
-        ):
+    for voter in state.other_voters:
+        peer = state.peer_of(voter)
+        has_answered = voter.id in role.granted or voter.id in role.rejected
+        if has_answered or not state.requests.is_ready(peer, now):
             continue
         request = VoteRequest(
             cluster_id=state.identity.cluster_id,
             epoch=state.epoch,
             candidate=state.identity.key,
-            voter=ReplicaKey(voter),
+            voter=voter.key,
             last_epoch=end.epoch,
             end_offset=end.offset,
             pre_vote=isinstance(role, Prospective),
@@ -298,17 +292,19 @@ def ask_for_votes(state: State, now: float) -> None:
         state.send(peer, request, now)
 
 
+def _can_win(state: State, role: Prospective | Candidate) -> bool:
+    return len(state.voters) - len(role.rejected) >= state.voters.majority
+
+
 def leader_gone(state: State, node_id: int, now: float) -> None:
     """The leader's process is gone: succeed it by rank, and grant pre-votes from now on."""
     role = state.role
-    if not state.identity.is_voter:
+    if not state.is_voter:
         return
     if isinstance(role, Prospective) and role.leader_id == node_id and not role.leader_gone:
         state.update(replace(role, leader_gone=True, rejected=frozenset()))
     if isinstance(role, Follower) and role.leader_id == node_id and not role.leader_gone:
-        rank = [v for v in sorted(state.identity.voters) if v != node_id].index(
-            state.identity.node_id
-        )
+        rank = [v for v in state.voters.ids if v != node_id].index(state.identity.node_id)
         jitter = state.prng.uniform(0, state.timeouts.succession_jitter)
         wait = rank * state.timeouts.succession_step + jitter
         state.update(replace(role, leader_gone=True, deadline=min(role.deadline, now + wait)))

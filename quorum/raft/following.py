@@ -7,8 +7,9 @@ offset is its promise to the leader.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
-from quorum.raft import elections
+from quorum.raft import elections, joining
 from quorum.raft.log_view import end_of, truncation_offset
 from quorum.raft.messages import (
     Answer,
@@ -64,7 +65,7 @@ def on_fetch_answer(state: State, answer: FetchAnswer, now: float) -> None:
         return
     if answer.diverging is not None:
         offset = truncation_offset(state.log, answer.diverging)
-        if not state.identity.is_voter and offset < (state.high_watermark or 0):
+        if not state.is_voter and offset < (state.high_watermark or 0):
             # an observer follows whom it was told to; a leader that takes committed data back is not one of ours
             state.requests.back_off(role.leader, now)
             return
@@ -88,8 +89,16 @@ def after_append(state: State, high_watermark: int) -> None:
 
 def _fed(state: State, role: Follower, now: float) -> Follower:
     """The leader has answered: the fetch timeout begins anew."""
-    deadline = now + state.timeouts.fetch if state.identity.is_voter else role.deadline
+    deadline = now + state.timeouts.fetch if state.is_voter else role.deadline
     return replace(role, deadline=deadline, has_fetched=True, leader_gone=False)
+
+
+def on_voters_changed(state: State, role: Follower, now: float) -> None:
+    """A follower that has become a voter minds its leader; one that is none any more only listens."""
+    if not state.is_voter:
+        state.update(replace(role, deadline=inf))
+    elif role.deadline == inf:
+        state.update(replace(role, deadline=now + state.timeouts.fetch))
 
 
 def on_snapshot_answer(state: State, answer: FetchSnapshotAnswer, now: float) -> None:
@@ -124,7 +133,8 @@ def poll_follower(state: State, role: Follower, now: float) -> None:
         return
     if state.requests.is_ready(role.leader, now):
         if not state.requests.any_in_flight():
-            state.send(role.leader, _next_request(state, role), now)
+            request = joining.next_request(state, role, now) or _next_request(state, role)
+            state.send(role.leader, request, now)
     elif state.requests.is_backing_off(role.leader, now):
         _look_around(state, now)
 
@@ -135,7 +145,7 @@ def poll_unattached(state: State, now: float) -> None:
 
 
 def _is_flushed(state: State) -> bool:
-    return not state.identity.is_voter or state.flushed_offset >= state.log.end_offset
+    return not state.identity.can_vote or state.flushed_offset >= state.log.end_offset
 
 
 def _look_around(state: State, now: float) -> None:

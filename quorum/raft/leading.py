@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
+from quorum.raft import changing
 from quorum.raft.log_view import FetchKind, validate_fetch
 from quorum.raft.messages import (
     BeginQuorumEpochRequest,
@@ -19,28 +20,52 @@ from quorum.raft.messages import (
     Read,
     SnapshotRead,
 )
-from quorum.raft.ready import LeaderChange
+from quorum.raft.ready import (
+    ControlBatch,
+    ControlRecord,
+    KRaftVersionChange,
+    LeaderChange,
+    VotersChange,
+)
+from quorum.raft.refusals import leader_refusal
 from quorum.raft.reign import PARKED_MAX, ParkedFetch, Reign
 from quorum.raft.roles import Leader, Resigned
 from quorum.raft.state import State
-from quorum.raft.types import ReplicaKey, ensure
+from quorum.raft.types import ensure
 from wire.errors import ErrorCode
 
 # Nobody waits longer for news than this, whatever it asks for.
 MAX_WAIT = 30.0
+# Where the history has what a directory was formatted with: before the first record.
+BOOTSTRAP_OFFSET = -1
 
 
 def become_leader(state: State, granting: frozenset[int], now: float) -> None:
     """Opens the epoch with a control record: only when it is committed is anything before it known to be."""
     ensure(state.log.last_epoch < state.epoch, "R1 our log already has records of", state.epoch)
-    ensure(len(granting) >= state.identity.majority, "R1 a majority elects", granting)
+    ensure(state.voters.is_majority(granting), "R1 a majority elects", granting)
     start = state.log.end_offset
-    reign = Reign.begin(state.identity, state.timeouts, start, granting, now)
+    reign = Reign.begin(state.me, state.voters, state.timeouts, start, granting, now)
+    if not state.log.history.is_dynamic:
+        reign.told = state.voters.update(state.me)
     state.become(Leader(state.epoch, start, reign))
     state.lost_elections = 0
-    voters = tuple(sorted(state.identity.voters))
-    state.append(LeaderChange(state.identity.node_id, voters, tuple(sorted(granting))))
+    change = LeaderChange(state.me.id, state.voters.ids, tuple(sorted(granting)))
+    state.append(ControlBatch((change, *_voters_to_repeat(state))))
     reign.flushed(state.flushed_offset)
+
+
+def _voters_to_repeat(state: State) -> tuple[ControlRecord, ...]:
+    """The set of the bootstrap snapshot is in no log yet, and ours may say where we listened before."""
+    history = state.log.history
+    if not history.is_dynamic:
+        return ()
+    ensure(history.voters_offset is not None, "a dynamic quorum has its voters in the log")
+    if history.voters_offset != BOOTSTRAP_OFFSET and not history.voters.needs_update(state.me):
+        return ()
+    voters = history.voters.update(state.me)
+    assert voters is not None
+    return KRaftVersionChange(history.kraft_version), VotersChange(voters)
 
 
 def after_append(state: State) -> None:
@@ -63,19 +88,6 @@ def _on_high_watermark(state: State, leader: Leader) -> None:
 
 
 # --- fetches
-
-
-def _fetch_refusal(state: State, cluster_id: str | None, epoch: int) -> ErrorCode | None:
-    ours = state.identity.cluster_id
-    if cluster_id is not None and ours is not None and cluster_id != ours:
-        return ErrorCode.INCONSISTENT_CLUSTER_ID
-    if epoch < state.epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH
-    if epoch > state.epoch:
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
-    if not isinstance(state.role, Leader):
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return ErrorCode.BROKER_NOT_AVAILABLE if state.shutting_down else None
 
 
 def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> None:
@@ -123,7 +135,7 @@ def _try_fetch(state: State, request: FetchRequest) -> FetchAnswer:
 
 
 def _fetch_error(state: State, request: FetchRequest) -> ErrorCode | None:
-    refusal = _fetch_refusal(state, request.cluster_id, request.epoch)
+    refusal = leader_refusal(state, request.cluster_id, request.epoch)
     if refusal is ErrorCode.INCONSISTENT_CLUSTER_ID:
         return refusal
     sane = (
@@ -172,7 +184,7 @@ def _answer_parked(state: State, leader: Leader, parked: ParkedFetch) -> None:
 
 def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, now: float) -> None:
     answer = state.answer(FetchSnapshotAnswer)
-    error = _fetch_refusal(state, request.cluster_id, request.epoch)
+    error = leader_refusal(state, request.cluster_id, request.epoch)
     size = state.log.snapshot_size(request.snapshot_id) if request.snapshot_id.offset > 0 else None
     if error is None and size is None:
         error = ErrorCode.SNAPSHOT_NOT_FOUND
@@ -182,7 +194,7 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
         state.reply(token, replace(answer, error=int(error or 0)))
         return
     assert isinstance(state.role, Leader)
-    state.role.reign.heard_from(request.replica.id, now)
+    state.role.reign.heard_from(request.replica, now)
     max_bytes = min(max(request.max_bytes, 1), state.timeouts.snapshot_max_bytes)
     read = SnapshotRead(request.snapshot_id, request.position, max_bytes)
     state.reply(
@@ -198,7 +210,8 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
 
 def poll_leader(state: State, leader: Leader, now: float) -> None:
     reign = leader.reign
-    if now >= reign.check_deadline:
+    changing.poll_change(state, leader, now)
+    if now >= reign.check_deadline or changing.is_voted_out(state, leader):
         resign(state, leader, now)
         return
     for parked in [parked for parked in reign.parked.values() if now >= parked.expires]:
@@ -209,13 +222,13 @@ def poll_leader(state: State, leader: Leader, now: float) -> None:
 
 def _announce(state: State, leader: Leader, now: float) -> None:
     for voter in leader.reign.silent_voters(now):
-        peer = state.identity.voters[voter]
+        peer = state.peer_of(voter)
         if state.requests.is_ready(peer, now):
             request = BeginQuorumEpochRequest(
                 cluster_id=state.identity.cluster_id,
                 epoch=state.epoch,
                 leader_id=state.identity.node_id,
-                voter=ReplicaKey(voter),
+                voter=voter.key,
                 endpoints=state.identity.endpoints,
             )
             state.send(peer, request, now)
@@ -224,7 +237,7 @@ def _announce(state: State, leader: Leader, now: float) -> None:
 
 def resign(state: State, leader: Leader, now: float) -> None:
     """Ends our leadership: tell the others, the most advanced first in line, and wait for one of them."""
-    others = frozenset(state.identity.other_voters)
+    others = frozenset(voter.id for voter in state.other_voters)
     deadline = inf if state.shutting_down else state.election_deadline(now)
     state.become(Resigned(state.epoch, deadline, others, leader.reign.successors()))
 
@@ -234,9 +247,9 @@ def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
     if now >= resigned.deadline:
         state.become_unattached(state.epoch + 1, now)
         return
-    for voter in sorted(resigned.unacked):
-        peer = state.identity.voters[voter]
-        if state.requests.is_ready(peer, now):
+    for voter in state.other_voters:
+        peer = state.peer_of(voter)
+        if voter.id in resigned.unacked and state.requests.is_ready(peer, now):
             request = EndQuorumEpochRequest(
                 cluster_id=state.identity.cluster_id,
                 epoch=state.epoch,

@@ -9,10 +9,15 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from quorum.raft.types import OffsetAndEpoch
+from quorum.raft.voters import QuorumHistory
 
 
 class LogView(Protocol):
     """The replicated log as the core sees it; offsets are half-open, `end_offset` is the next to be written."""
+
+    @property
+    def history(self) -> QuorumHistory:
+        """The voters by what is in the log, kept in step with every change of it."""
 
     @property
     def start_offset(self) -> int: ...

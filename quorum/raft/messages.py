@@ -87,12 +87,61 @@ class FetchSnapshotRequest:
         return f"FetchSnapshot epoch={self.epoch} {self.snapshot_id} at={self.position}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddVoterRequest:
+    """`voter` is None if the message names none; answered at once when appended if not `ack_when_committed`."""
+
+    cluster_id: str | None
+    voter: ReplicaKey | None
+    endpoints: tuple[Endpoint, ...]
+    ack_when_committed: bool = True
+
+    def __str__(self) -> str:
+        return f"AddVoter {self.voter}" + ("" if self.ack_when_committed else " early")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveVoterRequest:
+    cluster_id: str | None
+    voter: ReplicaKey | None
+
+    def __str__(self) -> str:
+        return f"RemoveVoter {self.voter}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateVoterRequest:
+    """A voter says where it listens and which kraft.versions it supports."""
+
+    cluster_id: str | None
+    epoch: int
+    voter: ReplicaKey | None
+    endpoints: tuple[Endpoint, ...]
+    kraft_version_min: int
+    kraft_version_max: int
+
+    def __str__(self) -> str:
+        return f"UpdateVoter {self.voter} epoch={self.epoch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersionsRequest:
+    """Which kraft.versions does a voter to be support?"""
+
+    def __str__(self) -> str:
+        return "ApiVersions"
+
+
 Request = (
     VoteRequest
     | BeginQuorumEpochRequest
     | EndQuorumEpochRequest
     | FetchRequest
     | FetchSnapshotRequest
+    | AddVoterRequest
+    | RemoveVoterRequest
+    | UpdateVoterRequest
+    | ApiVersionsRequest
 )
 
 
@@ -189,8 +238,54 @@ class FetchSnapshotAnswer(Answer):
         return f"{self._head('FetchedSnapshot')} {self.snapshot_id} at={self.position}/{self.size}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeAnswer(Answer):
+    """Of AddVoter and RemoveVoter; on the wire they have no epoch and leader, but a message."""
+
+    message: str | None = None
+
+    def _said(self, name: str) -> str:
+        return f"{name} {ErrorCode(self.error).name}" if self.error else name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddVoterAnswer(ChangeAnswer):
+    def __str__(self) -> str:
+        return self._said("VoterAdded")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveVoterAnswer(ChangeAnswer):
+    def __str__(self) -> str:
+        return self._said("VoterRemoved")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateVoterAnswer(Answer):
+    def __str__(self) -> str:
+        return self._head("VoterUpdated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersionsAnswer(Answer):
+    """`kraft_versions` is the lowest and highest level supported; None if the node names none."""
+
+    kraft_versions: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        return f"ApiVersions kraft.version={self.kraft_versions}"
+
+
 AnyAnswer = (
-    VoteAnswer | BeginQuorumEpochAnswer | EndQuorumEpochAnswer | FetchAnswer | FetchSnapshotAnswer
+    VoteAnswer
+    | BeginQuorumEpochAnswer
+    | EndQuorumEpochAnswer
+    | FetchAnswer
+    | FetchSnapshotAnswer
+    | AddVoterAnswer
+    | RemoveVoterAnswer
+    | UpdateVoterAnswer
+    | ApiVersionsAnswer
 )
 Message = Request | AnyAnswer
 

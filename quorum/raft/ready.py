@@ -12,14 +12,40 @@ from typing import NamedTuple
 
 from quorum.raft.messages import AnyAnswer, Request
 from quorum.raft.types import Election, OffsetAndEpoch, Peer
+from quorum.raft.voters import VoterSet
 
 
 class LeaderChange(NamedTuple):
-    """The control record that opens an epoch; takes one offset."""
+    """The control record that opens an epoch."""
 
     leader_id: int
     voters: tuple[int, ...]
     granting_voters: tuple[int, ...]
+
+
+class KRaftVersionChange(NamedTuple):
+    """The level of kraft.version from here on."""
+
+    version: int
+
+
+class VotersChange(NamedTuple):
+    """The voters from here on."""
+
+    voters: VoterSet
+
+
+ControlRecord = LeaderChange | KRaftVersionChange | VotersChange
+
+
+class ControlBatch(NamedTuple):
+    """Control records that are appended, truncated and replicated together; each takes one offset."""
+
+    records: tuple[ControlRecord, ...]
+
+    @property
+    def record_count(self) -> int:
+        return len(self.records)
 
 
 class Proposal(NamedTuple):
@@ -34,7 +60,7 @@ class LeaderAppend(NamedTuple):
 
     base_offset: int
     epoch: int
-    batches: tuple[LeaderChange | Proposal, ...]
+    batches: tuple[ControlBatch | Proposal, ...]
 
 
 class FollowerAppend(NamedTuple):

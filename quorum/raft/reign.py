@@ -2,7 +2,7 @@
 
 A follower fsyncs before it fetches on, so a voter's fetch offset is its flushed end; the leader counts its own flushed end.
 Source: Kafka's `LeaderState` (KIP-595); check-quorum as KAFKA-15489.
-Left out: pending changes of the voter set.
+A leader that the newest set does not have leads on until that set is committed, and does not count itself.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from quorum.raft.messages import FetchRequest
-from quorum.raft.types import Identity, ReplicaKey, Timeouts, ensure
+from quorum.raft.messages import AddVoterAnswer, FetchRequest, RemoveVoterAnswer
+from quorum.raft.types import ReplicaKey, Timeouts, ensure
+from quorum.raft.voters import Voter, VoterSet
 
 # An observer that has not fetched for so long is forgotten (Kafka's figure), and no more than so many are remembered.
 OBSERVER_SECONDS = 300.0
 OBSERVERS_MAX = 2000
+# An observer that was caught up once and has fetched within so long may become a voter (Kafka's figure).
+JOINING_SECONDS = 3600.0
 
 
 @dataclass(slots=True)
@@ -47,51 +50,105 @@ class ParkedFetch(NamedTuple):
     expires: float
 
 
+@dataclass(slots=True)
+class PendingChange:
+    """The one change of voters under way. `token` is None once it is answered, `offset` None until its record is appended.
+
+    `voter` is the one to be added, `asked` the token of the question for its versions.
+    """
+
+    answer_class: type[AddVoterAnswer | RemoveVoterAnswer]
+    token: int | None
+    expires: float
+    voter: Voter | None = None
+    asked: int | None = None
+    ack_when_committed: bool = True
+    offset: int | None = None
+
+
 # Every connection may hold one; far above any real number of brokers. One more is answered at once instead.
 PARKED_MAX = 4000
 
 
 @dataclass(slots=True)
 class Reign:
-    """State of one leadership; dies with it."""
+    """State of one leadership; dies with it.
 
-    identity: Identity
+    `voter_set` is the newest of the log, `told` the set of a static quorum as its voters have described themselves, `asked_version` a level
+    of kraft.version that is being appended.
+    """
+
+    me: Voter
+    voter_set: VoterSet
     timeouts: Timeouts
     start_offset: int
     granting: frozenset[int]
     check_deadline: float
     begin_deadline: float
+    own: Progress
+    others: tuple[Voter, ...] = ()
     high_watermark: int | None = None
     voters: dict[int, Progress] = field(default_factory=dict)
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
     parked: dict[int, ParkedFetch] = field(default_factory=dict)
     fetched: set[int] = field(default_factory=set)
+    change: PendingChange | None = None
+    told: VoterSet | None = None
+    asked_version: int = 0
 
     @classmethod
     def begin(
         cls,
-        identity: Identity,
+        me: Voter,
+        voter_set: VoterSet,
         timeouts: Timeouts,
         start_offset: int,
         granting: frozenset[int],
         now: float,
     ) -> Reign:
-        alone = len(identity.voters) == 1
+        alone = not voter_set.others(me.key)
         reign = cls(
-            identity,
+            me,
+            voter_set,
             timeouts,
             start_offset,
             granting,
             check_deadline=inf if alone else now + timeouts.check_quorum,
             begin_deadline=inf if alone else now,
+            own=Progress(me.key),
         )
-        reign.voters = {voter: Progress(ReplicaKey(voter)) for voter in sorted(identity.voters)}
+        reign._sort_replicas()
         return reign
+
+    def take_voters(self, voter_set: VoterSet, now: float) -> None:
+        """The log has another set."""
+        self.voter_set = voter_set
+        self._sort_replicas()
+        self.fetched &= set(voter_set.ids)
+        if not self.others:
+            self.check_deadline = self.begin_deadline = inf
+        elif self.check_deadline == inf:
+            self.check_deadline = now + self.timeouts.check_quorum
+            self.begin_deadline = now
+
+    def _sort_replicas(self) -> None:
+        """Who was an observer may be a voter now, and the reverse."""
+        known = {progress.key: progress for progress in self.voters.values()} | self.observers
+        self.others = self.voter_set.others(self.me.key)
+        self.voters = {}
+        for voter in self.voter_set:
+            if voter not in self.others:
+                self.voters[voter.id] = self.own
+                continue
+            progress = known.pop(voter.key, None) or known.pop(ReplicaKey(voter.id), None)
+            self.voters[voter.id] = progress or Progress(voter.key)
+            self.voters[voter.id].key = voter.key
+        known.pop(self.me.key, None)
+        self.observers = known
 
     def flushed(self, end_offset: int) -> bool:
         """Our own flushed end; True if the high watermark moved."""
-        own = self.voters[self.identity.node_id]
-        own.end_offset = max(own.end_offset, end_offset)
+        self.own.end_offset = max(self.own.end_offset, end_offset)
         return self._advance()
 
     def fetched_by(self, replica: ReplicaKey, offset: int, leader_end: int, now: float) -> bool:
@@ -99,40 +156,49 @@ class Reign:
         if replica.id < 0:
             return False
         self._find(replica, now).fetched(offset, leader_end, now)
-        self.heard_from(replica.id, now)
-        return replica.id in self.voters and self._advance()
+        self.heard_from(replica, now)
+        return replica in self.voter_set and self._advance()
 
-    def heard_from(self, replica_id: int, now: float) -> None:
-        """A majority of voters that fetch, ourselves included, postpones the resignation (R11)."""
-        if replica_id not in self.voters or replica_id == self.identity.node_id:
+    def heard_from(self, replica: ReplicaKey, now: float) -> None:
+        """A majority of voters that fetch, ourselves included if we are one, postpones the resignation (R11)."""
+        if replica not in self.voter_set or replica.id == self.me.id:
             return
-        self.fetched.add(replica_id)
-        if len(self.fetched) >= self.identity.majority - 1:
+        self.fetched.add(replica.id)
+        needed = self.voter_set.majority - (len(self.voter_set) - len(self.others))
+        if len(self.fetched) >= needed:
             self.fetched.clear()
             self.check_deadline = now + self.timeouts.check_quorum
 
-    def silent_voters(self, now: float) -> tuple[int, ...]:
+    def has_caught_up(self, replica: ReplicaKey, now: float) -> bool:
+        """True for an observer that may become a voter without holding the watermark up."""
+        progress = self.observers.get(replica)
+        return (
+            progress is not None
+            and progress.last_caught_up > -inf
+            and progress.last_fetch > now - JOINING_SECONDS
+        )
+
+    def silent_voters(self, now: float) -> tuple[Voter, ...]:
         """Voters that must be told (again) who leads."""
         limit = now - self.timeouts.begin_quorum_epoch
-        return tuple(
-            voter for voter in self.identity.other_voters if self.voters[voter].last_fetch <= limit
-        )
+        return tuple(v for v in self.others if self.voters[v.id].last_fetch <= limit)
 
     def successors(self) -> tuple[ReplicaKey, ...]:
         """The other voters, the one with the longest log first."""
-        others = [self.voters[voter] for voter in self.identity.other_voters]
+        others = [self.voters[voter.id] for voter in self.others]
         return tuple(p.key for p in sorted(others, key=lambda p: -p.end_offset))
 
     def deadline(self) -> float:
         parked = min((fetch.expires for fetch in self.parked.values()), default=inf)
-        return min(self.check_deadline, self.begin_deadline, parked)
+        change = inf if self.change is None else self.change.expires
+        return min(self.check_deadline, self.begin_deadline, parked, change)
 
     def active_observers(self, now: float) -> list[Progress]:
         return [p for p in self.observers.values() if now - p.last_fetch < OBSERVER_SECONDS]
 
     def _find(self, replica: ReplicaKey, now: float) -> Progress:
         voter = self.voters.get(replica.id)
-        if voter is not None:
+        if voter is not None and voter.key.matches(replica):
             return voter
         if replica not in self.observers and len(self.observers) >= OBSERVERS_MAX:
             self.observers = {p.key: p for p in self.active_observers(now)}

@@ -66,6 +66,8 @@ class Follower:
 
     `has_fetched`: this leader has answered us, so we refuse pre-votes against it.
     `leader_gone`: it resigned or its process is gone; we grant them again.
+    `look_at_voters`: when to see next whether the set of voters says the right thing of us (infinite if we have nothing to say).
+    `has_told_leader`: a leader of a static quorum knows our directory and versions.
     """
 
     epoch: int
@@ -75,6 +77,8 @@ class Follower:
     has_fetched: bool = False
     leader_gone: bool = False
     snapshot: SnapshotFetch | None = None
+    look_at_voters: float = inf
+    has_told_leader: bool = False
 
     @property
     def leader_id(self) -> int:

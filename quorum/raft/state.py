@@ -13,9 +13,9 @@ from quorum.raft import roles
 from quorum.raft.log_view import LogView
 from quorum.raft.messages import Answer, AnyAnswer, FetchAnswer, Request
 from quorum.raft.ready import (
+    ControlBatch,
     FollowerAppend,
     LeaderAppend,
-    LeaderChange,
     Proposal,
     Ready,
     Reply,
@@ -33,6 +33,7 @@ from quorum.raft.types import (
     Timeouts,
     ensure,
 )
+from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
 from wire.errors import ErrorCode
 
 A = TypeVar("A", bound=Answer)
@@ -54,6 +55,7 @@ class State:
         persisted: Election,
     ) -> None:
         self.identity = identity
+        self.me = Voter(identity.key, identity.endpoints, STATIC_QUORUM, DYNAMIC_QUORUM)
         self.log = log
         self.timeouts = timeouts
         self.prng = prng
@@ -68,7 +70,7 @@ class State:
         self._truncate_to: int | None = None
         self._snapshot: SnapshotChunk | None = None
         self._fetched: FollowerAppend | None = None
-        self._pending: list[LeaderChange | Proposal] = []
+        self._pending: list[ControlBatch | Proposal] = []
         self._pending_base = 0
         self._pending_count = 0
         self._replies: list[Reply] = []
@@ -84,6 +86,26 @@ class State:
     @property
     def election(self) -> Election:
         return roles.election_of(self.role, self.identity.node_id)
+
+    @property
+    def voters(self) -> VoterSet:
+        """The newest set in the log, committed or not: votes, majorities and watermarks count with it."""
+        return self.log.history.voters
+
+    @property
+    def is_voter(self) -> bool:
+        return self.identity.key in self.voters
+
+    @property
+    def other_voters(self) -> tuple[Voter, ...]:
+        return self.voters.others(self.identity.key)
+
+    def peer_of(self, voter: Voter) -> Peer:
+        return voter.peer_on(self.identity.listener)
+
+    def _voter_peer(self, node_id: int) -> Peer | None:
+        voter = self.voters.get(node_id)
+        return None if voter is None else self.peer_of(voter)
 
     @property
     def end_offset(self) -> int:
@@ -102,13 +124,13 @@ class State:
                 own = self.identity.endpoints[0]
                 return Peer(self.identity.node_id, own.host, own.port)
             case _:
-                return self.identity.voters.get(self.election.leader_id)
+                return self._voter_peer(self.election.leader_id)
 
     def find_peer(self, node_id: int, hint: Peer | None) -> Peer | None:
-        """Where to reach `node_id`: what the message said, else what the configuration says."""
+        """Where to reach `node_id`: what the message said, else what the voters' set says."""
         if hint is not None and hint.id == node_id and hint.host:
             return hint
-        return self.identity.voters.get(node_id)
+        return self._voter_peer(node_id)
 
     # --- change of role
 
@@ -123,14 +145,14 @@ class State:
             roles.describe(role),
         )
         ensure(
-            not isinstance(role, Prospective | Candidate | Leader) or self.identity.is_voter,
+            not isinstance(role, Prospective | Candidate | Leader) or self.is_voter,
             "an observer neither stands nor leads",
             roles.describe(role),
         )
         ensure(not self._pending, "a role is left with proposals not yet appended")
         self.role = role
         if isinstance(before, Leader):
-            self._refuse_parked(before)
+            self._refuse_waiting(before)
         self.requests.reset()
 
     def update(self, role: Role) -> None:
@@ -156,14 +178,15 @@ class State:
             epoch,
         )
         voted = roles.vote_of(self.role) if epoch == self.epoch else None
-        deadline = now + self.timeouts.fetch if self.identity.is_voter else inf
-        self.become(Follower(epoch, deadline, leader, voted))
+        deadline = now + self.timeouts.fetch if self.is_voter else inf
+        look = now + self.timeouts.fetch if self.identity.has_news else inf
+        self.become(Follower(epoch, deadline, leader, voted, look_at_voters=look))
 
     def _unattached_deadline(self, now: float) -> float:
-        if not self.identity.is_voter:
+        if not self.is_voter:
             return inf
         match self.role:
-            case Candidate() | Unattached() | Resigned():
+            case Candidate() | Unattached() | Resigned() if self.role.deadline < inf:
                 return max(self.role.deadline, now)
             case _:
                 return self.election_deadline(now)
@@ -179,7 +202,12 @@ class State:
         self.lost_elections += 1
         return float(now + self.prng.uniform(0.5, 1) * pause)
 
-    def _refuse_parked(self, leader: Leader) -> None:
+    def _refuse_waiting(self, leader: Leader) -> None:
+        change = leader.reign.change
+        if change is not None and change.token is not None:
+            error = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.reply(change.token, change.answer_class(error=error))
+        leader.reign.change = None
         for parked in leader.reign.parked.values():
             self.reply(parked.token, self.answer(FetchAnswer, ErrorCode.NOT_LEADER_OR_FOLLOWER))
         leader.reign.parked.clear()
@@ -198,19 +226,29 @@ class State:
     def reply(self, token: int, answer: AnyAnswer) -> None:
         self._replies.append(Reply(token, answer))
 
-    def send(self, peer: Peer, request: Request, now: float) -> None:
+    def send(self, peer: Peer, request: Request, now: float) -> int:
+        """Returns the token of the answer to come."""
         token = self.requests.sent(peer, now)
         self._sends.append(Send(token, peer, request, self.timeouts.request))
+        return token
 
     def next_discovery(self, now: float) -> Peer | None:
         """The next of the servers that may know the leader, in turn; None while all back off."""
-        peers = self.identity.discovery
+        peers = self._discovery()
         for _ in peers:
             peer = peers[self._discovery_turn % len(peers)]
             self._discovery_turn += 1
             if self.requests.is_ready(peer, now):
                 return peer
         return None
+
+    def _discovery(self) -> list[Peer]:
+        """The other voters as far as known, and the bootstrap servers that are none of them."""
+        voters = [self.peer_of(voter) for voter in self.other_voters]
+        addresses = {(peer.host, peer.port) for peer in voters}
+        addresses |= {(one.host, one.port) for one in self.identity.endpoints}
+        servers = [p for p in self.identity.bootstrap if (p.host, p.port) not in addresses]
+        return voters + servers
 
     def truncate(self, offset: int) -> None:
         ensure(
@@ -239,13 +277,13 @@ class State:
             )
             self.flushed_offset = chunk.snapshot_id.offset
 
-    def append(self, batch: LeaderChange | Proposal) -> int:
+    def append(self, batch: ControlBatch | Proposal) -> int:
         """Queues a batch of the leader; returns its base offset."""
         if not self._pending:
             self._pending_base = self.log.end_offset
         base_offset = self._pending_base + self._pending_count
         self._pending.append(batch)
-        self._pending_count += 1 if isinstance(batch, LeaderChange) else batch.record_count
+        self._pending_count += batch.record_count
         return base_offset
 
     def commit(self, offset: int) -> bool:
@@ -280,7 +318,7 @@ class State:
             truncate_to=self._truncate_to,
             snapshot=self._snapshot,
             append=append,
-            needs_flush=append is not None and self.identity.is_voter,
+            needs_flush=append is not None and self.identity.can_vote,
             replies=tuple(self._replies),
             sends=tuple(self._sends),
             committed=self._committed,

@@ -1,7 +1,6 @@
 """The small values that the Raft core is made of: replica keys, peers, elections, timeouts, invariants.
 
 Source: KIP-595, KIP-853 (`ReplicaKey`, `VoterSet`), KIP-996; Kafka's `QuorumConfig` for the defaults.
-Left out: dynamic voter sets (kraft.version 1); keys carry directory ids already so that they can be added.
 """
 
 from __future__ import annotations
@@ -127,10 +126,11 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we are and whom we know. `node_id` is -1 for an observer that wants to stay invisible.
+    """Who we are and what the configuration says of the others. `node_id` is -1 for an observer that wants to stay invisible.
 
-    `voters` are the static voters by id (empty for an outsider that knows only `bootstrap`).
-    `endpoints` are our own listeners, told to the other voters when we lead.
+    `voters` are the static voters by id; they count until the log says who votes. `bootstrap` are servers that may know more.
+    `endpoints` are our own listeners, told to the other voters; `listener` is the name of those where voters reach each other.
+    `is_controller`: may become a voter while it runs, so it flushes as one; `auto_join`: and asks for it by itself.
     """
 
     node_id: int
@@ -139,25 +139,20 @@ class Identity:
     voters: Mapping[int, Peer] = field(default_factory=dict)
     bootstrap: tuple[Peer, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
+    listener: str = ""
+    is_controller: bool = False
+    auto_join: bool = False
 
     @property
     def key(self) -> ReplicaKey:
         return ReplicaKey(self.node_id, self.directory_id)
 
     @property
-    def is_voter(self) -> bool:
-        return self.node_id in self.voters
+    def can_vote(self) -> bool:
+        """Is a voter, or may become one: keeps its promises on disk."""
+        return self.is_controller or self.node_id in self.voters
 
     @property
-    def other_voters(self) -> tuple[int, ...]:
-        return tuple(sorted(voter for voter in self.voters if voter != self.node_id))
-
-    @property
-    def discovery(self) -> tuple[Peer, ...]:
-        """Where to ask who leads."""
-        known = tuple(self.voters[voter] for voter in self.other_voters)
-        return known or self.bootstrap
-
-    @property
-    def majority(self) -> int:
-        return len(self.voters) // 2 + 1
+    def has_news(self) -> bool:
+        """Whether we have something to say about our place among the voters."""
+        return self.can_vote and bool(self.endpoints)

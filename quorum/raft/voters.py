@@ -34,9 +34,21 @@ class Voter(NamedTuple):
     @property
     def peer(self) -> Peer:
         """Where to send requests; without an address when none is known."""
+        return self.peer_on("")
+
+    def peer_on(self, listener: str) -> Peer:
+        """The same by that listener, as far as it has one of the name."""
         if not self.endpoints:
             return Peer(self.id)
-        return Peer(self.id, self.endpoints[0].host, self.endpoints[0].port)
+        named = (one for one in self.endpoints if one.name == listener)
+        endpoint = next(named, self.endpoints[0])
+        return Peer(self.id, endpoint.host, endpoint.port)
+
+    def says_the_same_as(self, other: Voter) -> bool:
+        """Equal but for the order of endpoints."""
+        return self._replace(endpoints=()) == other._replace(endpoints=()) and set(
+            self.endpoints
+        ) == set(other.endpoints)
 
     def supports(self, kraft_version: int) -> bool:
         return self.kraft_version_min <= kraft_version <= self.kraft_version_max
@@ -95,6 +107,11 @@ class VoterSet:
     def others(self, key: ReplicaKey) -> tuple[Voter, ...]:
         """The voters that are not `key`, in the order of ids."""
         return tuple(voter for voter in self if not voter.key.matches(key))
+
+    def needs_update(self, voter: Voter) -> bool:
+        """True if this voter is in the set with other endpoints or versions."""
+        known = self.by_id.get(voter.id)
+        return known is not None and voter.key in self and not known.says_the_same_as(voter)
 
     def is_majority(self, node_ids: Iterable[int]) -> bool:
         return len(self.by_id.keys() & set(node_ids)) >= self.majority

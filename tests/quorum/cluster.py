@@ -127,7 +127,7 @@ class TestCluster:
                         )
                     ready.set()
         finally:
-            directory._release_lock()  # as the end of the process would; nothing is flushed or noted
+            directory._lock.release()  # as the end of the process would; nothing is flushed or noted
             member.gone.set()
 
     def close(self) -> None:

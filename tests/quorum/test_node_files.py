@@ -14,8 +14,9 @@ from log.meta_properties import MetaProperties
 from quorum.memory_log import MemoryLog
 from quorum.metadata_log import MetadataLog, open_metadata_log, validate_fetched
 from quorum.quorum_state_file import FILE_NAME, QuorumStateError, load_election, save_election
-from quorum.raft.ready import LeaderAppend, LeaderChange, Proposal
-from quorum.raft.types import Election, OffsetAndEpoch, ReplicaKey
+from quorum.raft.ready import ControlBatch, LeaderAppend, LeaderChange, Proposal
+from quorum.raft.types import Election, OffsetAndEpoch, Peer, ReplicaKey
+from quorum.raft.voters import QuorumHistory, VoterSet
 from quorum.snapshot_files import SnapshotFiles, snapshot_name
 from quorum.snapshot_format import SnapshotDamaged, decode_snapshot, encode_snapshot
 from tests.simulation.storage import Entry, SimLog
@@ -25,18 +26,20 @@ from wire.records.topics import TopicRecord
 
 # --- quorum-state
 
+STATIC = QuorumHistory(VoterSet.static([Peer(2), Peer(1)]))
+
 
 @pytest.mark.parametrize(
     "election",
     [Election(), Election(3, 2), Election(4, -1, ReplicaKey(1)), Election(4, 2, ReplicaKey(1))],
 )
 def test_a_vote_file_comes_back(tmp_path: Path, election: Election) -> None:
-    save_election(tmp_path, election, [3, 1, 2])
+    save_election(tmp_path, election, STATIC)
     assert load_election(tmp_path) == election
 
 
 def test_the_vote_file_is_as_kafka_writes_it(tmp_path: Path) -> None:
-    save_election(tmp_path, Election(2, 1), [1, 2])
+    save_election(tmp_path, Election(2, 1), STATIC)
     assert (tmp_path / FILE_NAME).read_text() == (
         '{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
         '"currentVoters":[{"voterId":1},{"voterId":2}],"data_version":0}'
@@ -51,6 +54,11 @@ def test_version_1_has_the_directory(tmp_path: Path) -> None:
     assert found.voted is not None
     assert found.voted.id == 1
     assert found.voted.directory_id != bytes(16)
+    dynamic = QuorumHistory()
+    dynamic.set_kraft_version(-1, 1)
+    before = (tmp_path / FILE_NAME).read_text()
+    save_election(tmp_path, found, dynamic)
+    assert (tmp_path / FILE_NAME).read_text() == before
 
 
 @pytest.mark.parametrize(
@@ -195,9 +203,8 @@ def test_an_observer_in_memory_follows_a_log_on_disk(log: MetadataLog) -> None:
 
 
 def test_the_epoch_opens_with_a_control_record(log: MetadataLog) -> None:
-    log.append_as_leader(
-        LeaderAppend(0, 4, (LeaderChange(1, (1, 2, 3), (1, 2)), Proposal(batch(2), 2))), 77
-    )
+    opening = ControlBatch((LeaderChange(1, (1, 2, 3), (1, 2)),))
+    log.append_as_leader(LeaderAppend(0, 4, (opening, Proposal(batch(2), 2))), 77)
     first, second = log.batches(0, 3)
     assert first.is_control
     assert (first.base_offset, first.leader_epoch, first.max_timestamp) == (0, 4, 77)
@@ -208,7 +215,7 @@ def test_a_snapshot_that_was_fetched_before_a_crash_is_taken_over(
     directory: LogDirectory, log: MetadataLog
 ) -> None:
     append(log, 1, 3)
-    log.snapshots.write(OffsetAndEpoch(9, 2), [b"x"])
+    log.snapshots.write(OffsetAndEpoch(9, 2), [snapshot(3)])
     again = MetadataLog(log.log, SnapshotFiles(log.log.directory))
     assert (again.start_offset, again.end_offset, again.last_epoch) == (9, 9, 2)
 

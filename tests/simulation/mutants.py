@@ -113,13 +113,9 @@ def _votes_for_shorter_logs() -> AbstractContextManager[Any]:
 
 def _minority_elects() -> AbstractContextManager[Any]:
     def majority(self: Any) -> int:
-        return (
-            (len(self.voters) + 1) // 2
-            if len(self.voters) % 2 == 0
-            else max(1, len(self.voters) // 2)
-        )
+        return (len(self) + 1) // 2 if len(self) % 2 == 0 else max(1, len(self) // 2)
 
-    return mock.patch("quorum.raft.types.Identity.majority", property(majority))
+    return mock.patch("quorum.raft.voters.VoterSet.majority", property(majority))
 
 
 def _never_resigns() -> AbstractContextManager[Any]:

@@ -10,19 +10,22 @@ import random
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
+from quorum.raft.ready import ControlRecord, KRaftVersionChange, VotersChange
 from quorum.raft.types import Election, OffsetAndEpoch
+from quorum.raft.voters import QuorumHistory, VoterSet
 
 GENESIS = 0
 
 
 class Entry(NamedTuple):
-    """A batch: offsets [base, next), and a fingerprint of the whole log up to its end."""
+    """A batch: offsets [base, next), and a fingerprint of the whole log up to its end. `control` are the records of a control batch."""
 
     base: int
     next: int
     epoch: int
     payload: int
     chain: int
+    control: tuple[ControlRecord, ...] = ()
 
 
 def chain(before: int, epoch: int, payload: int) -> int:
@@ -41,6 +44,9 @@ class SimLog:
     """A `LogView`, with the meaning that `quorum.metadata_log.MetadataLog` has (a test compares them)."""
 
     def __init__(self) -> None:
+        self.history = QuorumHistory()
+        # by snapshot: kraft.version and voters; in real files they are a part of the bytes
+        self.quorums: dict[OffsetAndEpoch, tuple[int, VoterSet | None]] = {}
         self.start_offset = 0
         self.start_chain = GENESIS
         self.entries: list[Entry] = []
@@ -111,6 +117,35 @@ class SimLog:
         self.ends.append(entry.next)
         if not self.epochs or self.epochs[-1][0] != entry.epoch:
             self.epochs.append((entry.epoch, entry.base))
+        self._note(entry)
+
+    def format(self, voters: VoterSet) -> None:
+        """As `storage format --initial-controllers` does: the snapshot (0, 0) has the first voters."""
+        bootstrap = OffsetAndEpoch(0, 0)
+        self.quorums[bootstrap] = (1, voters)
+        self.snapshots, self.snapshot_data = [bootstrap], {bootstrap: b""}
+        self._note_all()
+
+    def _note(self, entry: Entry) -> None:
+        for offset, record in enumerate(entry.control, entry.base):
+            if isinstance(record, VotersChange):
+                self.history.set_voters(offset, record.voters)
+            elif isinstance(record, KRaftVersionChange):
+                self.history.set_kraft_version(offset, record.version)
+
+    def _note_all(self) -> None:
+        """The history anew, by the newest snapshot and the log behind it."""
+        self.history.clear()
+        after = 0
+        if self.snapshots:
+            after = self.snapshots[-1].offset
+            version, voters = self.quorums.get(self.snapshots[-1], (0, None))
+            if version and voters is not None:
+                self.history.set_kraft_version(after - 1, version)
+                self.history.set_voters(after - 1, voters)
+        for entry in self.entries:
+            if entry.base >= after:
+                self._note(entry)
 
     def truncate_to(self, offset: int) -> int:
         """Returns where the log now ends: a batch that `offset` cuts goes whole."""
@@ -121,6 +156,7 @@ class SimLog:
         self.flushed_offset = min(self.flushed_offset, self.end_offset)
         for one in self.flushing:
             one[0] = min(one[0], self.end_offset)
+        self.history.truncate_to(self.end_offset)
         return self.end_offset
 
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch, start_chain: int, data: bytes) -> None:
@@ -132,8 +168,19 @@ class SimLog:
         for one in self.flushing:
             one[0] = min(one[0], snapshot_id.offset)
         self.flushed = Image(snapshot_id.offset, start_chain, ())
+        self._note_all()
 
-    def add_snapshot(self, snapshot_id: OffsetAndEpoch, data: bytes) -> None:
+    def quorum_at(self, offset: int) -> tuple[int, VoterSet | None]:
+        """What a snapshot of everything below `offset` says of the quorum."""
+        return self.history.kraft_version_at(offset - 1), self.history.voters_at(offset - 1)
+
+    def add_snapshot(
+        self,
+        snapshot_id: OffsetAndEpoch,
+        data: bytes,
+        quorum: tuple[int, VoterSet | None] = (0, None),
+    ) -> None:
+        self.quorums.setdefault(snapshot_id, quorum)
         if snapshot_id not in self.snapshot_data:
             self.snapshots.append(snapshot_id)
             self.snapshot_data[snapshot_id] = data
@@ -150,6 +197,7 @@ class SimLog:
             del self.snapshot_data[old]
         self.snapshots = [newest]
         self.epochs = _epochs_from(self.epochs, newest.offset, self.end_offset)
+        self.history.trim_to(newest.offset - 1)
 
     # --- durability
 
@@ -185,6 +233,7 @@ class SimLog:
         self.epochs = sorted(epochs.items())
         self.flushed_offset = min(self.flushed_offset, self.end_offset)
         self.flushing = []
+        self._note_all()
 
     def recover(self) -> None:
         """What opening does: the page cache is flushed before anybody relies on it."""

@@ -14,7 +14,9 @@ from quorum.controller.handlers.delete_topics import delete_topics
 from quorum.controller.handlers.elect_leaders import elect_leaders
 from quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
 from quorum.controller.handlers.unregister_broker import unregister_broker
+from quorum.handlers.add_raft_voter import add_raft_voter
 from quorum.handlers.describe_quorum import describe_quorum
+from quorum.handlers.remove_raft_voter import remove_raft_voter
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.default_principal_data import DefaultPrincipalData
 from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -35,6 +37,8 @@ FORWARDED: Registry[ControllerContext] = Registry(
         elect_leaders,
         unregister_broker,
         describe_quorum,
+        add_raft_voter,
+        remove_raft_voter,
     )
 )
 

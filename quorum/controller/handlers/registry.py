@@ -1,7 +1,7 @@
 """All that a controller's listener answers: the quorum's APIs, and those of the controller.
 
 Not served of what Kafka 4.3's controller serves: access control, SCRAM, delegation tokens, quotas, reassignments, features,
-voters, AlterConfigs (0.11's way).
+AlterConfigs (0.11's way).
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ from quorum.controller.handlers.elect_leaders import elect_leaders
 from quorum.controller.handlers.envelope import envelope
 from quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
 from quorum.controller.handlers.unregister_broker import unregister_broker
+from quorum.handlers.add_raft_voter import add_raft_voter
 from quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
 from quorum.handlers.describe_quorum import describe_quorum
 from quorum.handlers.end_quorum_epoch import end_quorum_epoch
 from quorum.handlers.fetch import fetch
 from quorum.handlers.fetch_snapshot import fetch_snapshot
+from quorum.handlers.remove_raft_voter import remove_raft_voter
+from quorum.handlers.update_raft_voter import update_raft_voter
 from quorum.handlers.vote import vote
-from quorum.metadata.other_deltas import METADATA_VERSION
+from quorum.metadata.other_deltas import KRAFT_VERSION, METADATA_VERSION
+from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM
 from wire.transport.api_versions import Features
 from wire.transport.registry import Registry
 
@@ -40,6 +44,9 @@ QUORUM_HANDLERS = (
     begin_quorum_epoch,
     end_quorum_epoch,
     describe_quorum,
+    add_raft_voter,
+    remove_raft_voter,
+    update_raft_voter,
 )
 CONTROLLER_HANDLERS = (
     create_topics,
@@ -69,8 +76,11 @@ def _features(ctx: ControllerContext) -> Features:
     finalized = dict(image.features.levels)
     if image.features.metadata_version:
         finalized[METADATA_VERSION] = image.features.metadata_version
+    if ctx.node.kraft_version:
+        finalized[KRAFT_VERSION] = ctx.node.kraft_version
+    supported = {one.name: (one.min_level, one.max_level) for one in SUPPORTED_FEATURES}
     return Features(
-        supported={one.name: (one.min_level, one.max_level) for one in SUPPORTED_FEATURES},
+        supported={**supported, KRAFT_VERSION: (STATIC_QUORUM, DYNAMIC_QUORUM)},
         finalized=finalized,
         finalized_epoch=image.provenance.offset,
     )

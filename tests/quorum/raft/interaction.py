@@ -1,7 +1,12 @@
 """Cores that talk under the control of a transcript: nothing arrives, expires or is flushed unless it is told.
 
 Commands (lists in parentheses):
-    start voters=N [observers=K]          voters 1…N and observers, all started
+    start voters=N [observers=K]          voters 1…N and observers, all started; with dynamic: by a bootstrap snapshot, and the
+                                          observers are controllers too; with told: voters tell their endpoints
+    add node=I voter=J [early]            a client asks node I; its answer goes to 0. remove node=I voter=J, upgrade node=I
+    move node=I                           node I listens elsewhere from its next start on
+    join node=I                           node I joins by itself from its next start on
+    voters                                the newest set of each log
     timeout node=I                        the clock moves to what node I waits for
     deliver [only=(A->B)] [drop=(A->B)] [limit=N]   messages in flight arrive, also those that follow
     flush [nodes=(I)]                     what nodes have appended becomes durable
@@ -16,10 +21,21 @@ Commands (lists in parentheses):
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from quorum.raft import messages as core
+from quorum.raft.changing import UpgradeRefused
 from quorum.raft.core import NotLeader, Raft
-from quorum.raft.ready import FollowerAppend, LeaderAppend, LeaderChange
-from quorum.raft.types import Identity, Peer, Timeouts
+from quorum.raft.ready import (
+    ControlBatch,
+    FollowerAppend,
+    KRaftVersionChange,
+    LeaderAppend,
+    Proposal,
+    VotersChange,
+)
+from quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
+from quorum.raft.voters import Voter, VoterSet
 from tests.datadriven import Step
 from tests.simulation.storage import Disk, Entry, chain
 
@@ -70,12 +86,7 @@ class Node:
                 out.append(f"{me} truncates to {log.truncate_to(ready.truncate_to)}")
             if isinstance(ready.append, LeaderAppend):
                 for batch in ready.append.batches:
-                    is_change = isinstance(batch, LeaderChange)
-                    size = 1 if isinstance(batch, LeaderChange) else batch.record_count
-                    payload = -1 if is_change else me * 1000 + log.end_offset
-                    fingerprint = chain(log.end_chain, ready.append.epoch, payload)
-                    end = log.end_offset
-                    log.append(Entry(end, end + size, ready.append.epoch, payload, fingerprint))
+                    self._append(ready.append.epoch, batch)
             elif isinstance(ready.append, FollowerAppend):
                 for entry in ready.append.records:
                     log.append(entry)  # type: ignore[arg-type]
@@ -83,11 +94,26 @@ class Node:
                 target, token = self.origins.pop(reply.token)
                 self.world.post(me, target, token, self._fill(reply.answer))
             for send in ready.sends:
-                self.world.post(me, send.to.id, send.token, send.request)
+                # a bootstrap server has no id; the port says it here
+                self.world.post(me, send.to.port, send.token, send.request)
             if ready.committed is not None:
                 out.append(f"{me} commits {ready.committed}")
             if ready.append or ready.truncate_to is not None:
                 raft.log_changed(self.world.now)
+
+    def _append(self, epoch: int, batch: ControlBatch | Proposal) -> None:
+        log, me = self.disk.log, self.identity.node_id
+        is_control = isinstance(batch, ControlBatch)
+        control = batch.records if isinstance(batch, ControlBatch) else ()
+        for record in control:
+            if isinstance(record, VotersChange):
+                self.world.out.append(f"{me} appends voters {record.voters}")
+            elif isinstance(record, KRaftVersionChange):
+                self.world.out.append(f"{me} appends kraft.version {record.version}")
+        end = log.end_offset
+        payload = -1 if is_control else me * 1000 + end
+        fingerprint = chain(log.end_chain, epoch, payload)
+        log.append(Entry(end, end + batch.record_count, epoch, payload, fingerprint, control))
 
     def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
         if isinstance(answer, core.FetchAnswer) and answer.read is not None:
@@ -98,6 +124,10 @@ class Node:
 
     def receive(self, source: int, token: int, message: core.Message) -> None:
         assert self.raft is not None
+        if isinstance(message, core.ApiVersionsRequest):
+            answer = core.ApiVersionsAnswer(kraft_versions=(0, 1))
+            self.world.post(self.identity.node_id, source, token, answer)
+            return
         if isinstance(message, core.Answer):
             envelope = core.Envelope(token, message)
         else:
@@ -154,7 +184,13 @@ class Interaction:
         size, observers = int(step.args["voters"]), int(step.args.get("observers", 0))
         voters = {i: Peer(i, "test", i) for i in range(1, size + 1)}
         for i in range(1, size + observers + 1):
-            self.nodes[i] = Node(self, Identity(i, bytes([i]) * 16, "test", voters))
+            if "dynamic" in step.args:
+                self.nodes[i] = _dynamic_node(self, i, size)
+            else:
+                identity = Identity(i, bytes([i]) * 16, "test", voters)
+                if "told" in step.args:
+                    identity = replace(identity, endpoints=_endpoints(i), listener="C")
+                self.nodes[i] = Node(self, identity)
             self.nodes[i].start()
 
     def timeout(self, step: Step) -> None:
@@ -177,6 +213,47 @@ class Interaction:
             node.settle()
         self.now = end
 
+    def add(self, step: Step) -> None:
+        key = _key(int(step.args["voter"]))
+        request = core.AddVoterRequest(
+            cluster_id="test",
+            voter=key,
+            endpoints=_endpoints(key.id),
+            ack_when_committed="early" not in step.args,
+        )
+        self._ask(step, request)
+
+    def remove(self, step: Step) -> None:
+        key = _key(int(step.args["voter"]))
+        self._ask(step, core.RemoveVoterRequest(cluster_id="test", voter=key))
+
+    def _ask(self, step: Step, request: core.Request) -> None:
+        self._one(step)[0].receive(0, self.next_token(), request)
+
+    def upgrade(self, step: Step) -> None:
+        node, raft = self._one(step)
+        try:
+            raft.upgrade_kraft_version(1, raft.epoch, validate_only="validate" in step.args)
+        except UpgradeRefused as refusal:
+            self.out.append(str(refusal))
+        node.settle()
+
+    def move(self, step: Step) -> None:
+        node = self.nodes[int(step.args["node"])]
+        there = (Endpoint("C", "moved", node.identity.node_id),)
+        node.identity = replace(node.identity, endpoints=there)
+
+    def join(self, step: Step) -> None:
+        node = self.nodes[int(step.args["node"])]
+        node.identity = replace(node.identity, auto_join=True)
+
+    def voters(self, _step: Step) -> None:
+        for i, node in self.nodes.items():
+            history = node.disk.log.history
+            self.out.append(
+                f"{i}: {history.voters} from {history.voters_offset} version {history.kraft_version}"
+            )
+
     def deliver(self, step: Step) -> None:
         limit = int(step.args.get("limit", 1000))
         while limit and self._deliver_one(_words(step, "only"), _words(step, "drop")):
@@ -188,6 +265,8 @@ class Interaction:
             if links and link not in links and link not in dropped:
                 continue
             del self.flying[at]
+            if target == 0:
+                return True
             node = self.nodes[target]
             if link in dropped:
                 self.out.append(f"dropped {link} {message}")
@@ -256,6 +335,33 @@ class Interaction:
     def log(self, step: Step) -> None:
         node = self.nodes[int(step.args["node"])]
         self.out += [f"[{e.base}, {e.next})@{e.epoch}" for e in node.disk.log.entries]
+
+
+def _key(node_id: int) -> ReplicaKey:
+    return ReplicaKey(node_id, bytes([node_id]) * 16)
+
+
+def _endpoints(node_id: int) -> tuple[Endpoint, ...]:
+    return (Endpoint("C", "test", node_id),)
+
+
+def _dynamic_node(world: Interaction, node_id: int, size: int) -> Node:
+    voters = VoterSet.of(Voter(_key(i), _endpoints(i), 0, 1) for i in range(1, size + 1))
+    node = Node(
+        world,
+        Identity(
+            node_id,
+            _key(node_id).directory_id,
+            "test",
+            bootstrap=(Peer(-2, "test", 1),),
+            endpoints=_endpoints(node_id),
+            listener="C",
+            is_controller=True,
+        ),
+    )
+    if node_id <= size:
+        node.disk.log.format(voters)
+    return node
 
 
 def _words(step: Step, name: str) -> list[str]:

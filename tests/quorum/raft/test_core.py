@@ -33,12 +33,15 @@ from quorum.raft.types import (
     ReplicaKey,
     Timeouts,
 )
+from quorum.raft.voters import Voter, VoterSet
 from tests.quorum.raft.interaction import Middle
 from tests.simulation.storage import Entry, SimLog, chain
 from wire.errors import ErrorCode
 
 VOTERS = {i: Peer(i, "test", i) for i in (1, 2, 3)}
 ME = Identity(1, bytes([1]) * 16, "ours", VOTERS)
+ME_AS_VOTER = Voter(ME.key)
+SET = VoterSet.static(VOTERS.values())
 
 
 def log_of(*batches: tuple[int, int]) -> SimLog:
@@ -294,7 +297,9 @@ ROLES = {
     Prospective: lambda epoch: Prospective(epoch, 1.0, None, -1, None, frozenset({1})),
     Candidate: lambda epoch: Candidate(epoch, 1.0, ReplicaKey(1), frozenset({1})),
     Follower: lambda epoch: Follower(epoch, 1.0, VOTERS[2]),
-    Leader: lambda epoch: Leader(epoch, 0, Reign.begin(ME, Timeouts(), 0, frozenset(), 0.0)),
+    Leader: lambda epoch: Leader(
+        epoch, 0, Reign.begin(ME_AS_VOTER, SET, Timeouts(), 0, frozenset(), 0.0)
+    ),
     Resigned: lambda epoch: Resigned(epoch, 1.0),
 }
 
@@ -328,7 +333,7 @@ def test_the_majority_offset_is_what_a_majority_has(size):
 
 
 def test_observers_are_bounded():
-    reign = Reign.begin(ME, Timeouts(), 0, frozenset(), 0.0)
+    reign = Reign.begin(ME_AS_VOTER, SET, Timeouts(), 0, frozenset(), 0.0)
     for i in range(OBSERVERS_MAX + 50):
         reign.fetched_by(ReplicaKey(100 + i), 0, 0, now=1.0)
     assert len(reign.observers) == OBSERVERS_MAX

@@ -1,0 +1,17 @@
+"""AddRaftVoter on a controller: a replica that has caught up becomes a voter (KIP-853). Only the leader can do it."""
+
+from __future__ import annotations
+
+from quorum.handlers.context import QuorumContext, park
+from quorum.raft.messages import AddVoterAnswer
+from quorum.translate.voters import read_add, write_add_answer
+from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(AddRaftVoterRequest, versions="0-1")
+def add_raft_voter(
+    request: AddRaftVoterRequest, ctx: QuorumContext, call: Call
+) -> Parked[AddRaftVoterResponse]:
+    return park(ctx, call, read_add(request), AddVoterAnswer, write_add_answer)

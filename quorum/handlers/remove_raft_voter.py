@@ -1,0 +1,17 @@
+"""RemoveRaftVoter on a controller: a voter becomes an observer, the leader too (KIP-853). Only the leader can do it."""
+
+from __future__ import annotations
+
+from quorum.handlers.context import QuorumContext, park
+from quorum.raft.messages import RemoveVoterAnswer
+from quorum.translate.voters import read_remove, write_remove_answer
+from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(RemoveRaftVoterRequest, versions="0")
+def remove_raft_voter(
+    request: RemoveRaftVoterRequest, ctx: QuorumContext, call: Call
+) -> Parked[RemoveRaftVoterResponse]:
+    return park(ctx, call, read_remove(request), RemoveVoterAnswer, write_remove_answer)

@@ -1,0 +1,17 @@
+"""UpdateRaftVoter on a controller: a voter tells the leader where it listens and which kraft.versions it supports (KIP-853)."""
+
+from __future__ import annotations
+
+from quorum.handlers.context import QuorumContext, park
+from quorum.raft.messages import UpdateVoterAnswer
+from quorum.translate.voters import read_update, write_update_answer
+from wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(UpdateRaftVoterRequest, versions="0")
+def update_raft_voter(
+    request: UpdateRaftVoterRequest, ctx: QuorumContext, call: Call
+) -> Parked[UpdateRaftVoterResponse]:
+    return park(ctx, call, read_update(request), UpdateVoterAnswer, write_update_answer)

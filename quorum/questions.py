@@ -1,0 +1,68 @@
+"""Requests of other nodes that wait for the core's answer, by token."""
+
+from __future__ import annotations
+
+import trio
+
+from quorum.raft import messages as core
+from wire.errors import ErrorCode, KafkaError
+
+
+class _Waiter:
+    __slots__ = ("answer", "done")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.answer: core.AnyAnswer | None = None
+
+
+class Questions:
+    """As many as there are connections, each of which has few under way."""
+
+    __slots__ = ("_next_token", "_waiters")
+
+    def __init__(self) -> None:
+        self._waiters: dict[int, _Waiter] = {}
+        self._next_token = 0
+
+    def open(self) -> tuple[int, Finish]:
+        """A token for the core, and where its answer will be."""
+        self._next_token += 1
+        waiter = self._waiters[self._next_token] = _Waiter()
+        return self._next_token, Finish(self._waiters, self._next_token, waiter)
+
+    def answer(self, token: int, answer: core.AnyAnswer) -> None:
+        """Unknown tokens are of those who do not wait any more."""
+        waiter = self._waiters.pop(token, None)
+        if waiter is not None:
+            waiter.answer = answer
+            waiter.done.set()
+
+    def close(self) -> None:
+        """Nothing will be answered any more."""
+        for waiter in self._waiters.values():
+            waiter.done.set()
+
+
+class Finish:
+    """Awaits the answer to one request; forgets it when nobody waits any more."""
+
+    __slots__ = ("_token", "_waiter", "_waiters")
+
+    def __init__(self, waiters: dict[int, _Waiter], token: int, waiter: _Waiter) -> None:
+        self._waiters = waiters
+        self._token = token
+        self._waiter = waiter
+
+    @property
+    def ready(self) -> bool:
+        return self._waiter.done.is_set()
+
+    async def __call__(self) -> core.AnyAnswer:
+        try:
+            await self._waiter.done.wait()
+        finally:
+            self._waiters.pop(self._token, None)
+        if self._waiter.answer is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the node has stopped")
+        return self._waiter.answer

@@ -1,0 +1,88 @@
+"""Rules of a follower that has something to say about its place among the voters: update, automatic join.
+
+Once a fetch timeout it compares the newest set with itself. A voter with other endpoints or versions than the set says sends
+UpdateRaftVoter; in a static quorum it does so once for each leader, which may be asked to make the quorum dynamic. A controller that
+is no voter joins if it was told to (`controller.quorum.auto.join.enable`): first it has an older incarnation of its node removed, which
+has another directory, then itself added. Source: KIP-853, KAFKA-19082; Kafka's `KafkaRaftClient.pollFollower…`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quorum.raft.messages import (
+    AddVoterRequest,
+    ChangeAnswer,
+    RemoveVoterRequest,
+    Request,
+    UpdateVoterRequest,
+)
+from quorum.raft.roles import Follower
+from quorum.raft.state import State
+from quorum.raft.types import Peer
+from wire.errors import ErrorCode
+
+# Refusals that a later attempt may overcome, or that say that there is nothing to do.
+_NO_FAILURE = (
+    ErrorCode.NONE,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.DUPLICATE_VOTER,
+    ErrorCode.VOTER_NOT_FOUND,
+)
+
+
+def next_request(state: State, role: Follower, now: float) -> Request | None:
+    """What is due to be said to the leader; asking counts as having looked."""
+    if now < role.look_at_voters:
+        return None
+    state.update(replace(role, look_at_voters=now + state.timeouts.fetch))
+    if state.is_voter:
+        return _update(state) if _must_update(state, role) else None
+    if state.identity.auto_join and state.log.history.is_dynamic:
+        return _join(state)
+    return None
+
+
+def _must_update(state: State, role: Follower) -> bool:
+    if state.log.history.is_dynamic:
+        return state.voters.needs_update(state.me)
+    return not role.has_told_leader
+
+
+def _update(state: State) -> UpdateVoterRequest:
+    return UpdateVoterRequest(
+        cluster_id=state.identity.cluster_id,
+        epoch=state.epoch,
+        voter=state.me.key,
+        endpoints=state.me.endpoints,
+        kraft_version_min=state.me.kraft_version_min,
+        kraft_version_max=state.me.kraft_version_max,
+    )
+
+
+def _join(state: State) -> AddVoterRequest | RemoveVoterRequest:
+    former = state.voters.get(state.identity.node_id)
+    if former is not None:
+        return RemoveVoterRequest(cluster_id=state.identity.cluster_id, voter=former.key)
+    return AddVoterRequest(
+        cluster_id=state.identity.cluster_id,
+        voter=state.me.key,
+        endpoints=state.me.endpoints,
+        # the commit needs our own fetches, which would wait for the answer
+        ack_when_committed=False,
+    )
+
+
+def on_update_answer(state: State, now: float) -> None:
+    """The leader knows us now, or is too old to want to."""
+    role = state.role
+    if isinstance(role, Follower):
+        deadline = now + state.timeouts.fetch if state.is_voter else role.deadline
+        state.update(replace(role, has_told_leader=True, deadline=deadline))
+
+
+def on_change_answer(state: State, source: Peer, answer: ChangeAnswer, now: float) -> None:
+    if answer.error in _NO_FAILURE:
+        state.requests.succeeded(source)
+    else:
+        state.requests.back_off(source, now)

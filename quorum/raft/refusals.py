@@ -1,0 +1,28 @@
+"""What is wrong with a request before anybody looks at what it asks for.
+
+Source: Kafka's `KafkaRaftClient.hasValidClusterId` and `validateLeaderOnlyRequest`.
+"""
+
+from __future__ import annotations
+
+from quorum.raft.roles import Leader
+from quorum.raft.state import State
+from wire.errors import ErrorCode
+
+
+def is_our_cluster(state: State, cluster_id: str | None) -> bool:
+    ours = state.identity.cluster_id
+    return cluster_id is None or ours is None or cluster_id == ours
+
+
+def leader_refusal(state: State, cluster_id: str | None, epoch: int) -> ErrorCode | None:
+    """What is wrong with a request that only the leader of `epoch` can answer."""
+    if not is_our_cluster(state, cluster_id):
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    if epoch < state.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if epoch > state.epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    if not isinstance(state.role, Leader):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.BROKER_NOT_AVAILABLE if state.shutting_down else None

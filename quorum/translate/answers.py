@@ -1,0 +1,220 @@
+"""Answers between the core's messages and the wire's, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from quorum.metadata_partition import PARTITION, TOPIC, TOPIC_ID
+from quorum.raft import messages as core
+from quorum.raft.types import OffsetAndEpoch, Peer
+from quorum.translate import voters
+from quorum.translate.shape import WrongShape, only_partition
+from wire.errors import ErrorCode, RemoteProtocolError
+from wire.messages import begin_quorum_epoch as begin
+from wire.messages import end_quorum_epoch as end
+from wire.messages import fetch, fetch_snapshot, vote
+from wire.schema import Message
+
+P = TypeVar("P")
+
+# --- answers that arrive
+
+
+def read_answer(response: Message) -> core.AnyAnswer:
+    """What the core makes of a response.
+
+    Raises:
+        RemoteProtocolError: it is not about the metadata partition.
+    """
+    if type(response) not in _ANSWERS:
+        return voters.read_answer(response)
+    cls, fields = _ANSWERS[type(response)]
+    return cast(core.AnyAnswer, _read_answer(response, cls, fields))
+
+
+def _read_answer(response: Any, cls: Any, fields: Any) -> Any:
+    if response.error_code:
+        return cls(error=response.error_code)
+    topics = response.responses if isinstance(response, fetch.FetchResponse) else response.topics
+    try:
+        partition = only_partition(topics)
+    except WrongShape:
+        raise RemoteProtocolError(f"{type(response).__name__} is not about {TOPIC}") from None
+    leader = getattr(partition, "current_leader", partition)
+    return cls(
+        error=partition.error_code,
+        epoch=leader.leader_epoch,
+        leader_id=leader.leader_id,
+        leader=_leader_endpoint(response.node_endpoints, leader.leader_id),
+        **fields(partition),
+    )
+
+
+def _leader_endpoint(listed: list[Any], leader_id: int) -> Peer | None:
+    for node in listed:
+        if node.node_id == leader_id and leader_id >= 0:
+            return Peer(leader_id, node.host, node.port)
+    return None
+
+
+def _no_fields(_partition: Any) -> dict[str, Any]:
+    return {}
+
+
+def _vote_fields(partition: Any) -> dict[str, Any]:
+    return {"granted": partition.vote_granted}
+
+
+def _fetch_fields(partition: Any) -> dict[str, Any]:
+    diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
+    is_snapshot = snapshot.end_offset >= 0 and snapshot.epoch >= 0
+    is_diverging = diverging.epoch >= 0 and diverging.end_offset >= 0
+    return {
+        "high_watermark": partition.high_watermark,
+        "log_start_offset": partition.log_start_offset,
+        "diverging": OffsetAndEpoch(diverging.end_offset, diverging.epoch)
+        if is_diverging
+        else None,
+        "snapshot_id": OffsetAndEpoch(snapshot.end_offset, snapshot.epoch) if is_snapshot else None,
+        "records": partition.records or b"",
+    }
+
+
+def _snapshot_fields(partition: Any) -> dict[str, Any]:
+    return {
+        "snapshot_id": OffsetAndEpoch(
+            partition.snapshot_id.end_offset, partition.snapshot_id.epoch
+        ),
+        "size": partition.size,
+        "position": partition.position,
+        "data": partition.unaligned_records or b"",
+    }
+
+
+_ANSWERS: dict[type[Message], tuple[type[core.Answer], Callable[[Any], dict[str, Any]]]] = {
+    vote.VoteResponse: (core.VoteAnswer, _vote_fields),
+    begin.BeginQuorumEpochResponse: (core.BeginQuorumEpochAnswer, _no_fields),
+    end.EndQuorumEpochResponse: (core.EndQuorumEpochAnswer, _no_fields),
+    fetch.FetchResponse: (core.FetchAnswer, _fetch_fields),
+    fetch_snapshot.FetchSnapshotResponse: (core.FetchSnapshotAnswer, _snapshot_fields),
+}
+
+# --- answers that leave
+
+# Errors that Kafka puts at the top of an answer, without a partition.
+_TOP_LEVEL = (ErrorCode.INCONSISTENT_CLUSTER_ID,)
+
+
+def write_vote_answer(answer: core.VoteAnswer, version: int) -> vote.VoteResponse:
+    if answer.error in _TOP_LEVEL:
+        return vote.VoteResponse(error_code=answer.error, topics=[])
+    partition = vote.VoteResponsePartitionData(
+        partition_index=PARTITION,
+        error_code=answer.error,
+        leader_id=answer.leader_id,
+        leader_epoch=answer.epoch,
+        vote_granted=answer.granted,
+    )
+    return vote.VoteResponse(
+        topics=[vote.VoteResponseTopicData(topic_name=TOPIC, partitions=[partition])],
+        node_endpoints=_nodes(vote.NodeEndpoint, answer, version),
+    )
+
+
+def write_begin_answer(
+    answer: core.BeginQuorumEpochAnswer, version: int
+) -> begin.BeginQuorumEpochResponse:
+    if answer.error in _TOP_LEVEL:
+        return begin.BeginQuorumEpochResponse(error_code=answer.error, topics=[])
+    partition = begin.BeginQuorumEpochResponsePartitionData(
+        partition_index=PARTITION,
+        error_code=answer.error,
+        leader_id=answer.leader_id,
+        leader_epoch=answer.epoch,
+    )
+    return begin.BeginQuorumEpochResponse(
+        topics=[begin.BeginQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])],
+        node_endpoints=_nodes(begin.NodeEndpoint, answer, version),
+    )
+
+
+def write_end_answer(answer: core.EndQuorumEpochAnswer, version: int) -> end.EndQuorumEpochResponse:
+    if answer.error in _TOP_LEVEL:
+        return end.EndQuorumEpochResponse(error_code=answer.error, topics=[])
+    partition = end.EndQuorumEpochResponsePartitionData(
+        partition_index=PARTITION,
+        error_code=answer.error,
+        leader_id=answer.leader_id,
+        leader_epoch=answer.epoch,
+    )
+    return end.EndQuorumEpochResponse(
+        topics=[end.EndQuorumEpochResponseTopicData(topic_name=TOPIC, partitions=[partition])],
+        node_endpoints=_nodes(end.NodeEndpoint, answer, version),
+    )
+
+
+def write_fetch_answer(answer: core.FetchAnswer, version: int) -> fetch.FetchResponse:
+    if answer.error in _TOP_LEVEL:
+        return fetch.FetchResponse(error_code=answer.error, responses=[])
+    partition = fetch.PartitionData(
+        partition_index=PARTITION,
+        error_code=answer.error,
+        high_watermark=answer.high_watermark,
+        log_start_offset=answer.log_start_offset,
+        current_leader=fetch.LeaderIdAndEpoch(
+            leader_id=answer.leader_id, leader_epoch=answer.epoch
+        ),
+        aborted_transactions=None,
+        records=answer.records,
+    )
+    if answer.diverging is not None:
+        epoch, offset = answer.diverging.epoch, answer.diverging.offset
+        partition.diverging_epoch = fetch.EpochEndOffset(epoch=epoch, end_offset=offset)
+    if answer.snapshot_id is not None:
+        offset, epoch = answer.snapshot_id
+        partition.snapshot_id = fetch.SnapshotId(end_offset=offset, epoch=epoch)
+    topic = fetch.FetchableTopicResponse(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
+    return fetch.FetchResponse(
+        responses=[topic], node_endpoints=_nodes(fetch.NodeEndpoint, answer, version)
+    )
+
+
+def write_snapshot_answer(
+    answer: core.FetchSnapshotAnswer, version: int
+) -> fetch_snapshot.FetchSnapshotResponse:
+    if answer.error in _TOP_LEVEL:
+        return fetch_snapshot.FetchSnapshotResponse(error_code=answer.error, topics=[])
+    offset, epoch = answer.snapshot_id or (-1, -1)
+    partition = fetch_snapshot.FetchSnapshotResponsePartitionSnapshot(
+        index=PARTITION,
+        error_code=answer.error,
+        snapshot_id=fetch_snapshot.FetchSnapshotResponseSnapshotId(end_offset=offset, epoch=epoch),
+        current_leader=fetch_snapshot.LeaderIdAndEpoch(
+            leader_id=answer.leader_id, leader_epoch=answer.epoch
+        ),
+        size=answer.size,
+        position=answer.position,
+        unaligned_records=answer.data,
+    )
+    topic = fetch_snapshot.FetchSnapshotResponseTopicSnapshot(name=TOPIC, partitions=[partition])
+    endpoints = _nodes(fetch_snapshot.NodeEndpoint, answer, version)
+    return fetch_snapshot.FetchSnapshotResponse(topics=[topic], node_endpoints=endpoints)
+
+
+# The first versions of answers that say where the leader is reached.
+_WITH_ENDPOINTS = {
+    vote.NodeEndpoint: 1,
+    begin.NodeEndpoint: 1,
+    end.NodeEndpoint: 1,
+    fetch.NodeEndpoint: 17,
+    fetch_snapshot.NodeEndpoint: 1,
+}
+
+
+def _nodes(cls: type[P], answer: core.Answer, version: int) -> list[P]:
+    leader = answer.leader
+    if leader is None or leader.id < 0 or version < _WITH_ENDPOINTS[cast(Any, cls)]:
+        return []
+    make = cast(Any, cls)
+    return [make(node_id=leader.id, host=leader.host, port=leader.port)]

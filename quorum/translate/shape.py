@@ -1,0 +1,49 @@
+"""What requests and answers about the metadata partition have in common.
+
+Shapes that name another partition, several, or none (mE10) end here with the code that Kafka answers; what passes is well-formed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quorum.metadata_partition import PARTITION, TOPIC, TOPIC_ID
+from quorum.raft.types import Endpoint, ReplicaKey
+from wire.errors import ErrorCode
+
+
+class WrongShape(Exception):
+    """A request that is not about the metadata partition alone; `code` is the top-level error to answer."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+def only_partition(topics: list[Any]) -> Any:
+    """The single partition of the single topic; by name or by id."""
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        raise WrongShape(ErrorCode.INVALID_REQUEST)
+    topic, partition = topics[0], topics[0].partitions[0]
+    name = (
+        getattr(topic, "topic_name", None)
+        or getattr(topic, "topic", None)
+        or getattr(topic, "name", None)
+    )
+    named = name == TOPIC if name else getattr(topic, "topic_id", None) == TOPIC_ID
+    index = getattr(
+        partition,
+        "partition_index",
+        getattr(partition, "partition", getattr(partition, "index", None)),
+    )
+    if not named or index != PARTITION:
+        raise WrongShape(ErrorCode.INVALID_REQUEST)
+    return partition
+
+
+def voter_key(voter_id: int, directory_id: bytes) -> ReplicaKey | None:
+    return ReplicaKey(voter_id, directory_id) if voter_id >= 0 else None
+
+
+def endpoints_of(listed: list[Any]) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(e.name, e.host, e.port) for e in listed)

@@ -1,0 +1,155 @@
+"""Messages about voters (KIP-853), which name no partition, and the question for a node's versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quorum.raft import messages as core
+from quorum.raft.types import NO_DIRECTORY, NO_NODE, Endpoint, Peer, ReplicaKey
+from quorum.translate.shape import endpoints_of, voter_key
+from wire.client.conversation import SOFTWARE_NAME, SOFTWARE_VERSION
+from wire.errors import RemoteProtocolError
+from wire.messages import add_raft_voter as add
+from wire.messages import api_versions
+from wire.messages import remove_raft_voter as remove
+from wire.messages import update_raft_voter as update
+from wire.schema import Message
+
+KRAFT_VERSION = "kraft.version"
+# What a joining node writes; the leader goes by a bound of its own.
+JOIN_TIMEOUT_MS = 2000
+
+# --- requests
+
+
+def read_add(request: add.AddRaftVoterRequest) -> core.AddVoterRequest:
+    return core.AddVoterRequest(
+        cluster_id=request.cluster_id,
+        voter=voter_key(request.voter_id, request.voter_directory_id),
+        endpoints=endpoints_of(request.listeners),
+        ack_when_committed=request.ack_when_committed,
+    )
+
+
+def read_remove(request: remove.RemoveRaftVoterRequest) -> core.RemoveVoterRequest:
+    return core.RemoveVoterRequest(
+        cluster_id=request.cluster_id,
+        voter=voter_key(request.voter_id, request.voter_directory_id),
+    )
+
+
+def read_update(request: update.UpdateRaftVoterRequest) -> core.UpdateVoterRequest:
+    versions = request.kraft_version_feature
+    return core.UpdateVoterRequest(
+        cluster_id=request.cluster_id,
+        epoch=request.current_leader_epoch,
+        voter=voter_key(request.voter_id, request.voter_directory_id),
+        endpoints=endpoints_of(request.listeners),
+        kraft_version_min=versions.min_supported_version,
+        kraft_version_max=versions.max_supported_version,
+    )
+
+
+def write_add(request: core.AddVoterRequest) -> add.AddRaftVoterRequest:
+    key = request.voter or ReplicaKey(NO_NODE)
+    return add.AddRaftVoterRequest(
+        cluster_id=request.cluster_id,
+        timeout_ms=JOIN_TIMEOUT_MS,
+        voter_id=key.id,
+        voter_directory_id=key.directory_id,
+        listeners=[_listener(add.Listener, one) for one in request.endpoints],
+        ack_when_committed=request.ack_when_committed,
+    )
+
+
+def write_remove(request: core.RemoveVoterRequest) -> remove.RemoveRaftVoterRequest:
+    key = request.voter or ReplicaKey(NO_NODE)
+    return remove.RemoveRaftVoterRequest(
+        cluster_id=request.cluster_id, voter_id=key.id, voter_directory_id=key.directory_id
+    )
+
+
+def write_update(request: core.UpdateVoterRequest) -> update.UpdateRaftVoterRequest:
+    key = request.voter or ReplicaKey(NO_NODE, NO_DIRECTORY)
+    return update.UpdateRaftVoterRequest(
+        cluster_id=request.cluster_id,
+        current_leader_epoch=request.epoch,
+        voter_id=key.id,
+        voter_directory_id=key.directory_id,
+        listeners=[_listener(update.Listener, one) for one in request.endpoints],
+        kraft_version_feature=update.KRaftVersionFeature(
+            min_supported_version=request.kraft_version_min,
+            max_supported_version=request.kraft_version_max,
+        ),
+    )
+
+
+def _listener(cls: Any, endpoint: Endpoint) -> Any:
+    return cls(name=endpoint.name, host=endpoint.host, port=endpoint.port)
+
+
+def write_api_versions() -> api_versions.ApiVersionsRequest:
+    return api_versions.ApiVersionsRequest(
+        client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+    )
+
+
+# --- answers
+
+
+def read_answer(response: Message) -> core.AnyAnswer:
+    """What the core makes of such a response.
+
+    Raises:
+        RemoteProtocolError: it is none of them.
+    """
+    match response:
+        case add.AddRaftVoterResponse():
+            return core.AddVoterAnswer(error=response.error_code, message=response.error_message)
+        case remove.RemoveRaftVoterResponse():
+            return core.RemoveVoterAnswer(error=response.error_code, message=response.error_message)
+        case update.UpdateRaftVoterResponse():
+            return _read_update_answer(response)
+        case api_versions.ApiVersionsResponse():
+            ranges = {f.name: (f.min_version, f.max_version) for f in response.supported_features}
+            return core.ApiVersionsAnswer(
+                error=response.error_code, kraft_versions=ranges.get(KRAFT_VERSION)
+            )
+        case _:
+            raise RemoteProtocolError(f"{type(response).__name__} is no answer to a quorum request")
+
+
+def _read_update_answer(response: update.UpdateRaftVoterResponse) -> core.UpdateVoterAnswer:
+    leader = response.current_leader
+    is_known = leader.leader_id >= 0 and leader.host
+    return core.UpdateVoterAnswer(
+        error=response.error_code,
+        epoch=leader.leader_epoch,
+        leader_id=leader.leader_id,
+        leader=Peer(leader.leader_id, leader.host, leader.port) if is_known else None,
+    )
+
+
+def write_add_answer(answer: core.AddVoterAnswer, _version: int) -> add.AddRaftVoterResponse:
+    return add.AddRaftVoterResponse(error_code=answer.error, error_message=answer.message)
+
+
+def write_remove_answer(
+    answer: core.RemoveVoterAnswer, _version: int
+) -> remove.RemoveRaftVoterResponse:
+    return remove.RemoveRaftVoterResponse(error_code=answer.error, error_message=answer.message)
+
+
+def write_update_answer(
+    answer: core.UpdateVoterAnswer, _version: int
+) -> update.UpdateRaftVoterResponse:
+    leader = answer.leader or Peer(NO_NODE)
+    return update.UpdateRaftVoterResponse(
+        error_code=answer.error,
+        current_leader=update.CurrentLeader(
+            leader_id=answer.leader_id,
+            leader_epoch=answer.epoch,
+            host=leader.host,
+            port=leader.port,
+        ),
+    )
