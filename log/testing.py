@@ -1,10 +1,7 @@
-"""`FaultyFiles`: the seam of `log/files.py` with failing calls, and crashes that lose what was not synced.
+"""`FaultyFiles`: the seam of `log/files.py` that counts and records every call, fails on request, and loses power.
 
-Ships with the package: the whole-stack simulation uses it too. It works on real files in a directory of the test.
-
-What a crash keeps: of a file's bytes those at its last fdatasync, and of the writes since then a prefix in order, the last
-one possibly cut at any byte (`crash(keep_bytes=…)`). Of names those at the last fsync of their directory: a file created, renamed or
-removed since is undone. Not modelled: reordered pages, lost renames of directories.
+Ships with the package: whole-stack simulations can use it too. It works on real files in a directory of the test, and syncs
+nothing: what would be durable is known by the record (`log/power_loss.py`), a crash makes the files so.
 """
 
 from __future__ import annotations
@@ -12,39 +9,48 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 from log.files import Files, FileStatus, OpenFile
 from log.open_files import OpenFiles
-
-
-@dataclass(slots=True)
-class _Unsynced:
-    """Writes to one file since its last fdatasync, and what it held then."""
-
-    durable: bytes
-    writes: list[tuple[int, bytes]] = field(
-        default_factory=list
-    )  # (position, data); truncation: (size, b"")
+from log.power_loss import (
+    Create,
+    Disk,
+    Operation,
+    Recording,
+    Remove,
+    Rename,
+    Resize,
+    Sync,
+    SyncDirectory,
+    SyncVolume,
+    Write,
+)
 
 
 class FaultyFiles(Files):
     """Real calls, counted by name; `fail_at` makes the nth raise, `crash` takes unsynced work back.
 
-    After `fail_at(…, sticky=True)` every later call of that name fails too, as on a dead disk.
+    After `fail_at(…, sticky=True)` every later call of that name fails too, as on a dead disk. `bytes_read` counts what
+    `pread` and `read_bytes` gave.
     """
 
     def __init__(self, open_files: OpenFiles | None = None) -> None:
         super().__init__(open_files)
         self.calls: Counter[str] = Counter()
-        self._faults: dict[str, tuple[int, int, bool]] = {}  # name: (nth, errno, sticky)
-        self._unsynced: dict[Path, _Unsynced] = {}
-        self._new_names: dict[Path, bytes | None] = {}  # path: what the name stood for durably
+        self.bytes_read = 0
+        self.recording = Recording()
+        self.on_operation: Callable[[Operation], None] | None = (
+            None  # told of each, when it is done
+        )
         self.short_write: Callable[[int], int] | None = (
             None  # size → bytes that reach the file before the error
         )
+        self._faults: dict[str, tuple[int, int, bool]] = {}  # name: (nth, errno, sticky)
+        self._nodes: dict[tuple[int, int], int] = {}  # (device, inode): node
+        self._numbers = count(1)
 
     def fail_at(
         self, call: str, nth: int = 1, error: int = errno.EIO, *, sticky: bool = False
@@ -65,72 +71,90 @@ class FaultyFiles(Files):
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> OpenFile:
         self._count("open")
-        if create and not path.exists():
-            self._note_name(path)
-        return super().open(path, create=create, write=write)
+        is_new = create and not os.path.lexists(path)
+        parent = self._directory(path.parent) if is_new else 0
+        file = super().open(path, create=create, write=write)
+        if is_new:
+            node = self._new_node(os.fstat(file.fileno()))
+            self._record(Create(parent, path.name, node, is_directory=False))
+        return file
 
     def pwrite(self, file: OpenFile, data: bytes | bytearray | memoryview, position: int) -> None:
+        node = self._file(file)
         try:
             self._count("pwrite")
         except OSError:
             if self.short_write is not None:
                 part = bytes(data)[: self.short_write(len(data))]
-                self._note(file).writes.append((position, part))
                 super().pwrite(file, part, position)
+                self._record(Write(node, position, part))
             raise
-        self._note(file).writes.append((position, bytes(data)))
         super().pwrite(file, data, position)
+        self._record(Write(node, position, bytes(data)))
 
     def pread(self, file: OpenFile, size: int, position: int) -> bytes:
         self._count("pread")
-        return super().pread(file, size, position)
+        data = super().pread(file, size, position)
+        self.bytes_read += len(data)
+        return data
 
     def fdatasync(self, file: OpenFile) -> None:
         self._count("fdatasync")
-        super().fdatasync(file)
-        self._unsynced.pop(file.path, None)
+        self._record(Sync(self._file(file)))
 
     def fsync_directory(self, path: Path) -> None:
         self._count("fsync_directory")
-        super().fsync_directory(path)
-        for name in [name for name in self._new_names if name.parent == path]:
-            del self._new_names[name]
+        self._record(SyncDirectory(self._directory(path)))
 
     def sync_volume(self, path: Path) -> None:
         self._count("sync_volume")
-        super().sync_volume(path)
-        self._unsynced.clear()
-        self._new_names.clear()
+        self._directory(path)
+        self._record(SyncVolume())
 
     def truncate(self, file: OpenFile, size: int) -> None:
         self._count("truncate")
-        if size != self.size(file):
-            self._note(file).writes.append((size, b""))
+        node = self._file(file)
+        is_change = size != self.size(file)
         super().truncate(file, size)
+        if is_change:
+            self._record(Resize(node, size))
+
+    def preallocate(self, file: OpenFile, size: int) -> None:
+        self._count("preallocate")
+        node = self._file(file)
+        is_longer = size > self.size(file)
+        super().preallocate(file, size)
+        if is_longer:
+            self._record(Resize(node, size))
 
     def rename(self, source: Path, target: Path) -> None:
         self._count("rename")
-        if not source.is_dir():
-            self._note_name(source)
-            self._note_name(target)
-            if source in self._unsynced:
-                self._unsynced[target] = self._unsynced.pop(source)
+        nodes = self._directory(source.parent), self._directory(target.parent)
         super().rename(source, target)
+        self._record(Rename(nodes[0], source.name, nodes[1], target.name))
 
     def unlink(self, path: Path) -> None:
         self._count("unlink")
-        if path.exists():
-            self._note_name(path)
-        self._unsynced.pop(path, None)
-        super().unlink(path)
+        if os.path.lexists(path):
+            parent = self._directory(path.parent)
+            super().unlink(path)
+            self._record(Remove(parent, path.name))
 
     def mkdir(self, path: Path) -> None:
         self._count("mkdir")
+        is_new = not os.path.lexists(path)
+        parent = self._directory(path.parent)
         super().mkdir(path)
+        if is_new:
+            self._record(
+                Create(parent, path.name, self._new_node(os.stat(path)), is_directory=True)
+            )
 
     def rmdir(self, path: Path) -> None:
         self._count("rmdir")
+        parent = self._directory(path.parent)
         super().rmdir(path)
+        self._record(Remove(parent, path.name))
 
     def list_directory(self, path: Path) -> Sequence[str]:
         self._count("list_directory")
@@ -138,69 +162,95 @@ class FaultyFiles(Files):
 
     def read_bytes(self, path: Path) -> bytes:
         self._count("read_bytes")
-        return super().read_bytes(path)
+        data = super().read_bytes(path)
+        self.bytes_read += len(data)
+        return data
 
     def status(self, path: Path) -> FileStatus:
         self._count("status")
         return super().status(path)
 
-    def preallocate(self, file: OpenFile, size: int) -> None:
-        self._count("preallocate")
-        if size > self.size(file):
-            self._note(file).writes.append((size, b""))
-        super().preallocate(file, size)
+    # Recording
+
+    def _record(self, operation: Operation) -> None:
+        self.recording.operations.append(operation)
+        if self.on_operation is not None:
+            self.on_operation(operation)
+
+    def _new_node(self, status: os.stat_result) -> int:
+        node = next(self._numbers)  # inodes come again, nodes never
+        self._nodes[status.st_dev, status.st_ino] = node
+        return node
+
+    def _file(self, file: OpenFile) -> int:
+        status = os.fstat(file.fileno())
+        key = status.st_dev, status.st_ino
+        if key not in self._nodes:
+            self._directory(file.path.parent)
+        if key not in self._nodes:  # it has no name any more
+            node = self._new_node(status)
+            self.recording.files[node] = os.pread(file.fileno(), status.st_size, 0)
+        return self._nodes[key]
+
+    def _directory(self, path: Path) -> int:
+        """The node of a directory; what is in one that was not met before is durable. Raises OSError."""
+        status = os.stat(path)
+        node = self._nodes.get((status.st_dev, status.st_ino))
+        if node is None:
+            node = self._meet(path, status)
+            roots = self.recording.roots
+            for below in [root for root in roots if path in root.parents]:
+                del roots[below]
+            roots[path] = node
+        return node
+
+    def _meet(self, path: Path, status: os.stat_result) -> int:
+        node = self._new_node(status)
+        names = self.recording.directories[node] = {}
+        for found in os.scandir(path):
+            child = os.stat(found.path, follow_symlinks=False)
+            known = self._nodes.get((child.st_dev, child.st_ino))
+            if known is None and found.is_dir(follow_symlinks=False):
+                known = self._meet(Path(found.path), child)
+            elif known is None and found.is_file(follow_symlinks=False):
+                known = self._new_node(child)
+                self.recording.files[known] = Path(found.path).read_bytes()
+            if known is not None:
+                names[found.name] = known
+        return node
 
     # Crashing
 
-    def _note(self, file: OpenFile) -> _Unsynced:
-        known = self._unsynced.get(file.path)
-        if known is None:
-            durable = os.pread(file.fileno(), self.size(file), 0)
-            known = self._unsynced[file.path] = _Unsynced(durable)
-        return known
-
-    def _note_name(self, path: Path) -> None:
-        if path in self._new_names:
-            return
-        known = self._unsynced.get(path)
-        if known is not None:
-            self._new_names[path] = known.durable
-        else:
-            self._new_names[path] = path.read_bytes() if path.exists() else None
+    @property
+    def disk(self) -> Disk:
+        """As it is now."""
+        disk = Disk(self.recording)
+        for operation in self.recording.operations:
+            disk.apply(operation)
+        return disk
 
     @property
     def unsynced_bytes(self) -> int:
         """How many written bytes a crash could lose."""
-        return sum(len(data) for file in self._unsynced.values() for _, data in file.writes)
+        return self.disk.unsynced_bytes
 
     def crash(self, keep_bytes: int = 0) -> None:
-        """Puts the disk into a state after power loss: of each file's unsynced writes the first `keep_bytes` survive.
+        """Makes the files what they are after power loss: of each file's unsynced writes the first `keep_bytes` survive.
 
-        The objects that used these files must not be used any more.
+        The objects that used these files must not be used any more, this one neither.
         """
-        for path, unsynced in self._unsynced.items():
-            if path.exists():
-                path.write_bytes(_replay(unsynced, keep_bytes))
-        for path, content in self._new_names.items():
-            if content is None:
-                path.unlink(missing_ok=True)
-            elif path.parent.exists():
-                path.write_bytes(content)
-        self._unsynced.clear()
-        self._new_names.clear()
+        disk = self.disk
+        make_so(disk.keeping(keep_bytes), instead_of=disk.keeping(1 << 62, all_names=True))
 
 
-def _replay(unsynced: _Unsynced, keep_bytes: int) -> bytes:
-    content = bytearray(unsynced.durable)
-    for position, data in unsynced.writes:
-        if not data:
-            del content[position:]
-            content.extend(bytes(position - len(content)))
-            continue
-        if keep_bytes <= 0:
-            break
-        kept = data[:keep_bytes]
-        keep_bytes -= len(kept)
-        content.extend(bytes(max(0, position - len(content))))
-        content[position : position + len(kept)] = kept
-    return bytes(content)
+def make_so(tree: Mapping[Path, bytes | None], *, instead_of: Mapping[Path, bytes | None]) -> None:
+    """Changes real files and directories from one state to another."""
+    for path in sorted(instead_of, reverse=True):
+        if path not in tree:
+            path.rmdir() if instead_of[path] is None else path.unlink()
+    for path in sorted(tree):
+        content = tree[path]
+        if content is None:
+            path.mkdir(exist_ok=True)
+        elif path not in instead_of or instead_of[path] != content:
+            path.write_bytes(content)
