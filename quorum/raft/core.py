@@ -382,7 +382,7 @@ class Raft:
             case Unattached() if not expired:
                 following.poll_unattached(state, now)
             case Candidate() | Follower() | Unattached():
-                elections.become_prospective(state, now)
+                elections.on_expired(state, now)
 
 
 def _first_role(
@@ -390,17 +390,17 @@ def _first_role(
 ) -> Role:
     """Where a (re)started replica begins: never in a role that lets it lead or vote twice in one epoch."""
     voters = log.history.voters
-    is_voter = identity.key in voters
-    rank = voters.ids.index(identity.node_id) if is_voter else 0
+    may_stand = log.history.may_stand(identity.key, None)
+    rank = sum(voter < identity.node_id for voter in voters.ids)
     soon = now + timeouts.start_delay * (1 + rank) + prng.uniform(0, timeouts.start_delay)
-    deadline = soon if is_voter else inf
+    deadline = soon if may_stand else inf
     if election.epoch < log.last_epoch:
         return Unattached(log.last_epoch, deadline)
     if election.leader_id == identity.node_id and identity.can_vote:
         return Resigned(election.epoch, soon)
     leader = voters.get(election.leader_id)
     if leader is not None and leader.id != identity.node_id:
-        patience = now + timeouts.fetch if is_voter else inf
+        patience = now + timeouts.fetch if may_stand else inf
         look = now + timeouts.fetch if identity.has_news else inf
         peer = leader.peer_on(identity.listener)
         return Follower(election.epoch, patience, peer, election.voted, look_at_voters=look)

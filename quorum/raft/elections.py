@@ -9,6 +9,7 @@ dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from quorum.raft import leading
 from quorum.raft.log_view import end_of
@@ -129,7 +130,7 @@ def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now
             now,
         )
         role = state.role
-        if isinstance(role, Follower) and role.leader_id == request.leader_id and state.is_voter:
+        if isinstance(role, Follower) and role.leader_id == request.leader_id and state.may_stand:
             wait = _succession_wait(state, request.successors)
             deadline = min(role.deadline, now + wait)
             state.update(replace(role, leader_gone=True, deadline=deadline))
@@ -191,12 +192,21 @@ def _may_follow(state: State) -> bool:
 # --- standing for election
 
 
+def on_expired(state: State, now: float) -> None:
+    """The time to wait for a leader is over."""
+    role = state.role
+    if state.may_stand:
+        become_prospective(state, now)
+    elif isinstance(role, Follower | Unattached):
+        # the set without us is committed meanwhile
+        state.update(replace(role, deadline=inf))
+
+
 def become_prospective(state: State, now: float) -> None:
     """Asks the others whether they would vote for us; the epoch stays."""
     role = state.role
     gone = isinstance(role, Follower) and role.leader_gone
     leader = role.leader if isinstance(role, Follower) else None
-    me = frozenset({state.identity.node_id})
     election = state.election
     state.become(
         Prospective(
@@ -205,7 +215,7 @@ def become_prospective(state: State, now: float) -> None:
             leader,
             election.leader_id,
             election.voted,
-            granted=me,
+            granted=state.own_vote,
             leader_gone=gone,
         )
     )
@@ -213,9 +223,8 @@ def become_prospective(state: State, now: float) -> None:
 
 
 def become_candidate(state: State, now: float) -> None:
-    me = frozenset({state.identity.node_id})
     deadline = state.election_deadline(now)
-    state.become(Candidate(state.epoch + 1, deadline, state.identity.key, granted=me))
+    state.become(Candidate(state.epoch + 1, deadline, state.identity.key, granted=state.own_vote))
     _go_on_if_granted(state, now)
 
 
@@ -299,12 +308,13 @@ def _can_win(state: State, role: Prospective | Candidate) -> bool:
 def leader_gone(state: State, node_id: int, now: float) -> None:
     """The leader's process is gone: succeed it by rank, and grant pre-votes from now on."""
     role = state.role
-    if not state.is_voter:
+    if not state.may_stand:
         return
     if isinstance(role, Prospective) and role.leader_id == node_id and not role.leader_gone:
         state.update(replace(role, leader_gone=True, rejected=frozenset()))
     if isinstance(role, Follower) and role.leader_id == node_id and not role.leader_gone:
-        rank = [v for v in state.voters.ids if v != node_id].index(state.identity.node_id)
+        me = state.identity.node_id
+        rank = sum(voter < me for voter in state.voters.ids if voter != node_id)
         jitter = state.prng.uniform(0, state.timeouts.succession_jitter)
         wait = rank * state.timeouts.succession_step + jitter
         state.update(replace(role, leader_gone=True, deadline=min(role.deadline, now + wait)))

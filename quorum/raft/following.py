@@ -89,13 +89,13 @@ def after_append(state: State, high_watermark: int) -> None:
 
 def _fed(state: State, role: Follower, now: float) -> Follower:
     """The leader has answered: the fetch timeout begins anew."""
-    deadline = now + state.timeouts.fetch if state.is_voter else role.deadline
+    deadline = now + state.timeouts.fetch if state.may_stand else inf
     return replace(role, deadline=deadline, has_fetched=True, leader_gone=False)
 
 
 def on_voters_changed(state: State, role: Follower, now: float) -> None:
     """A follower that has become a voter minds its leader; one that is none any more only listens."""
-    if not state.is_voter:
+    if not state.may_stand:
         state.update(replace(role, deadline=inf))
     elif role.deadline == inf:
         state.update(replace(role, deadline=now + state.timeouts.fetch))

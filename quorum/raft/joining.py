@@ -9,6 +9,7 @@ has another directory, then itself added. Source: KIP-853, KAFKA-19082; Kafka's 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from quorum.raft.messages import (
     AddVoterRequest,
@@ -77,7 +78,7 @@ def on_update_answer(state: State, now: float) -> None:
     """The leader knows us now, or is too old to want to."""
     role = state.role
     if isinstance(role, Follower):
-        deadline = now + state.timeouts.fetch if state.is_voter else role.deadline
+        deadline = now + state.timeouts.fetch if state.may_stand else inf
         state.update(replace(role, has_told_leader=True, deadline=deadline))
 
 

@@ -97,6 +97,15 @@ class State:
         return self.identity.key in self.voters
 
     @property
+    def may_stand(self) -> bool:
+        """See `QuorumHistory.may_stand`."""
+        return self.log.history.may_stand(self.identity.key, self.high_watermark)
+
+    @property
+    def own_vote(self) -> frozenset[int]:
+        return frozenset({self.identity.node_id}) if self.is_voter else frozenset()
+
+    @property
     def other_voters(self) -> tuple[Voter, ...]:
         return self.voters.others(self.identity.key)
 
@@ -145,7 +154,7 @@ class State:
             roles.describe(role),
         )
         ensure(
-            not isinstance(role, Prospective | Candidate | Leader) or self.is_voter,
+            not isinstance(role, Prospective | Candidate | Leader) or self.may_stand,
             "an observer neither stands nor leads",
             roles.describe(role),
         )
@@ -178,12 +187,12 @@ class State:
             epoch,
         )
         voted = roles.vote_of(self.role) if epoch == self.epoch else None
-        deadline = now + self.timeouts.fetch if self.is_voter else inf
+        deadline = now + self.timeouts.fetch if self.may_stand else inf
         look = now + self.timeouts.fetch if self.identity.has_news else inf
         self.become(Follower(epoch, deadline, leader, voted, look_at_voters=look))
 
     def _unattached_deadline(self, now: float) -> float:
-        if not self.is_voter:
+        if not self.may_stand:
             return inf
         match self.role:
             case Candidate() | Unattached() | Resigned() if self.role.deadline < inf:

@@ -236,6 +236,19 @@ class QuorumHistory:
     def is_dynamic(self) -> bool:
         return self.kraft_version >= DYNAMIC_QUORUM
 
+    def may_stand(self, key: ReplicaKey, committed: int | None) -> bool:
+        """True for a voter, and for who was one until a change that may be lost yet (`committed`: the high watermark, if known).
+
+        A leader that removes itself and dies may be the only one with that record: others would wait for its vote, and it has
+        to stand to bring the record to them, though it is no majority's part (Raft dissertation, 4.2.2). Kafka's waits for ever.
+        """
+        if key in self.voters:
+            return True
+        entries = self._voters.entries
+        if len(entries) < 2 or (committed is not None and committed > entries[-1].offset):
+            return False
+        return key in entries[-2].value
+
     def voters_at(self, offset: int) -> VoterSet | None:
         """The set that a snapshot ending with the record at `offset` contains; None if the log never said one."""
         return self._voters.at(offset)

@@ -1,4 +1,4 @@
-"""The invariants R1–R9, R11 of the metadata quorum, checked from outside after every event.
+"""The invariants R1–R11 of the metadata quorum, checked from outside after every event.
 
 The checker remembers for ever and trusts no node: it looks at roles, disks and messages. Each check counts how often it had something
 to say (`evaluations`); a run in which a counter stays at zero has not tested that invariant.
@@ -17,11 +17,22 @@ from quorum.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from quorum.raft.roles import Leader, Role
+from quorum.raft.ready import ControlRecord, VotersChange
+from quorum.raft.roles import Leader, Resigned, Role
+from quorum.raft.voters import VoterSet
 from tests.simulation.storage import GENESIS, Entry
 
 if TYPE_CHECKING:
     from tests.simulation.node import SimNode
+
+
+def _voters(node: SimNode) -> tuple[int, ...]:
+    """Who votes by the node's own log: the newest set counts, committed or not."""
+    return node.log.history.voters.ids
+
+
+def _majority(voters: tuple[int, ...]) -> int:
+    return len(voters) // 2 + 1
 
 
 class Violation(AssertionError):
@@ -29,9 +40,7 @@ class Violation(AssertionError):
 
 
 class Checker:
-    def __init__(self, voters: frozenset[int]) -> None:
-        self.voters = voters
-        self.majority = len(voters) // 2 + 1
+    def __init__(self) -> None:
         self.nodes: dict[int, SimNode] = {}
         self.evaluations: Counter[str] = Counter()
         self.leaders: dict[int, int] = {}
@@ -43,10 +52,13 @@ class Checker:
         # what was ever below a leader's high watermark: end offset → fingerprint, and the newest of them
         self.committed: dict[int, int] = {0: GENESIS}
         self.committed_end = 0
-        self.committed_epoch = 0
+        # by leader: the epoch in which it last moved the watermark
+        self.committed_epoch_seen: dict[int, int] = {}
         self.known: dict[int, int] = {}
         self.acked: dict[int, int] = {}
+        # by leader and epoch: when each voter fetched last, and when the set was last changed
         self.fetches: dict[tuple[int, int], dict[int, float]] = {}
+        self.sets: dict[tuple[int, int], tuple[tuple[int, ...], float]] = {}
 
     def fail(self, invariant: str, *facts: object) -> None:
         raise Violation(" ".join([invariant, *map(str, facts)]))
@@ -70,12 +82,13 @@ class Checker:
         known = self.leaders.get(role.epoch)
         if known is None:
             self.leaders[role.epoch] = node.id
-            self.fetches[(node.id, role.epoch)] = dict.fromkeys(self.voters, now)
+            self.fetches[(node.id, role.epoch)] = {}
             self.count("R1")
             self._check_completeness(node, role)
         elif known != node.id:
             self.fail("R1 two leaders in epoch", role.epoch, known, node.id)
         if role.reign.high_watermark is not None:
+            self.committed_epoch_seen[node.id] = role.epoch
             self._saw_watermark(node, role.reign.high_watermark)
         self._check_quorum(node, role, now)
 
@@ -120,12 +133,13 @@ class Checker:
     def sends(self, node: SimNode, message: Request | Answer) -> None:
         """R2: an epoch is on disk before any message of it leaves."""
         self.count("R2 sent")
-        if message.epoch > node.disk.election.epoch and node.has_disk:
+        epoch = getattr(message, "epoch", -1)  # some that are about voters have none
+        if epoch > node.disk.election.epoch and node.has_disk:
             self.fail(
                 "R2",
                 node.id,
                 "speaks of epoch",
-                message.epoch,
+                epoch,
                 "with",
                 node.disk.election,
                 "on disk",
@@ -185,6 +199,9 @@ class Checker:
         self.known.pop(node.id, None)
 
     def knows_watermark(self, node: SimNode, offset: int) -> None:
+        if isinstance(node.raft.role, Resigned):
+            # it led when the watermark moved, and resigned in the same step: the set without it is committed
+            self._saw_watermark(node, offset)
         if offset > self.known.get(node.id, 0):
             self.known[node.id] = offset
 
@@ -206,8 +223,9 @@ class Checker:
                 node.raft.epoch,
             )
         self.count("R6")
-        holders = [v for v in self.voters if self.nodes[v].log.durable_chain_at(offset) == chain]
-        if len(holders) < self.majority:
+        voters = _voters(node)
+        holders = [v for v in voters if self.nodes[v].log.durable_chain_at(offset) == chain]
+        if len(holders) < _majority(voters):
             self.fail("R6 high watermark", offset, "of", node.id, "is durable on", holders, "only")
         self._commit_upto(node, offset)
 
@@ -239,23 +257,52 @@ class Checker:
         if not isinstance(request, FetchRequest | FetchSnapshotRequest):
             return
         heard = self.fetches.get((node.id, node.raft.epoch))
-        if heard is not None and request.replica.id in heard:
+        if heard is not None:
             heard[request.replica.id] = now
 
     def _check_quorum(self, node: SimNode, role: Leader, now: float) -> None:
-        if len(self.voters) == 1:
+        key = (node.id, role.epoch)
+        voters = _voters(node)
+        known, changed = self.sets.setdefault(key, (voters, now))
+        if known != voters:
+            changed = now
+            self.sets[key] = (voters, now)
+        needed = _majority(voters) - (node.id in voters)
+        if needed == 0:
             return
-        heard = self.fetches[(node.id, role.epoch)]
-        times = sorted((t for v, t in heard.items() if v != node.id), reverse=True)
-        since = now - times[self.majority - 2]
+        heard = self.fetches[key]
+        times = sorted((heard.get(v, changed) for v in voters if v != node.id), reverse=True)
+        since = now - max(times[needed - 1], changed)
         # with five voters, two must fetch since the last time that two had: twice as long in the worst case
-        limit = node.timeouts.check_quorum * min(2, self.majority - 1)
+        limit = node.timeouts.check_quorum * min(2, needed)
         if since > node.timeouts.fetch:
             self.count("R11")
         if since > limit + 0.1:
             self.fail(
                 "R11 leader", node.id, "of", role.epoch, "heard no majority for", f"{since:.1f} s"
             )
+
+    # --- R10: changes of voters
+
+    def changes_voters(self, node: SimNode, records: tuple[ControlRecord, ...]) -> None:
+        """Before a leader appends: one uncommitted change at a time, and any two majorities in force share a voter."""
+        for record in records:
+            if isinstance(record, VotersChange):
+                self._changes_to(node, record.voters)
+
+    def _changes_to(self, node: SimNode, voters: VoterSet) -> None:
+        history = node.log.history
+        before, after = set(history.voters.ids), set(voters.ids)
+        if before == after:
+            return
+        self.count("R10")
+        if len(before ^ after) > 1:
+            self.fail("R10", node.id, "goes from", sorted(before), "to", sorted(after))
+        offset = history.voters_offset
+        if offset is None or offset >= self.committed_end:
+            self.fail("R10", node.id, "changes voters while those at", offset, "are not committed")
+        if self.committed_epoch_seen.get(node.id) != node.raft.epoch:
+            self.fail("R10", node.id, "changes voters before it has committed in", node.raft.epoch)
 
     # --- clients
 

@@ -22,6 +22,8 @@ class Faults:
     false_gone: float = 0.0
     sees_deaths: bool = True
     snapshot_every: int = 0
+    change_voters_every: float = 0.0
+    moves: float = 0.0
 
     @classmethod
     def draw(cls, prng: random.Random) -> Faults:
@@ -41,12 +43,14 @@ class Faults:
             false_gone=maybe(0.5, 3.0, 0.2),
             sees_deaths=prng.random() < 0.7,
             snapshot_every=prng.choice((0, 0, 6, 20)),
+            change_voters_every=maybe(0.2, 2.0),
+            moves=maybe(0.1, 0.7, 0.3),
         )
 
     def stop(self) -> None:
         """Ends the time of faults; snapshots go on."""
         self.loss = self.duplication = self.clog_every = self.partition_every = 0.0
-        self.crash_every = self.crash_inside = self.slow_flush = self.false_gone = 0.0
+        self.crash_every = self.crash_inside = self.slow_flush = self.false_gone = self.moves = 0.0
         self.delay_max = 0.01
 
     def flush_seconds(self, prng: random.Random) -> float:

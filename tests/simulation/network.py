@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Link = tuple[int, int]
+# Who asks for changes of voters; it sits beside the leader.
+CLIENT = 0
 
 
 class Network:
@@ -45,6 +47,9 @@ class Network:
     def answer(
         self, source: SimNode, target: int, target_life: int, token: int, message: core.AnyAnswer
     ) -> None:
+        if target == CLIENT:
+            self.world.told_client(message)
+            return
         node = self.world.nodes[target]
 
         def arrive() -> None:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from quorum.raft import messages as core
+from quorum.raft.changing import UpgradeRefused
 from quorum.raft.core import NotLeader, Raft
-from quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, SnapshotChunk
+from quorum.raft.ready import (
+    ControlBatch,
+    FollowerAppend,
+    LeaderAppend,
+    Proposal,
+    Ready,
+    SnapshotChunk,
+)
 from quorum.raft.roles import Leader
-from quorum.raft.types import Identity, OffsetAndEpoch, Peer, Timeouts
+from quorum.raft.types import Endpoint, Identity, OffsetAndEpoch, Timeouts
+from quorum.raft.voters import VoterSet
 from tests.simulation.storage import GENESIS, Disk, Entry, SimLog, chain
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
-
-LEADER_CHANGE = -1
 
 
 class CrashNow(Exception):
@@ -27,13 +36,11 @@ class CrashNow(Exception):
 class SimNode:
     has_disk = True
 
-    def __init__(
-        self, world: World, node_id: int, voters: dict[int, Peer], timeouts: Timeouts
-    ) -> None:
+    def __init__(self, world: World, identity: Identity, timeouts: Timeouts) -> None:
         self.world = world
-        self.id = node_id
+        self.id = identity.node_id
         self.timeouts = timeouts
-        self.identity = Identity(node_id, bytes([node_id]) * 16, "sim", voters)
+        self.identity = identity
         self.disk = Disk()
         self.raft: Raft = None  # type: ignore[assignment]
         self.alive = False
@@ -63,16 +70,19 @@ class SimNode:
         self._wakes_at = inf
         log = self.log
         latest = log.latest_snapshot
-        if latest is not None and latest.rank > (
-            log.last_epoch if log.entries else -1,
-            log.end_offset,
-        ):
+        if latest is not None and latest.offset == 0:
+            latest = None  # it has the first voters and no state
+        ahead_of = (log.last_epoch if log.entries else -1, log.end_offset)
+        if latest is not None and latest.rank > ahead_of:
             data = log.snapshot_data[latest]
             log.start_at_snapshot(latest, int(data.split(b"|")[0]), data)
         log.recover()
         self.applied, self.state = 0, GENESIS
         if latest is not None:
             self._load_snapshot(latest)
+        if self.prng.random() < self.world.faults.moves:
+            there = Endpoint("C", f"sim-{self.life}", self.id)
+            self.identity = replace(self.identity, endpoints=(there,))
         self.raft = Raft(
             self.identity,
             log,
@@ -94,6 +104,10 @@ class SimNode:
     # --- inputs
 
     def request(self, source: int, source_life: int, token: int, message: core.Request) -> None:
+        if isinstance(message, core.ApiVersionsRequest):
+            versions = core.ApiVersionsAnswer(kraft_versions=(0, 1))
+            self.world.network.answer(self, source, source_life, token, versions)
+            return
         self._next_token += 1
         self._tokens[self._next_token] = (source, source_life, token, message)
         envelope = core.Envelope(self._next_token, message)
@@ -119,6 +133,18 @@ class SimNode:
         """Each of `payloads` (id, record count) is a batch; proposed in one turn."""
         if isinstance(self.raft.role, Leader):
             self._guard(lambda: self._propose(payloads))
+
+    def upgrade(self) -> None:
+        """An operator sets kraft.version 1; refused until all voters have told who they are."""
+        if isinstance(self.raft.role, Leader):
+            self._guard(self._upgrade)
+
+    def _upgrade(self) -> None:
+        try:
+            self.raft.upgrade_kraft_version(1, self.raft.epoch, validate_only=False)
+        except UpgradeRefused:
+            return
+        self.world.happened["upgrade"] += 1
 
     def _propose(self, payloads: list[tuple[int, int]]) -> None:
         for payload, count in payloads:
@@ -152,7 +178,8 @@ class SimNode:
             for reply in ready.replies:
                 self._reply(reply.token, reply.answer)
             for send in ready.sends:
-                self._send(send.token, send.to.id, send.request)
+                # the id of a bootstrap server is not known; the port says it
+                self._send(send.token, send.to.port, send.request)
             if ready.committed is not None:
                 self.world.checker.saw_role(self, raft.role, self.world.now)
                 self.world.checker.knows_watermark(self, ready.committed)
@@ -193,16 +220,12 @@ class SimNode:
     def _append_as_leader(self, append: LeaderAppend) -> None:
         assert append.base_offset == self.log.end_offset
         for batch in append.batches:
-            size = getattr(batch, "record_count", 1)
-            payload = (
-                int.from_bytes(batch.batch, "big") if hasattr(batch, "batch") else LEADER_CHANGE
-            )
-            base, before = self.log.end_offset, self.log.end_chain
-            self._append(
-                Entry(
-                    base, base + size, append.epoch, payload, chain(before, append.epoch, payload)
-                )
-            )
+            control = batch.records if isinstance(batch, ControlBatch) else ()
+            self.world.checker.changes_voters(self, control)
+            payload = _payload(batch)
+            base, end = self.log.end_offset, self.log.end_offset + batch.record_count
+            fingerprint = chain(self.log.end_chain, append.epoch, payload)
+            self._append(Entry(base, end, append.epoch, payload, fingerprint, control))
 
     def _append(self, entry: Entry) -> None:
         self.world.checker.appended(self, entry)
@@ -278,11 +301,19 @@ class SimNode:
         every = self.world.faults.snapshot_every
         if every and self.applied - self.log.start_offset >= every:
             snapshot_id = OffsetAndEpoch(self.applied, self.applied_epoch)
-            data = f"{self.state}|".encode().ljust(64, b".")
+            quorum = self.log.quorum_at(self.applied)
+            data = self._snapshot_bytes(*quorum)
             self.world.checker.snapshots(self, self.applied, self.state)
-            self.log.add_snapshot(snapshot_id, data)
+            self.log.add_snapshot(snapshot_id, data, quorum)
             self._crash_point()
             self.log.clean()
+
+    def _snapshot_bytes(self, version: int, voters: VoterSet | None) -> bytes:
+        """The state and, as in real snapshots, who votes."""
+        listed = ",".join(
+            f"{voter.id} {voter.endpoints[0].host}" for voter in voters or () if voter.endpoints
+        )
+        return f"{self.state}|{version}|{listed}|".encode().ljust(64, b".")
 
     def _take_chunk(self, chunk: SnapshotChunk) -> None:
         part = self._parts.setdefault(chunk.snapshot_id, bytearray())
@@ -292,7 +323,7 @@ class SimNode:
         if not chunk.is_last:
             return
         data = bytes(self._parts.pop(chunk.snapshot_id))
-        self.log.add_snapshot(chunk.snapshot_id, data)
+        self.log.add_snapshot(chunk.snapshot_id, data, self.world.quorum_in(data))
         self._crash_point()
         self.log.start_at_snapshot(chunk.snapshot_id, int(data.split(b"|")[0]), data)
 
@@ -328,3 +359,10 @@ class SimNode:
     def _wake(self, life: int, deadline: float) -> None:
         if self.alive and life == self.life and self._wakes_at == deadline:
             self.tick()
+
+
+def _payload(batch: ControlBatch | Proposal) -> int:
+    """Those of control batches are negative."""
+    if isinstance(batch, ControlBatch):
+        return -1 - zlib.crc32(repr(batch.records).encode())
+    return int.from_bytes(batch.batch, "big")

@@ -10,21 +10,25 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from quorum.raft import messages as core
 from quorum.raft.roles import Leader
-from quorum.raft.types import Peer, Timeouts
+from quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
+from quorum.raft.voters import Voter, VoterSet
 from tests.simulation.checker import Checker, Violation
 from tests.simulation.faults import Faults
-from tests.simulation.network import Network
+from tests.simulation.network import CLIENT, Network
 from tests.simulation.node import SimNode
 
 CHAOS_SECONDS = 12.0
 # ten election timeouts, and a fetch timeout for a follower that must first notice
 RECOVERY_SECONDS = 12.0
+# of the seeds: dynamic quorums (KIP-853), whose voters are changed
+DYNAMIC_SHARE = 0.5
 # twice what the longest of thousands of runs took
-EVENTS_MAX = 8_000
+EVENTS_MAX = 12_000
 
 
 @dataclass
@@ -42,6 +46,59 @@ class Result:
         return self.acked > 0 and sum(self.faults.values()) > 0
 
 
+@dataclass(frozen=True)
+class Cast:
+    """Who plays: voters 1…`voters`, then nodes that are none. In a dynamic quorum those are controllers that may become voters,
+    and the voters know each other by their bootstrap snapshots; in a static one they are observers.
+    """
+
+    voters: int
+    others: int = 0
+    dynamic: bool = False
+    auto_join: bool = False
+
+    @classmethod
+    def draw(cls, prng: random.Random) -> Cast:
+        size = prng.choice((1, 3, 3, 3, 3, 5))
+        if prng.random() < DYNAMIC_SHARE:
+            return cls(size, prng.choice((0, 1, 2)), True, prng.random() < 0.3)
+        return cls(size, prng.choice((0, 0, 1)))
+
+    @property
+    def ids(self) -> range:
+        return range(1, self.voters + self.others + 1)
+
+    @property
+    def formatted(self) -> range:
+        """Whose directories begin with the set of voters."""
+        return range(1, self.voters + 1) if self.dynamic else range(0)
+
+    @property
+    def first_voters(self) -> VoterSet:
+        return VoterSet.of(
+            Voter(key_of(i), (Endpoint("C", "sim", i),), 0, 1) for i in range(1, self.voters + 1)
+        )
+
+    def identity(self, node_id: int) -> Identity:
+        is_voter = node_id <= self.voters
+        identity = Identity(
+            node_id,
+            key_of(node_id).directory_id,
+            "sim",
+            endpoints=(Endpoint("C", "sim", node_id),) if self.dynamic or is_voter else (),
+            listener="C",
+        )
+        if not self.dynamic:
+            peers = {i: Peer(i, "sim", i) for i in range(1, self.voters + 1)}
+            return replace(identity, voters=peers)
+        bootstrap = tuple(Peer(-1 - i, "sim", i) for i in self.ids)
+        return replace(identity, bootstrap=bootstrap, is_controller=True, auto_join=self.auto_join)
+
+
+def key_of(node_id: int) -> ReplicaKey:
+    return ReplicaKey(node_id, bytes([node_id]) * 16)
+
+
 class World:
     def __init__(
         self, seed: int, node_class: type[SimNode] = SimNode, faults: Faults | None = None
@@ -56,15 +113,14 @@ class World:
         self._sequence = 0
         self._payload = 0
         self.faults = faults or Faults.draw(self.prng)
-        size = self.prng.choice((1, 3, 3, 3, 3, 5)) if faults is None else 3
-        observers = self.prng.choice((0, 0, 1)) if faults is None else 0
-        timeouts = Timeouts(snapshot_max_bytes=24)
-        voters = {i: Peer(i, "sim", i) for i in range(1, size + 1)}
-        self.checker = Checker(frozenset(voters))
+        self.checker = Checker()
         self.network = Network(self)
-        self.nodes = {
-            i: node_class(self, i, voters, timeouts) for i in range(1, size + observers + 1)
-        }
+        cast = Cast.draw(self.prng) if faults is None else Cast(3)
+        timeouts = Timeouts(snapshot_max_bytes=24)
+        self.cast = cast
+        self.nodes = {i: node_class(self, cast.identity(i), timeouts) for i in cast.ids}
+        for i in cast.formatted:
+            self.nodes[i].disk.log.format(cast.first_voters)
         self.checker.nodes = self.nodes
 
     # --- time
@@ -124,6 +180,8 @@ class World:
             self._every(faults.clog_every, lambda: self._count("clog", network.clog))
             self._every(faults.partition_every, self._partition)
             self._every(faults.false_gone, self._false_gone)
+            change = self._change_voters if self.cast.dynamic else self._upgrade
+            self._every(faults.change_voters_every, change)
 
     def _partition(self) -> None:
         self._count("partition", self.network.partition)
@@ -138,6 +196,45 @@ class World:
         if node.alive and other != node.id:
             self.happened["false gone"] += 1
             node.peer_gone(other)
+
+    def _upgrade(self) -> None:
+        """An operator makes the static quorum dynamic, and changes it from then on."""
+        for node in list(self.nodes.values()):
+            if node.alive:
+                node.upgrade()
+        self._change_voters()
+
+    def _change_voters(self) -> None:
+        """An operator asks whoever leads to add a node or to remove a voter, the leader perhaps."""
+        leaders = [n for n in self.nodes.values() if n.alive and isinstance(n.raft.role, Leader)]
+        controllers = [n for n in self.nodes.values() if n.identity.can_vote]
+        if not leaders:
+            return
+        leader, other = self.prng.choice(leaders), self.prng.choice(controllers)
+        request: core.Request
+        if other.identity.key in leader.log.history.voters:
+            request = core.RemoveVoterRequest(cluster_id="sim", voter=other.identity.key)
+        else:
+            request = core.AddVoterRequest(
+                cluster_id="sim",
+                voter=other.identity.key,
+                endpoints=other.identity.endpoints,
+                ack_when_committed=self.prng.random() < 0.5,
+            )
+        leader.request(CLIENT, 0, 0, request)
+
+    def told_client(self, answer: core.AnyAnswer) -> None:
+        if isinstance(answer, core.ChangeAnswer):
+            self.happened["voters refused" if answer.error else "voters changed"] += 1
+
+    def quorum_in(self, data: bytes) -> tuple[int, VoterSet | None]:
+        """What the bytes of a snapshot say of the quorum."""
+        _, version, listed, *_ = data.split(b"|")
+        words = [word.split() for word in listed.decode().split(",") if word]
+        voters = VoterSet.of(
+            Voter(key_of(int(i)), (Endpoint("C", host, int(i)),), 0, 1) for i, host in words
+        )
+        return int(version), voters if words else None
 
     def _count(self, kind: str, action: Callable[[], None]) -> None:
         self.happened[kind] += 1
