@@ -1,12 +1,14 @@
 """Record batches of format v2: their header as a view over received bytes, their records, and building them.
 
 Source: Kafka's `DefaultRecordBatch` and `DefaultRecord` (KIP-98, KIP-82 headers, KIP-534 delete horizon).
-Left out: formats v0 and v1 (`log/message_sets.py`), and checks that belong to Produce (`log/validate.py`).
+Of the formats v0 and v1 only what a log needs of them, see `old_view`; their content is of `log/message_sets.py` and `log/old_batches.py`.
+Left out: checks that belong to Produce (`log/validate.py`).
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
@@ -26,6 +28,8 @@ PREFIX_BYTES = 12  # base offset and length: what `length` does not count
 CRC_POSITION = 17
 CRC_START = 21  # attributes to the end
 MAGIC = 2
+MAGIC_POSITION = 16  # of all formats
+OLD_CRC_START = MAGIC_POSITION  # of v0 and v1
 
 ATTRIBUTES_COMPRESSION = 0x07
 ATTRIBUTES_LOG_APPEND_TIME = 0x08
@@ -232,10 +236,52 @@ class BatchView:
         )
 
 
-def iter_batches(view: Buffer, *, allow_partial_tail: bool = False) -> Iterator[BatchView]:
+_OLD_HEAD = struct.Struct(
+    ">qiIBB"
+)  # offset, size, CRC-32, magic, attributes; then, in v1, the timestamp
+_OLD_TIMESTAMP = struct.Struct(">q")
+OLD_BYTES_MIN = {0: 26, 1: 34}  # by magic: a message with null key and value, its prefix included
+
+
+def old_view(buffer: Buffer, position: int) -> BatchView:
+    """A message of v0 or v1, plain or a wrapper, of which 26 or 34 bytes are there, as the batch that it is for the log.
+
+    Compression and timestamp type have the same bits as in v2; there is no epoch and no producer. Of a wrapper the header tells only the last
+    offset and the largest timestamp: `base_offset` is the last offset and `count` 1 until `old_batches.opened` has looked into it.
+    """
+    view = BatchView.__new__(BatchView)
+    view.base_offset, size, view.crc, view.magic, view.attributes = _OLD_HEAD.unpack_from(
+        buffer, position
+    )
+    view.base_timestamp = NO_TIMESTAMP
+    if view.magic:
+        (view.base_timestamp,) = _OLD_TIMESTAMP.unpack_from(buffer, position + _OLD_HEAD.size)
+    view.max_timestamp = view.base_timestamp
+    view.attributes &= ATTRIBUTES_COMPRESSION | ATTRIBUTES_LOG_APPEND_TIME * view.magic
+    view.leader_epoch = view.producer_epoch = view.base_sequence = -1
+    view.producer_id = NO_PRODUCER_ID
+    view.last_offset_delta, view.count = 0, 1
+    view.size = size + PREFIX_BYTES
+    view.buffer = buffer
+    return view
+
+
+def header_at(buffer: Buffer, position: int) -> BatchView | None:
+    """The header of any format at `position`, unchecked; None when too few bytes are there to tell."""
+    left = len(buffer) - position
+    if left > MAGIC_POSITION and buffer[position + MAGIC_POSITION] < MAGIC:
+        enough = left >= OLD_BYTES_MIN[buffer[position + MAGIC_POSITION]]
+        return old_view(buffer, position) if enough else None
+    return BatchView(buffer, position) if left >= HEADER_BYTES else None
+
+
+def iter_batches(
+    view: Buffer, *, allow_partial_tail: bool = False, allow_old: bool = False
+) -> Iterator[BatchView]:
     """The batches that lie end to end in `view`, headers only: nothing is checked by CRC.
 
-    With `allow_partial_tail` a last batch cut short ends the iteration (as in a Fetch answer of Kafka's).
+    With `allow_partial_tail` a last batch cut short ends the iteration (as in a Fetch answer of Kafka's); with `allow_old` messages of v0
+    and v1 are batches too (`old_view`), as in a log that an old Kafka began.
 
     Raises:
         RemoteProtocolError: a size or magic that no batch has, or bytes left over.
@@ -243,12 +289,13 @@ def iter_batches(view: Buffer, *, allow_partial_tail: bool = False) -> Iterator[
     view = memoryview(view)
     position, end = 0, len(view)
     while position < end:
-        if end - position < HEADER_BYTES:
+        batch = header_at(view, position) if allow_old else None
+        if batch is None and end - position < HEADER_BYTES:
             if allow_partial_tail:
                 return
             raise RemoteProtocolError(f"a batch header needs 61 bytes, {end - position} are left")
-        batch = BatchView(view, position)
-        check_header(batch)
+        batch = batch or BatchView(view, position)
+        check_header(batch, allow_old=allow_old)
         if batch.size > end - position:
             if allow_partial_tail:
                 return
@@ -260,29 +307,31 @@ def iter_batches(view: Buffer, *, allow_partial_tail: bool = False) -> Iterator[
         yield batch
 
 
-def check_header(batch: BatchView) -> None:
+def check_header(batch: BatchView, *, allow_old: bool = False) -> None:
     """Raises RemoteProtocolError when size, magic, count or offsets are such as no batch has."""
-    if batch.magic != MAGIC:
+    if batch.magic != MAGIC and not (allow_old and 0 <= batch.magic < MAGIC):
         raise RemoteProtocolError(f"magic {batch.magic} where 2 is served")
-    if batch.size < HEADER_BYTES:
+    if batch.size < OLD_BYTES_MIN.get(batch.magic, HEADER_BYTES):
         raise RemoteProtocolError(f"batch of {batch.size} bytes")
     if batch.last_offset_delta < 0 or batch.base_offset < 0 or batch.count < 0:
         raise RemoteProtocolError(f"impossible header: {batch!r}")
 
 
-def check_batch(batch: BatchView) -> None:
+def check_batch(batch: BatchView, *, allow_old: bool = False) -> None:
     """Checks size, magic and CRC.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE, the CRC differs.
         RemoteProtocolError: as `check_header`.
     """
-    check_header(batch)
+    check_header(batch, allow_old=allow_old)
     if not has_valid_crc(batch):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC in {batch!r}")
 
 
 def has_valid_crc(batch: BatchView) -> bool:
+    if 0 <= batch.magic < MAGIC:
+        return bool(zlib.crc32(memoryview(batch.buffer)[OLD_CRC_START:]) == batch.crc)
     return bool(crc32c.crc32c(memoryview(batch.buffer)[CRC_START:]) == batch.crc)
 
 
@@ -386,8 +435,12 @@ def build_batch(
     base_sequence: int = -1,
     is_control: bool = False,
     is_transactional: bool = False,
+    offset_deltas: Sequence[int] | None = None,
 ) -> bytes:
-    """A batch of consecutive records, one at the least; deltas count from the first record's timestamp."""
+    """A batch of consecutive records, one at the least; deltas count from the first record's timestamp.
+
+    `offset_deltas`, ascending from 0, are for records that are not consecutive: what compaction left.
+    """
     payload = bytearray()
     count = 0
     base_timestamp = max_timestamp = NO_TIMESTAMP
@@ -396,7 +449,8 @@ def build_batch(
             base_timestamp = max_timestamp = record.timestamp_ms
         elif record.timestamp_ms > max_timestamp:
             max_timestamp = record.timestamp_ms
-        _write_record(payload, record, record.timestamp_ms - base_timestamp, count)
+        offset_delta = count if offset_deltas is None else offset_deltas[count]
+        _write_record(payload, record, record.timestamp_ms - base_timestamp, offset_delta)
         count += 1
     assert count, "a batch without records has no offset"
     packed = bytes(payload) if compression is Compression.NONE else compress(compression, payload)
@@ -416,7 +470,7 @@ def build_batch(
         MAGIC,
         0,
         attributes,
-        count - 1,
+        count - 1 if offset_deltas is None else offset_deltas[-1],
         base_timestamp,
         max_timestamp,
         producer_id,

@@ -2,7 +2,7 @@
 
 Offsets and timestamps stay, each batch keeps its compression; headers are lost and control batches left out, as the old formats have
 neither. Of batches without compression the records below the offset asked for are left out; compressed ones stay whole, and the
-consumer skips what it did not ask for.
+consumer skips what it did not ask for. What the log holds in an old format already (an old Kafka wrote it) is sent as it is.
 
 Source: Kafka 3.9's `RecordsUtil.downConvert` and `LazyDownConversionRecords`. Unlike there the answer ends with a whole message.
 Left out: zstd, which the old formats cannot say: UNSUPPORTED_COMPRESSION_TYPE, after everything before it has been read.
@@ -17,6 +17,7 @@ from log.batch import BatchView, Buffer, Record, TimestampType, iter_batches
 from log.codecs import Compression
 from log.columns import Columns, decode_columns
 from log.message_sets import MESSAGES_MAX, SET_BYTES_MAX, build_message_set
+from log.old_batches import as_v2
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)
@@ -34,7 +35,7 @@ def down_convert(batches: Buffer, magic: int, first_offset: int) -> bytes:
     """
     out = bytearray()
     view = memoryview(batches)
-    for batch in iter_batches(view, allow_partial_tail=True):
+    for batch in iter_batches(view, allow_partial_tail=True, allow_old=True):
         if batch.is_control:
             continue
         try:
@@ -51,7 +52,9 @@ def down_convert(batches: Buffer, magic: int, first_offset: int) -> bytes:
     return bytes(out)
 
 
-def _converted(batch: BatchView, magic: int, first_offset: int) -> bytes:
+def _converted(batch: BatchView, magic: int, first_offset: int) -> Buffer:
+    if batch.magic <= magic:
+        return batch.buffer
     compression = batch.compression
     if compression is Compression.ZSTD:
         raise KafkaError(
@@ -61,6 +64,7 @@ def _converted(batch: BatchView, magic: int, first_offset: int) -> bytes:
     if batch.count > MESSAGES_MAX:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{batch} is not converted")
     try:
+        batch = as_v2(batch)
         columns = decode_columns([batch], SET_BYTES_MAX)
     except RemoteProtocolError as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from log.atomic_file import write_unsynced
-from log.batch import BatchView, TimestampType, check_batch, iter_batches
+from log.batch import MAGIC, BatchView, TimestampType, check_batch, iter_batches
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.files import REAL_FILES, Files
 from log.flush import Flush, Names
@@ -227,6 +227,8 @@ class PartitionLog:
     def append_as_follower(self, records: memoryview, *, now_ms: int = 0) -> AppendInfo:
         """Appends fetched batches with the offsets and epochs they have; a partial batch at the end is left out.
 
+        A leader whose log an old Kafka began sends messages of v0 and v1 as they are: they have no epoch.
+
         Raises:
             KafkaError: CORRUPT_MESSAGE, wrong CRC; OFFSET_OUT_OF_RANGE, they do not continue the log; KAFKA_STORAGE_ERROR.
             RemoteProtocolError: these are no batches.
@@ -234,8 +236,8 @@ class PartitionLog:
         self._health.check()
         views = []
         expected = first_offset = self.log_end_offset
-        for view in iter_batches(records, allow_partial_tail=True):
-            check_batch(view)
+        for view in iter_batches(records, allow_partial_tail=True, allow_old=True):
+            check_batch(view, allow_old=True)
             if view.base_offset < expected:
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -250,7 +252,7 @@ class PartitionLog:
             self._append(records[start : start + size], run, now_ms)
             start += size
             for view in run:
-                if view.leader_epoch != self.epochs.latest_epoch:
+                if view.leader_epoch != self.epochs.latest_epoch and view.magic == MAGIC:
                     self.epochs.assign(view.leader_epoch, view.base_offset)
         return AppendInfo(first_offset, expected - 1, -1, self.log_start_offset)
 

@@ -2,7 +2,7 @@
 
 Source: Kafka's `FileRecords` and its log layout; works on ours and on Apache Kafka's directories, also while they are live: a
 scan ends at the last whole batch whose CRC is right. Ranges of positions inside a segment can be scanned independently, if they
-begin at batches: `split_segment` gives such ranges. Left out: formats v0 and v1 (a scan ends there).
+begin at batches: `split_segment` gives such ranges. Messages of v0 and v1 are batches too (`log.batch.old_view`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.batch import BatchView, has_valid_crc
+from log.batch import HEADER_BYTES, BatchView, has_valid_crc, header_at
 from log.files import REAL_FILES, OpenFile
 from log.index import OffsetIndex, ascends
+from log.old_batches import opened
 from log.recovery import base_offset_of
 from log.scan import is_plausible, scan_headers
 from log.segment import INDEX_SUFFIX, LOG_SUFFIX
@@ -68,11 +69,12 @@ def scan_batches(
                 return
             if at + size_wanted > len(block):
                 break
-            batch = BatchView(block, at)
+            batch = header_at(block, at)
+            assert batch is not None  # it has a size
             batch.buffer = block[at : at + batch.size]
             if not has_valid_crc(batch):
                 return
-            yield position + at, batch
+            yield position + at, opened(batch)
             at += batch.size
         if at:
             position += at
@@ -80,15 +82,15 @@ def scan_batches(
         large = _read_large(file, position, _batch_size(block, 0), size)
         if large is None or not has_valid_crc(large):
             return
-        yield position, large
+        yield position, opened(large)
         position += large.size
 
 
 def _batch_size(block: memoryview, at: int) -> int | None:
     """Bytes needed from `at` on: the batch's size, or a header's while that is cut; None when no batch begins there."""
-    if len(block) - at < 61:
-        return 61
-    header = BatchView(block, at)
+    header = header_at(block, at)
+    if header is None:
+        return HEADER_BYTES
     if not is_plausible(header) or header.size > BATCH_BYTES_MAX:
         return None
     return header.size
@@ -98,7 +100,7 @@ def _read_large(
     file: OpenFile, position: int, size: int | None, file_size: int
 ) -> BatchView | None:
     """A batch larger than a block; None when the file does not hold it."""
-    if size is None or size == 61 or position + size > file_size:
+    if size is None or size == HEADER_BYTES or position + size > file_size:
         return None
     data = bytearray()
     while len(data) < size:
@@ -107,7 +109,7 @@ def _read_large(
         if not piece:
             return None
         data += piece
-    return BatchView(memoryview(data))
+    return header_at(memoryview(data), 0)
 
 
 def split_segment(segment: SegmentFile, target_bytes: int) -> list[tuple[int, int]]:

@@ -7,12 +7,13 @@ instead of growing shorter (P17). Left out: splitting segments whose offsets ove
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import crc32c
 
-from log.batch import CRC_START, BatchView
+from log.batch import CRC_START, MAGIC, OLD_CRC_START, BatchView
 from log.files import Files, OpenFile
 from log.index import IndexDamaged
 from log.scan import scan_headers
@@ -205,11 +206,14 @@ def _forget_unflushed_index(segment: Segment, position: int) -> None:
 def crc_is_valid(files: Files, file: OpenFile, position: int, view: BatchView) -> bool:
     """Whether the batch at `position`, whose header is `view`, has the CRC it says."""
     crc = 0
-    at, end = position + CRC_START, position + view.size
+    start, checksum = (
+        (CRC_START, crc32c.crc32c) if view.magic == MAGIC else (OLD_CRC_START, zlib.crc32)
+    )
+    at, end = position + start, position + view.size
     while at < end:
         block = files.pread(file, min(CRC_BLOCK_BYTES, end - at), at)
         if not block:
             return False
-        crc = crc32c.crc32c(block, crc)
+        crc = checksum(block, crc)
         at += len(block)
     return crc == view.crc

@@ -1,5 +1,7 @@
 """Walking the batch headers of a segment file, in blocks, without reading the records.
 
+All formats: a message of v0 or v1, plain or a wrapper, is a batch (`log.batch.old_view`).
+
 Source: Kafka's `FileLogInputStream`. Used for lookups, recovery, rebuilding indexes and producer state.
 """
 
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from log.batch import HEADER_BYTES, MAGIC, BatchView
+from log.batch import HEADER_BYTES, MAGIC, OLD_BYTES_MIN, BatchView, header_at
 from log.files import Files, OpenFile
 
 BLOCK_BYTES = (
@@ -27,15 +29,13 @@ def scan_headers(
     """
     position = start
     block, block_start, block_bytes = b"", 0, first_block_bytes
-    while end - position >= HEADER_BYTES:
+    while position < end:
         at = position - block_start
-        if at + HEADER_BYTES > len(block):
+        if at + HEADER_BYTES > len(block) and block_start + len(block) < end:
             block = files.pread(file, min(block_bytes, end - position), position)
             block_start, at, block_bytes = position, 0, BLOCK_BYTES
-            if len(block) < HEADER_BYTES:
-                return
-        batch = BatchView(block, at)
-        if not is_plausible(batch) or batch.size > end - position:
+        batch = header_at(block, at)
+        if batch is None or not is_plausible(batch) or batch.size > end - position:
             return
         yield position, batch
         position += batch.size
@@ -44,8 +44,8 @@ def scan_headers(
 def is_plausible(batch: BatchView) -> bool:
     """Whether the header can be one: a zero-filled tail or garbage is not."""
     return (
-        batch.magic == MAGIC
-        and HEADER_BYTES <= batch.size <= BATCH_BYTES_MAX
+        0 <= batch.magic <= MAGIC
+        and OLD_BYTES_MIN.get(batch.magic, HEADER_BYTES) <= batch.size <= BATCH_BYTES_MAX
         and batch.base_offset >= 0
         and batch.last_offset_delta >= 0
         and batch.count >= 0
@@ -55,6 +55,4 @@ def is_plausible(batch: BatchView) -> bool:
 def read_batch(files: Files, file: OpenFile, position: int, size: int) -> BatchView | None:
     """The whole batch at `position`; None when the file ends before."""
     data = files.pread(file, size, position)
-    if len(data) < max(size, HEADER_BYTES):
-        return None
-    return BatchView(data)
+    return header_at(data, 0) if len(data) >= size else None

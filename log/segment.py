@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batch import NO_TIMESTAMP, BatchView
+from log.batch import MAGIC, NO_TIMESTAMP, BatchView
 from log.files import Files, OpenFile
 from log.index import IndexDamaged, OffsetIndex, TimeIndex
+from log.old_batches import opened
 from log.open_files import NamedFile
-from log.scan import FIRST_BLOCK_BYTES, scan_headers
+from log.scan import FIRST_BLOCK_BYTES, read_batch, scan_headers
 from log.transaction_index import TransactionIndex
 
 LOG_SUFFIX = ".log"
@@ -321,6 +322,9 @@ class Segment:
     def base_offset_at(self, position: int) -> int:
         """The base offset of the batch at `position`."""
         for _, view in self._headers(position):
+            if view.magic < MAGIC:
+                whole = read_batch(self.files, self.file, position, view.size)
+                return ((whole and opened(whole)) or view).base_offset
             return view.base_offset
         raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from log.batch import NO_TIMESTAMP, BatchView, Record, decode_records
 from log.index import IndexDamaged
+from log.old_batches import as_v2
 from log.scan import read_batch, scan_headers
 from log.segment import LOG_SUFFIX, Segment, SegmentDamaged
 from wire.errors import RemoteProtocolError
@@ -111,6 +112,6 @@ def _records(segment: Segment, position: int, header: BatchView) -> list[Record]
     if batch is None:
         raise SegmentDamaged(f"{segment.path(LOG_SUFFIX)} ends inside the batch at {position}")
     try:
-        return decode_records(batch)
+        return decode_records(as_v2(batch))
     except RemoteProtocolError as error:
         raise SegmentDamaged(f"{segment.path(LOG_SUFFIX)}, position {position}: {error}") from None

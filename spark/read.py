@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from log.batch import HEADER_BYTES, RECORDS_BYTES_MAX, BatchView, has_valid_crc, records_bytes
 from log.files import REAL_FILES
+from log.old_batches import as_v2, opened, timestamp_type_id
 from log.reader import scan_batches
 from log.scan import read_batch, scan_headers
 from log.segment import DELETED_SUFFIX
@@ -102,7 +103,7 @@ def _scan_unchecked(path: Path, start: int, end: int) -> Iterator[tuple[int, Bat
         batch = read_batch(REAL_FILES, file, position, header.size)
         if batch is None:
             return
-        yield position, batch
+        yield position, opened(batch)
 
 
 def _chunks(piece: LogRange, wanted: Wanted) -> Iterator[list[BatchView]]:
@@ -135,7 +136,7 @@ def timestamps(
 
 
 def _timestamp_types(batches: Sequence[BatchView], records: Decoded) -> pa.Array:
-    kinds = np.array([int(b.timestamp_type) for b in batches], np.int32)
+    kinds = np.array([timestamp_type_id(b) for b in batches], np.int32)
     return pa.array(kinds[records.batch], pa.int32())
 
 
@@ -164,7 +165,7 @@ _RECORD_COLUMNS: dict[str, Callable[[LogRange, Sequence[BatchView], Decoded], pa
 
 
 def _record_rows(piece: LogRange, chunk: Sequence[BatchView], wanted: Wanted) -> pa.RecordBatch:
-    records = decode(chunk, RECORDS_BYTES_MAX)
+    records = decode([as_v2(batch) for batch in chunk], RECORDS_BYTES_MAX)
     records = records.keep(
         (records.offset >= piece.start_offset) & (records.offset < piece.end_offset)
     )
@@ -188,7 +189,7 @@ def _control_type(batch: BatchView) -> str | None:
 
 
 def _uncompressed_bytes(batch: BatchView) -> int:
-    return HEADER_BYTES + (len(records_bytes(batch)) if batch.count else 0)
+    return HEADER_BYTES + (len(records_bytes(as_v2(batch))) if batch.count else 0)
 
 
 BATCH_COLUMNS: dict[str, tuple[pa.DataType, Callable[[LogRange, Located], object]]] = {
@@ -202,7 +203,7 @@ BATCH_COLUMNS: dict[str, tuple[pa.DataType, Callable[[LogRange, Located], object
     "compression": (pa.string(), lambda _, b: b[1].compression.name.lower()),
     "base_timestamp": (TIMESTAMP, lambda _, b: b[1].base_timestamp * 1000),
     "max_timestamp": (TIMESTAMP, lambda _, b: b[1].max_timestamp * 1000),
-    "timestampType": (pa.int32(), lambda _, b: int(b[1].timestamp_type)),
+    "timestampType": (pa.int32(), lambda _, b: timestamp_type_id(b[1])),
     "leader_epoch": (pa.int32(), lambda _, b: b[1].leader_epoch),
     "producer_id": (pa.int64(), lambda _, b: b[1].producer_id),
     "producer_epoch": (pa.int32(), lambda _, b: b[1].producer_epoch),

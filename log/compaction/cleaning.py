@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from log.batch import ATTRIBUTES_COMPRESSION, BatchView, has_valid_crc
+from log.batch import ATTRIBUTES_COMPRESSION, BatchView, has_valid_crc, header_at
 from log.columns import decode_columns
 from log.compaction.batches import clean_batches
 from log.compaction.choosing import GroupMember, group
@@ -20,6 +20,7 @@ from log.compaction.retention import Retention
 from log.compaction.transactions import CleanedTransactions
 from log.config import LogConfig
 from log.files import Files, OpenFile
+from log.old_batches import as_v2
 from log.scan import is_plausible
 from log.segment import (
     CLEANED_SUFFIX,
@@ -35,7 +36,6 @@ from log.transaction_index import AbortedTransaction
 from wire.errors import RemoteProtocolError
 
 BLOCK_BYTES = 1 << 20  # Kafka's log.cleaner.io.buffer.size, for reading and writing
-HEADER_READ_BYTES = 61
 
 
 class Uncleanable(Exception):
@@ -230,6 +230,7 @@ class Round:
             for batch in _whole_batches(block):
                 self._check(batch, source, position + at)
                 at += batch.size
+                batch = self._of_v2(batch, source)
                 if batch.attributes & ATTRIBUTES_COMPRESSION:
                     if run:
                         yield run
@@ -245,13 +246,20 @@ class Round:
 
     def _read(self, file: OpenFile, position: int, left: int) -> memoryview:
         block = self.files.pread(file, min(BLOCK_BYTES, left), position)
-        if len(block) >= HEADER_READ_BYTES:
-            size = BatchView(block).size
-            if len(block) < size <= left:
-                block = self.files.pread(file, size, position)
+        header = header_at(block, 0)
+        if header is not None and len(block) < header.size <= left:
+            block = self.files.pread(file, header.size, position)
         self.bytes_read += len(block)
         self.pause(len(block))
         return memoryview(block)
+
+    @staticmethod
+    def _of_v2(batch: BatchView, source: Source) -> BatchView:
+        """Old formats end here, as in Kafka: what stays of them is written as v2."""
+        try:
+            return as_v2(batch, keep_codec=True)
+        except RemoteProtocolError as error:
+            raise Uncleanable(f"{source.segment!r}: {error}") from error
 
     @staticmethod
     def _check(batch: BatchView, source: Source, position: int) -> None:
@@ -261,9 +269,9 @@ class Round:
 
 def _whole_batches(block: memoryview) -> Iterator[BatchView]:
     at = 0
-    while len(block) - at >= HEADER_READ_BYTES:
-        batch = BatchView(block, at)
-        if not is_plausible(batch) or batch.size > len(block) - at:
+    while True:
+        batch = header_at(block, at)
+        if batch is None or not is_plausible(batch) or batch.size > len(block) - at:
             return
         batch.buffer = block[at : at + batch.size]
         yield batch
