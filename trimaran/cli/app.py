@@ -44,6 +44,11 @@ COMMANDS = (
         "Format the directories of a node.",
     ),
     (
+        ("storage", "info"),
+        "trimaran.cli.server:storage_info",
+        "Whose directories these are.",
+    ),
+    (
         ("storage", "random-uuid"),
         "trimaran.cli.server:storage_random_uuid",
         "Print a new cluster id.",

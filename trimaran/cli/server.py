@@ -1,10 +1,10 @@
-"""`controller|broker|server start -c FILE` and `storage format|random-uuid`: the production form, one process each."""
+"""`controller|broker|server start -c FILE` and `storage format|info|random-uuid`: the production form, one process each."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -12,6 +12,10 @@ from quorum.config.server import ServerConfig
 from trimaran.cli.output import say
 from trimaran.errors import Exit, UserError
 from trimaran.properties import load
+from wire.primitives import uuid_to_text
+
+if TYPE_CHECKING:
+    from quorum.raft.voters import VoterSet
 
 ConfigFile = Annotated[Path, Parameter(name=["-c", "--config"])]
 Overrides = Annotated[list[str] | None, Parameter(name="--override")]
@@ -70,20 +74,86 @@ def storage_format(
     config: ConfigFile,
     cluster_id: Annotated[str, Parameter(name=["-t", "--cluster-id"])],
     ignore_formatted: Annotated[bool, Parameter(name=["-g", "--ignore-formatted"])] = False,
+    standalone: Annotated[bool, Parameter(name=["-s", "--standalone"])] = False,
+    initial_controllers: Annotated[
+        str | None, Parameter(name=["-I", "--initial-controllers"])
+    ] = None,
+    no_initial_controllers: Annotated[
+        bool, Parameter(name=["-N", "--no-initial-controllers"])
+    ] = False,
+    feature: Annotated[list[str] | None, Parameter(name=["-f", "--feature"])] = None,
     override: Overrides = None,
 ) -> int:
     """Formats the directories of a node, as Kafka's kafka-storage format does.
+
+    A controller without controller.quorum.voters belongs to a dynamic quorum, and says who votes first.
 
     Args:
         config: the node's properties file.
         cluster_id: the id all nodes of the cluster share, from `trimaran storage random-uuid`.
         ignore_formatted: leave directories alone that are formatted already, instead of refusing.
+        standalone: this controller is the first and only voter.
+        initial_controllers: the first voters as ID@HOST:PORT:DIRECTORY_ID,…, the same text for each of them.
+        no_initial_controllers: the voters are elsewhere; this node finds them, and may join them.
+        feature: kraft.version=LEVEL, if it shall be checked: 1 for a dynamic quorum, else 0.
         override: key=value settings, before those of the file.
     """
-    from quorum.storage import format_directories
+    from quorum.storage import FormatError, check_quorum_kind, format_directories
 
+    settings = _config(config, override)
+    chosen = [standalone, initial_controllers is not None, no_initial_controllers]
+    try:
+        if sum(chosen) > 1:
+            raise FormatError("only one of the options can say who votes first")
+        check_quorum_kind(settings, is_dynamic=any(chosen), kraft_version=_kraft_version(feature))
+        voters = _first_voters(settings, standalone, initial_controllers)
+    except ValueError as error:
+        raise FormatError(str(error)) from error
     for directory in format_directories(
-        _config(config, override), cluster_id, ignore_formatted=ignore_formatted
+        settings, cluster_id, ignore_formatted=ignore_formatted, voters=voters
     ):
         say(f"Formatting {directory} with metadata.version of Apache Kafka 4.3")
     return Exit.OK
+
+
+def _kraft_version(features: list[str] | None) -> int | None:
+    found = None
+    for text in features or ():
+        name, equals, level = text.partition("=")
+        if name != "kraft.version" or not equals or not level.isdigit():
+            raise ValueError(f"{text!r}: only kraft.version=LEVEL can be chosen")
+        found = int(level)
+    return found
+
+
+def _first_voters(config: ServerConfig, standalone: bool, listed: str | None) -> VoterSet | None:
+    from log.meta_properties import new_directory_id
+    from quorum.initial_voters import parse_initial_voters, standalone_voter
+
+    if standalone:
+        return standalone_voter(config, new_directory_id())
+    if listed is not None:
+        return parse_initial_voters(listed, config["controller.listener.names"][0])
+    return None
+
+
+def storage_info(*, config: ConfigFile, override: Overrides = None) -> int:
+    """Says whose the directories of a node are, and what is wrong with them. Exit code 1 if something is.
+
+    Args:
+        config: the node's properties file.
+        override: key=value settings, before those of the file.
+    """
+    from quorum.storage import inspect_directories
+
+    found = inspect_directories(_config(config, override))
+    for path, identity in found.identities.items():
+        directory_id = uuid_to_text(identity.directory_id)
+        print(
+            f"{path}: cluster.id={identity.cluster_id} node.id={identity.node_id} directory.id={directory_id}"
+        )
+    if found.voters is not None:
+        print(f"kraft.version={found.kraft_version} voters={found.voters}")
+    for problem in found.problems:
+        say(f"problem: {problem}")
+    return Exit.NO if found.problems else Exit.OK
