@@ -18,6 +18,7 @@ from pathlib import Path
 import trio
 
 from log.directory import LogDirectory
+from quorum.authorization import authorizer_of
 from quorum.config.security import controller_security
 from quorum.config.server import ServerConfig
 from quorum.controller.context import ControllerContext
@@ -124,7 +125,10 @@ def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) 
         config.node_id, os.urandom(16), endpoints, node.leader, node.address_of, security
     )
     loader.add_publisher(registrar)
-    context = ControllerContext(config, cluster_id, node, controller)
+    authorizer = authorizer_of(config)
+    if authorizer is not None:
+        loader.add_publisher(authorizer)
+    context = ControllerContext(config, cluster_id, node, controller, authorizer)
     return _Parts(config, directory, group_commit, node, registrar, listeners, context)
 
 
@@ -147,6 +151,7 @@ def _settings(config: ServerConfig, directory: LogDirectory) -> ControllerSettin
         session=config["broker.session.timeout.ms"] / 1000,
         idle=config["metadata.max.idle.interval.ms"] / 1000,
         balance=config["leader.imbalance.check.interval.seconds"] if balance else 0.0,
+        unclean=config["unclean.leader.election.interval.ms"] / 1000,
         prng=random.Random(),
     )
 

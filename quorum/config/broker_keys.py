@@ -46,6 +46,13 @@ BROKER = (
         importance="high",
     ),
     ConfigKey(
+        "unclean.leader.election.interval.ms",
+        "long",
+        300_000,
+        "Between looks at partitions without a leader whose topics allow unclean elections.",
+        at_least(1000),
+    ),
+    ConfigKey(
         "controlled.shutdown.enable", "boolean", True, "Hand leaderships over before stopping."
     ),
     ConfigKey("delete.topic.enable", "boolean", True, "Topics may be deleted.", importance="high"),

@@ -16,7 +16,6 @@ _PREFIXES = (
     "group.consumer.",
     "metric",
     "telemetry.",
-    "delegation.token.",
     "log.cleaner.",
     "quota.",
     "controller.quota.",
@@ -32,7 +31,6 @@ _NAMES = frozenset(
         "add.partitions.to.txn.retry.backoff.max.ms",
         "add.partitions.to.txn.retry.backoff.ms",
         "alter.config.policy.class.name",
-        "authorizer.class.name",
         "background.threads",
         "client.quota.callback.class",
         "config.providers",
@@ -85,7 +83,6 @@ _NAMES = frozenset(
         "transaction.state.log.segment.bytes",
         "transaction.two.phase.commit.enable",
         "transactional.id.expiration.ms",
-        "unclean.leader.election.interval.ms",
         "unstable.api.versions.enable",
         "unstable.feature.versions.enable",
     }

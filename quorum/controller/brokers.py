@@ -8,17 +8,23 @@ that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 
 from quorum.controller.features import check_supported
+from quorum.controller.index import Key
 from quorum.controller.leases import Lease
 from quorum.controller.partitions import (
+    changes_after_loss,
+    changes_when_unregistered,
     changes_with,
     changes_without,
     check_broker_epoch,
     leads_any,
 )
+from quorum.controller.state import ControllerState
 from quorum.metadata.image import (
     BrokerRegistration,
     Endpoint,
@@ -40,6 +46,8 @@ from wire.records.brokers import (
 )
 from wire.schema import Message
 
+# Partitions that are decided on in one step of the loop: some 10 ms of work. Who has more is dealt with in several.
+PARTITIONS_PER_STEP = 500
 FENCE, UNFENCE = 1, -1
 ENTER_CONTROLLED_SHUTDOWN = 1
 # Ids below are reserved for directories that are not any: unassigned, lost, migrating, and 97 more (KIP-858).
@@ -49,18 +57,14 @@ _RESERVED_DIRECTORY_END = (100).to_bytes(16, "big")
 # --- registration
 
 
-def register_broker(
+def check_registration(
     request: BrokerRegistrationRequest,
     image: MetadataImage,
     *,
     cluster_id: str,
-    broker_epoch: int,
     other_is_alive: bool,
-) -> Result[Message, BrokerRegistrationResponse]:
-    """Registers an incarnation; the same one keeps its epoch and state.
-
-    `broker_epoch` is the offset at which the records will be written; `other_is_alive` says that the incarnation
-    registered now still has its lease.
+) -> None:
+    """Whether the broker may register; `other_is_alive` says that the incarnation registered now still has its lease.
 
     Raises:
         KafkaError: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION, UNSUPPORTED_VERSION,
@@ -74,8 +78,7 @@ def register_broker(
     if request.broker_id < 0:  # -1 is nobody: no leader, no replica
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"{request.broker_id} is no broker's id")
     known = image.cluster.brokers.get(request.broker_id)
-    same = known is not None and known.incarnation_id == request.incarnation_id
-    if other_is_alive and not same:
+    if other_is_alive and not _is_same(request, known):
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"broker {request.broker_id} is registered by a process whose session has not ended",
@@ -91,17 +94,54 @@ def register_broker(
         for f in request.features
     ]
     check_supported(image.features, ranges, f"broker {request.broker_id}")
+
+
+def register_broker(
+    request: BrokerRegistrationRequest, state: ControllerState, *, broker_epoch: int
+) -> Result[Message, BrokerRegistrationResponse]:
+    """Registers an incarnation that may; the same one keeps its epoch and state.
+
+    `broker_epoch` is the offset at which the records will be written.
+    """
     record = _registration_record(request, broker_epoch)
-    if same:
-        assert known is not None
+    known = state.image.cluster.brokers.get(request.broker_id)
+    if known is not None and _is_same(request, known):
         record.broker_epoch = known.epoch
         record.fenced = known.fenced
         record.in_controlled_shutdown = known.in_controlled_shutdown
         return Result([record], BrokerRegistrationResponse(broker_epoch=known.epoch))
-    # The old incarnation may have been the leader or in sync, with a disk that the new one lacks. The registration
-    # comes last, so that all of it happens again if only a part is written.
-    records = [*changes_without(image, request.broker_id), record]
+    # The registration comes last, so that all of it happens again if only a part is written.
+    records = [*changes_of_new_incarnation(request, state), record]
     return Result(records, BrokerRegistrationResponse(broker_epoch=broker_epoch), atomic=False)
+
+
+def _is_same(request: BrokerRegistrationRequest, known: BrokerRegistration | None) -> bool:
+    return known is not None and known.incarnation_id == request.incarnation_id
+
+
+def partitions_of_old_incarnation(
+    request: BrokerRegistrationRequest, state: ControllerState
+) -> list[Key]:
+    """What `changes_of_new_incarnation` is about; nothing for the same incarnation."""
+    known = state.image.cluster.brokers.get(request.broker_id)
+    if _is_same(request, known):
+        return []
+    index = state.index
+    return [*index.in_sync(request.broker_id), *index.eligible(request.broker_id)]
+
+
+def changes_of_new_incarnation(
+    request: BrokerRegistrationRequest, state: ControllerState, keys: Iterable[Key] | None = None
+) -> list[Message]:
+    """The old incarnation may have been the leader or in sync, with a disk that the new one lacks.
+
+    It is eligible still if it says the epoch of its last life, which it wrote down when all was on disk (KIP-966).
+    """
+    known = state.image.cluster.brokers.get(request.broker_id)
+    clean = known is not None and known.epoch == request.previous_broker_epoch
+    if state.has_eligible_leaders and not clean:
+        return changes_after_loss(state, request.broker_id, keys)
+    return changes_without(state, request.broker_id, keys=keys)
 
 
 def _registration_record(
@@ -194,7 +234,7 @@ class HeartbeatReply:
 
 def heartbeat(
     request: BrokerHeartbeatRequest,
-    image: MetadataImage,
+    state: ControllerState,
     lease: Lease,
     *,
     registered_at: int,
@@ -205,22 +245,22 @@ def heartbeat(
     Raises:
         KafkaError: STALE_BROKER_EPOCH.
     """
-    check_broker_epoch(image, request.broker_id, request.broker_epoch)
-    broker = image.cluster.brokers[request.broker_id]
+    check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
+    broker = state.image.cluster.brokers[request.broker_id]
     caught_up = request.current_metadata_offset >= registered_at
     present = _present_state(broker, lease)
     match present:
         case State.FENCED:
-            state = _next_of_fenced(request, caught_up)
+            following = _next_of_fenced(request, caught_up)
         case State.UNFENCED:
-            state = _next_of_unfenced(request, image)
+            following = _next_of_unfenced(request, state)
         case _:
-            state = _next_in_shutdown(image, lease, lowest_active_offset)
+            following = _next_in_shutdown(state, lease, lowest_active_offset)
     records: list[Message] = []
-    if state is not present:
-        records += _transition(state, broker, image)
-    records += _directory_changes(request, broker, image)
-    return Result(records, HeartbeatReply(caught_up, state), atomic=False)
+    if following is not present:
+        records += _transition(following, broker, state)
+    records += _directory_changes(request, broker, state)
+    return Result(records, HeartbeatReply(caught_up, following), atomic=False)
 
 
 def _present_state(broker: BrokerRegistration, lease: Lease) -> State:
@@ -235,37 +275,43 @@ def _next_of_fenced(request: BrokerHeartbeatRequest, caught_up: bool) -> State:
     return State.UNFENCED if caught_up and not request.want_fence else State.FENCED
 
 
-def _next_of_unfenced(request: BrokerHeartbeatRequest, image: MetadataImage) -> State:
+def _next_of_unfenced(request: BrokerHeartbeatRequest, state: ControllerState) -> State:
     if request.want_shut_down:
-        at_once = request.want_fence or not leads_any(image, request.broker_id)
+        little = len(state.index.in_sync(request.broker_id)) <= PARTITIONS_PER_STEP
+        at_once = request.want_fence or (little and not leads_any(state, request.broker_id))
         return State.SHUTDOWN_NOW if at_once else State.CONTROLLED_SHUTDOWN
     return State.FENCED if request.want_fence else State.UNFENCED
 
 
-def _next_in_shutdown(image: MetadataImage, lease: Lease, lowest: int | None) -> State:
+def _next_in_shutdown(state: ControllerState, lease: Lease, lowest: int | None) -> State:
     """All leaderships are gone, and every active broker has applied that they are."""
-    if leads_any(image, lease.broker_id):
+    if lease.emptying or leads_any(state, lease.broker_id):
         return State.CONTROLLED_SHUTDOWN
     everybody_knows = lowest is None or lease.shutdown_offset <= lowest
     return State.SHUTDOWN_NOW if everybody_knows else State.CONTROLLED_SHUTDOWN
 
 
-def _transition(state: State, broker: BrokerRegistration, image: MetadataImage) -> list[Message]:
-    match state:
+def _transition(
+    following: State, broker: BrokerRegistration, state: ControllerState
+) -> list[Message]:
+    """Of what concerns many partitions the first part; the controller goes on with the others."""
+    match following:
         case State.FENCED | State.SHUTDOWN_NOW:
-            return fence_broker(image, broker) if not broker.fenced else []
+            return fence_broker(state, broker) if not broker.fenced else []
         case State.UNFENCED:
-            return [_change(broker, fenced=UNFENCE), *changes_with(image, broker.id)]
+            first = list(islice(state.index.leaderless, PARTITIONS_PER_STEP))
+            return [_change(broker, fenced=UNFENCE), *changes_with(state, broker.id, first)]
         case State.CONTROLLED_SHUTDOWN:
             entered: list[Message] = []
             if not broker.in_controlled_shutdown:
                 entered.append(_change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN))
-            return [*entered, *changes_without(image, broker.id)]
+            first = list(islice(state.index.in_sync(broker.id), PARTITIONS_PER_STEP))
+            return [*entered, *changes_without(state, broker.id, keys=first)]
 
 
-def fence_broker(image: MetadataImage, broker: BrokerRegistration) -> list[Message]:
+def fence_broker(state: ControllerState, broker: BrokerRegistration) -> list[Message]:
     """Out of all ISRs first, then fenced."""
-    return [*changes_without(image, broker.id), _change(broker, fenced=FENCE)]
+    return [*changes_without(state, broker.id), _change(broker, fenced=FENCE)]
 
 
 def _change(
@@ -280,13 +326,13 @@ def _change(
 
 
 def _directory_changes(
-    request: BrokerHeartbeatRequest, broker: BrokerRegistration, image: MetadataImage
+    request: BrokerHeartbeatRequest, broker: BrokerRegistration, state: ControllerState
 ) -> list[Message]:
     records: list[Message] = []
     offline = set(request.offline_log_dirs) & set(broker.directories)
     if offline:
         for directory in sorted(offline):
-            records += changes_without(image, broker.id, directory)
+            records += changes_without(state, broker.id, directory)
         left = [one for one in broker.directories if one not in offline]
         record = BrokerRegistrationChangeRecord(
             broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left
@@ -307,18 +353,19 @@ def _directory_changes(
 
 
 def unregister_broker(
-    image: MetadataImage, broker_id: int
+    state: ControllerState, broker_id: int
 ) -> Result[Message, UnregisterBrokerResponse]:
     """Removes a broker that is gone for good; its replicas stay assigned to it.
 
     Raises:
         KafkaError: BROKER_ID_NOT_REGISTERED.
     """
-    broker = image.cluster.brokers.get(broker_id)
+    broker = state.image.cluster.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(
-            ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered"
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"Broker ID {broker_id} is not currently registered",
         )
     removal = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
-    records = [*changes_without(image, broker_id), removal]
+    records = [*changes_when_unregistered(state, broker_id), removal]
     return Result(records, UnregisterBrokerResponse(), atomic=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -17,10 +17,14 @@ import trio
 
 from quorum.config.server import ServerConfig
 from quorum.controller.activation import activation_records
-from quorum.controller.brokers import fence_broker
+from quorum.controller.brokers import PARTITIONS_PER_STEP, fence_broker
+from quorum.controller.elections import balance_leaders, elect_unclean
+from quorum.controller.index import Key, PartitionIndex, in_slices
+from quorum.controller.leases import Lease
 from quorum.controller.liveness import broker_is_gone
-from quorum.controller.partitions import balance_leaders
+from quorum.controller.partitions import changes_with, changes_without
 from quorum.controller.reign import Reign
+from quorum.controller.state import ControllerState
 from quorum.controller.topics import TopicRules
 from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.image import BrokerRegistration, MetadataImage
@@ -42,8 +46,6 @@ OnError = Callable[[ErrorCode, str], R]
 FENCE_AGAIN_SECONDS = 1.0
 # A look costs one connection to each listener; a broker heartbeats to a new controller within two seconds.
 LOOK_AGAIN_SECONDS = 0.25
-# Leaders moved back in one go; the rest follows in the next round. Kafka's number.
-LEADER_CHANGES_MAX = 1000
 
 
 class Node(Protocol):
@@ -61,7 +63,7 @@ class Node(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """Times in seconds; 0 for `idle` or `balance` means never."""
+    """Times in seconds; 0 for `idle`, `balance` or `unclean` means never."""
 
     cluster_id: str
     config: ServerConfig
@@ -69,6 +71,7 @@ class ControllerSettings:
     session: float = 9.0
     idle: float = 0.5
     balance: float = 300.0
+    unclean: float = 300.0
     prng: random.Random = field(default_factory=random.Random)
 
 
@@ -158,7 +161,7 @@ class Controller:
 
     async def lead(self, epoch: int) -> None:
         """Runs the active controller until it is cancelled."""
-        reign = self._begin(epoch)
+        reign = self._begin(epoch, await self._index())
         try:
             async with open_epoch(reign.close, self._end) as nursery:
                 self._reign = reign
@@ -168,17 +171,38 @@ class Controller:
                 nursery.start_soon(self._suspect_orphans, reign)
                 nursery.start_soon(self._keep_moving, reign)
                 nursery.start_soon(self._balance, reign)
+                nursery.start_soon(self._empty_leaving, reign)
+                nursery.start_soon(self._find_leaders, reign)
+                nursery.start_soon(self._elect_unclean, reign)
+                nursery.start_soon(self._want_unclean, reign)
                 await trio.sleep_forever()
         finally:
             log.info("controller epoch %d has ended", epoch)
 
-    def _begin(self, epoch: int) -> Reign:
+    async def _index(self) -> PartitionIndex:
+        """The index of the committed image, made a little at a time; nobody writes before this epoch has begun."""
+        while True:
+            topics = self.loader.image.topics
+            index = PartitionIndex()
+            added = 0
+            for topic in topics.by_id.values():
+                index.add_topic(topic)
+                added += 1 + len(topic.partitions)
+                if added > PARTITIONS_PER_STEP:
+                    added = 0
+                    await trio.lowlevel.checkpoint()
+            if self.loader.image.topics is topics:
+                return index
+
+    def _begin(self, epoch: int, index: PartitionIndex) -> Reign:
         assert self.node is not None, "the node is given before it runs"
         reign = Reign(
             epoch,
             self.node.propose,
             self.node.resign,
             self.loader.image,
+            index,
+            self.settings.config,
             applied_end=self._applied_end,
             log_end=self.node.log_end_offset,
             session_seconds=self.settings.session,
@@ -192,7 +216,10 @@ class Controller:
 
     def _activate(self, reign: Reign) -> None:
         records = activation_records(
-            reign.image, self.settings.bootstrap, in_transaction=self.loader.in_transaction
+            reign.image,
+            self.settings.bootstrap,
+            in_transaction=self.loader.in_transaction,
+            min_insync_replicas=self.settings.config["min.insync.replicas"],
         )
         if records:
             _try(reign, Result(records, None))
@@ -204,7 +231,9 @@ class Controller:
         while True:
             now = trio.current_time()
             for lease in reign.leases.expired(now):
-                self._fence(reign, lease.broker_id, lease.broker_epoch, "its session has timed out")
+                await self._fence(
+                    reign, lease.broker_id, lease.broker_epoch, "its session has timed out"
+                )
             # Every lease that begins while we sleep is longer than this.
             deadline = reign.leases.next_deadline() or now + self.settings.session
             await trio.sleep_until(min(deadline, now + self.settings.session))
@@ -232,16 +261,25 @@ class Controller:
             return
         lease = reign.leases.get(broker_id, broker_epoch)
         if lease is not None and lease.orphaned:
-            self._fence(reign, broker_id, broker_epoch, "its process is gone")
+            await self._fence(reign, broker_id, broker_epoch, "its process is gone")
 
-    def _fence(self, reign: Reign, broker_id: int, broker_epoch: int, why: str) -> None:
+    async def _fence(self, reign: Reign, broker_id: int, broker_epoch: int, why: str) -> None:
+        """Takes the broker out of its ISRs a part at a time; what is left of them goes with the fencing."""
         reign.leases.end(broker_id)
         broker = _incarnation(reign.image, broker_id, broker_epoch)
         if broker is None or broker.fenced:
             return
         log.info("fencing broker %d at epoch %d: %s", broker_id, broker_epoch, why)
         try:
-            reign.submit(Result(fence_broker(reign.image, broker), None, atomic=False))
+            for keys in in_slices(reign.state.index.in_sync(broker_id), PARTITIONS_PER_STEP):
+                if _incarnation(reign.image, broker_id, broker_epoch) is None:
+                    return
+                records = changes_without(reign.state, broker_id, keys=keys)
+                reign.submit(Result(records, None, atomic=False))
+                await trio.lowlevel.checkpoint()
+            broker = _incarnation(reign.image, broker_id, broker_epoch)
+            if broker is not None and not broker.fenced:
+                reign.submit(Result(fence_broker(reign.state, broker), None, atomic=False))
         except NotLeaderError:
             return  # the next active controller looks after it
         except KafkaError as error:
@@ -258,12 +296,73 @@ class Controller:
                 _try(reign, Result([NoOpRecord()], None))
 
     async def _balance(self, reign: Reign) -> None:
+        """Moves leaders back to preferred replicas, from time to time."""
         while self.settings.balance:
             await trio.sleep(self.settings.balance)
-            records = balance_leaders(reign.image, LEADER_CHANGES_MAX)
-            if records:
-                log.info("moving %d leaders back to preferred replicas", len(records))
-                _try(reign, Result(records, None, atomic=False))
+            changed = await _work_off(reign, reign.state.index.imbalanced, balance_leaders)
+            if changed:
+                log.info("moved %d leaders back to preferred replicas", changed)
+
+    async def _find_leaders(self, reign: Reign) -> None:
+        """For partitions without a leader, when a broker is back, or a predecessor did not get so far."""
+        reign.leaders_wanted.set()
+        while True:
+            await reign.leaders_wanted.wait()
+            reign.leaders_wanted = trio.Event()
+            await _work_off(reign, reign.state.index.leaderless, _changes_with_active)
+
+    async def _elect_unclean(self, reign: Reign) -> None:
+        """For partitions without a leader whose topics rather lose records than wait."""
+        while True:
+            await reign.unclean_wanted.wait()
+            reign.unclean_wanted = trio.Event()
+            changed = await _work_off(reign, reign.state.index.leaderless, elect_unclean)
+            if changed:
+                log.warning("%d partitions have a leader that may lack records", changed)
+
+    async def _want_unclean(self, reign: Reign) -> None:
+        while self.settings.unclean:
+            await trio.sleep(self.settings.unclean)
+            reign.unclean_wanted.set()
+
+    async def _empty_leaving(self, reign: Reign) -> None:
+        """Brokers in controlled shutdown give away what did not fit into the step that began it."""
+        while True:
+            await reign.emptying.wait()
+            reign.emptying = trio.Event()
+            for lease in reign.leases.emptying():
+                await self._empty(reign, lease)
+
+    async def _empty(self, reign: Reign, lease: Lease) -> None:
+        def decide(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:
+            if reign.leases.get(lease.broker_id, lease.broker_epoch) is not lease:
+                return ()
+            return changes_without(state, lease.broker_id, keys=keys)
+
+        await _work_off(reign, reign.state.index.in_sync(lease.broker_id), decide)
+        lease.shutdown_offset = reign.next_offset - 1
+        lease.emptying = False
+
+
+Decide = Callable[[ControllerState, Sequence[Key]], Sequence[Message]]
+
+
+async def _work_off(reign: Reign, keys: Iterable[Key], decide: Decide) -> int:
+    """Decides on the partitions of now, so many in each step of the loop; returns how many changed."""
+    changed = 0
+    for some in in_slices(keys, PARTITIONS_PER_STEP):
+        records = decide(reign.state, some)
+        if records:
+            while not _try(reign, Result(records, None, atomic=False)):
+                await trio.sleep(FENCE_AGAIN_SECONDS)
+                records = decide(reign.state, some)
+            changed += len(records)
+        await trio.lowlevel.checkpoint()
+    return changed
+
+
+def _changes_with_active(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:
+    return changes_with(state, keys=keys)
 
 
 def _incarnation(
@@ -273,12 +372,14 @@ def _incarnation(
     return broker if broker is not None and broker.epoch == broker_epoch else None
 
 
-def _try(reign: Reign, result: Result[Message, None]) -> None:
-    """For what the next round does as well; the end of the epoch cancels the caller."""
+def _try(reign: Reign, result: Result[Message, None]) -> bool:
+    """For what the next round does as well; the end of the epoch cancels the caller. False if nothing was written."""
     try:
         reign.submit(result)
     except (KafkaError, NotLeaderError) as error:
         log.debug("not written: %s", error)
+        return False
+    return True
 
 
 def _not_controller() -> KafkaError:

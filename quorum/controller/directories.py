@@ -6,13 +6,10 @@ registered) is out of sync and leads nothing from then on.
 
 from __future__ import annotations
 
-from quorum.controller.partitions import (
-    Place,
-    change_partition,
-    check_broker_epoch,
-    may_lead,
-)
-from quorum.metadata.image import BrokerRegistration, MetadataImage, PartitionImage
+from quorum.controller.changes import change_partition
+from quorum.controller.partitions import check_broker_epoch, election_of
+from quorum.controller.state import ControllerState, Place
+from quorum.metadata.image import BrokerRegistration, PartitionImage
 from quorum.metadata.topics_delta import merge_change
 from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode
@@ -28,22 +25,22 @@ from wire.schema import Message
 
 
 def assign_replicas(
-    request: AssignReplicasToDirsRequest, image: MetadataImage
+    request: AssignReplicasToDirsRequest, state: ControllerState
 ) -> Result[Message, AssignReplicasToDirsResponse]:
     """Notes the directories; each partition is answered by itself.
 
     Raises:
         KafkaError: STALE_BROKER_EPOCH.
     """
-    check_broker_epoch(image, request.broker_id, request.broker_epoch)
-    broker = image.cluster.brokers[request.broker_id]
+    check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
+    broker = state.image.cluster.brokers[request.broker_id]
     records: list[Message] = []
     changed: dict[tuple[bytes, int], PartitionImage] = {}
     directories = []
     for directory in request.directories:
         topics = []
         for asked in directory.topics:
-            topic = image.topics.by_id.get(asked.topic_id)
+            topic = state.image.topics.by_id.get(asked.topic_id)
             partitions = []
             for index in (one.partition_index for one in asked.partitions):
                 code, place = ErrorCode.UNKNOWN_TOPIC_ID, None
@@ -52,7 +49,7 @@ def assign_replicas(
                     code = _check(partition, broker.id)
                     place = None if partition is None else Place(topic, index, partition)
                 if place is not None and code is ErrorCode.NONE:
-                    record = _assign(image, place, broker, directory.id)
+                    record = _assign(state, place, broker, directory.id)
                     if record is not None:
                         records.append(record)
                         changed[asked.topic_id, index] = merge_change(place.partition, record)
@@ -81,7 +78,7 @@ def _check(partition: PartitionImage | None, broker_id: int) -> ErrorCode:
 
 
 def _assign(
-    image: MetadataImage, place: Place, broker: BrokerRegistration, directory: bytes
+    state: ControllerState, place: Place, broker: BrokerRegistration, directory: bytes
 ) -> PartitionChangeRecord | None:
     partition = place.partition
     assigned = tuple(
@@ -90,12 +87,9 @@ def _assign(
     )
     if assigned == partition.directories:
         return None
-    moved = partition._replace(directories=assigned)
-    isr = None
+    wanted = partition._replace(directories=assigned)
     if not broker.has_online(directory):
-        isr = tuple(replica for replica in partition.isr if replica != broker.id)
-    record = change_partition(place._replace(partition=moved), may_lead(image, moved), isr=isr)
-    if record is None:
-        record = PartitionChangeRecord(topic_id=place.topic.id, partition_id=place.partition_id)
-    record.directories = list(assigned)
-    return record
+        wanted = wanted._replace(isr=tuple(one for one in partition.isr if one != broker.id))
+    return change_partition(
+        place, state, state.may_lead(wanted), wanted=wanted, election=election_of(state, place)
+    )

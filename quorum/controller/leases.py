@@ -16,7 +16,9 @@ NO_OFFSET = -1
 
 @dataclass(slots=True)
 class Lease:
-    """`shutdown_offset` is the metadata offset at which the broker's controlled shutdown began, -1 if it has not."""
+    """`shutdown_offset` is the metadata offset of the last thing that the broker's controlled shutdown took from it, -1 if it has not
+    begun; `emptying`: there is more to take.
+    """
 
     broker_id: int
     broker_epoch: int
@@ -25,6 +27,7 @@ class Lease:
     shutdown_offset: int = NO_OFFSET
     connection_id: int | None = None
     orphaned: bool = False
+    emptying: bool = False
 
 
 class Leases:
@@ -66,6 +69,10 @@ class Leases:
     def orphans(self) -> list[Lease]:
         """Leases that no connection stands behind."""
         return [lease for lease in self._leases.values() if lease.orphaned]
+
+    def emptying(self) -> list[Lease]:
+        """Leases of brokers from which partitions are still to be taken."""
+        return [lease for lease in self._leases.values() if lease.emptying]
 
     def expired(self, now: float) -> list[Lease]:
         return [lease for lease in self._leases.values() if lease.deadline <= now]

@@ -132,11 +132,14 @@ def place_replicas(
     racks = _Racks((broker for broker in brokers if _is_usable(broker)), prng)
     why = None
     if replication_factor <= 0:
-        why = f"a replication factor of {replication_factor} is not positive"
+        why = f"Invalid replication factor {replication_factor}: the replication factor must be positive."
     elif racks.unfenced == 0:
-        why = "no broker is up that takes new replicas"
+        why = "All brokers are currently fenced, or have all their log directories cordoned."
     elif replication_factor > racks.total:
-        why = f"{replication_factor} replicas need as many brokers, and there are {racks.total}"
+        why = (
+            f"The target replication factor of {replication_factor} cannot be reached because only {racks.total} broker(s) are "
+            "registered or some brokers have all their log directories cordoned."
+        )
     if why is not None:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
     return [racks.place(replication_factor) for _ in range(partition_count)]

@@ -13,7 +13,10 @@ from typing import TypeVar
 
 import trio
 
+from quorum.config.server import ServerConfig
+from quorum.controller.index import PartitionIndex
 from quorum.controller.leases import Leases
+from quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
 from quorum.runtime.clock import now_ms
@@ -22,6 +25,7 @@ from quorum.runtime.errors import NotLeaderError
 from quorum.runtime.watermark import Watermark
 from wire.errors import KafkaError
 from wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
+from wire.records.configs import ConfigRecord
 from wire.schema import Message
 
 log = logging.getLogger(__name__)
@@ -40,7 +44,7 @@ class Reign:
     Args:
         propose: appends an atomic batch in an epoch and returns its last offset (`QuorumNode.propose`).
         give_up: makes this node stop leading; called when log and state have parted.
-        image: committed, everything below `applied_end`.
+        image: committed, everything below `applied_end`; `index` is of its topics.
         log_end: where our first record will be written.
     """
 
@@ -50,6 +54,8 @@ class Reign:
         propose: Propose,
         give_up: Callable[[], object],
         image: MetadataImage,
+        index: PartitionIndex,
+        config: ServerConfig,
         *,
         applied_end: int,
         log_end: int,
@@ -60,9 +66,15 @@ class Reign:
         self.committed = Watermark(applied_end)
         self.suspects: dict[int, int] = {}  # broker id → epoch, whose connection has closed
         self.suspected = trio.Event()
+        # Somebody should look for leaders: of what has none, and with which unclean elections where they are allowed.
+        self.leaders_wanted = trio.Event()
+        self.unclean_wanted = trio.Event()
+        self.emptying = trio.Event()
         self._propose = propose
         self._give_up = give_up
         self._image = image
+        self._index = index
+        self._config = config
         self._delta: MetadataDelta | None = None
         self._last_offset = log_end - 1
         self._registered_at: dict[int, int] = {}
@@ -75,8 +87,14 @@ class Reign:
         """After everything that was appended."""
         if self._delta is not None:
             self._image = self._delta.apply(Provenance(self._last_offset, self.epoch, now_ms()))
+            self._index.apply(self._delta.topics)
             self._delta = None
         return self._image
+
+    @property
+    def state(self) -> ControllerState:
+        """What decisions about partitions read."""
+        return ControllerState(self.image, self._index, self._config)
 
     @property
     def next_offset(self) -> int:
@@ -131,3 +149,5 @@ class Reign:
             self._registered_at[record.broker_id] = offset
         elif isinstance(record, UnregisterBrokerRecord):
             self._registered_at.pop(record.broker_id, None)
+        elif isinstance(record, ConfigRecord) and record.name == UNCLEAN_LEADER_ELECTION:
+            self.unclean_wanted.set()

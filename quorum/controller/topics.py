@@ -16,6 +16,7 @@ from quorum.config.description import ConfigDescription
 from quorum.config.server import ServerConfig
 from quorum.config.topic_keys import check_topic_configs
 from quorum.controller.placement import Prng, place_replicas
+from quorum.controller.state import ControllerState
 from quorum.metadata.image import (
     MIGRATING_DIRECTORY,
     TOPIC_RESOURCE,
@@ -35,7 +36,6 @@ from wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from wire.messages.create_topics import (
-    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
@@ -79,7 +79,7 @@ class TopicRules:
 
 
 def create_topics(
-    request: CreateTopicsRequest, image: MetadataImage, rules: TopicRules
+    request: CreateTopicsRequest, state: ControllerState, rules: TopicRules
 ) -> Result[Message, CreateTopicsResponse]:
     """All topics that can be created, in one atomic batch; each of the others is answered its own error.
 
@@ -95,8 +95,8 @@ def create_topics(
         if topic.name in results:
             continue
         try:
-            _check_name(topic.name, times[topic.name], image, created)
-            made, results[topic.name] = _create_topic(topic, image, rules)
+            _check_name(topic.name, times[topic.name], state, created)
+            made, results[topic.name] = _create_topic(topic, state.image, rules)
         except KafkaError as error:
             results[topic.name] = _failed(topic.name, error)
             continue
@@ -119,22 +119,23 @@ def _check_size(request: CreateTopicsRequest, rules: TopicRules) -> None:
 
 def _too_much() -> KafkaError:
     return KafkaError(
-        ErrorCode.POLICY_VIOLATION, f"one request may make at most {RECORDS_MAX} changes"
+        ErrorCode.POLICY_VIOLATION,
+        f"Excessively large number of partitions per request: at most {RECORDS_MAX} changes are made at once.",
     )
 
 
-def _check_name(name: str, times: int, image: MetadataImage, created: Sequence[str]) -> None:
+def _check_name(name: str, times: int, state: ControllerState, created: Sequence[str]) -> None:
     if times > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     if name == METADATA_TOPIC:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is the quorum's own log")
-    if name in image.topics.by_name:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+        )
+    if name in state.image.topics.by_name:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     why = why_illegal(name)
-    if why is None and (other := colliding(name, [*image.topics.by_name, *created])):
-        why = (
-            f"{name!r} collides with the topic {other!r}: '.' and '_' are one character in metrics"
-        )
+    if why is None and (other := state.index.colliding(name) or colliding(name, created)):
+        why = f"Topic '{name}' collides with existing topic: {other}"
     if why is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
 
@@ -182,7 +183,8 @@ def _checked_configs(topic: CreatableTopic) -> dict[str, str]:
     without_value = [config.name for config in topic.configs if config.value is None]
     if without_value:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"no value is given for {', '.join(without_value)}"
+            ErrorCode.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(without_value)}",
         )
     configs = {config.name: config.value or "" for config in topic.configs}
     try:
@@ -197,85 +199,123 @@ def _placed(topic: CreatableTopic, image: MetadataImage, rules: TopicRules) -> l
     if factor < DEFAULT or factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            "a replication factor is larger than 0, or -1 for the default",
+            "Replication factor must be larger than 0, or -1 to use the default value.",
         )
     if count < DEFAULT or count == 0:
         raise KafkaError(
-            ErrorCode.INVALID_PARTITIONS, "a topic has at least one partition (-1 for the default)"
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
         )
     if factor == DEFAULT:
         factor = rules.config["default.replication.factor"]
     if count == DEFAULT:
         count = rules.config["num.partitions"]
-    placed = place_replicas(image.cluster.brokers.values(), count, factor, rules.prng)
-    return [
-        new_partition(replicas, image, ErrorCode.INVALID_REPLICATION_FACTOR) for replicas in placed
-    ]
+    return _place(count, factor, image, rules)
+
+
+def _place(
+    count: int, factor: int, image: MetadataImage, rules: TopicRules
+) -> list[PartitionImage]:
+    try:
+        placed = place_replicas(image.cluster.brokers.values(), count, factor, rules.prng)
+        return [new_partition(replicas, image) for replicas in placed]
+    except KafkaError as error:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): {error.message}",
+        ) from error
 
 
 def _assigned_by_hand(topic: CreatableTopic, image: MetadataImage) -> list[PartitionImage]:
-    if topic.replication_factor != DEFAULT or topic.num_partitions != DEFAULT:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "with assignments by hand, partitions and replication factor must be -1",
-        )
-    assigned: dict[int, CreatableReplicaAssignment] = {}
+    for given, what in (
+        (topic.replication_factor, "replication factor"),
+        (topic.num_partitions, "numPartitions"),
+    ):
+        if given != DEFAULT:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    assigned: dict[int, PartitionImage] = {}
+    factor = None
     for assignment in topic.assignments:
-        if assignment.partition_index in assigned:
+        index = assignment.partition_index
+        if index in assigned:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"partition {assignment.partition_index} is assigned more than once",
+                f"Found multiple manual partition assignments for partition {index}",
             )
-        assigned[assignment.partition_index] = assignment
+        assigned[index] = _assigned_partition(index, assignment.broker_ids, factor, image)
+        factor = len(assignment.broker_ids)
     if sorted(assigned) != list(range(len(assigned))):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         )
-    factor = len(topic.assignments[0].broker_ids)
-    return [
-        _assigned_partition(assigned[index].broker_ids, factor, image)
-        for index in range(len(assigned))
-    ]
+    return [assigned[index] for index in range(len(assigned))]
 
 
 def _assigned_partition(
-    broker_ids: Sequence[int], factor: int, image: MetadataImage
+    index: int, broker_ids: Sequence[int], factor: int | None, image: MetadataImage
 ) -> PartitionImage:
+    check_assignment(broker_ids, image, factor)
+    try:
+        return new_partition(tuple(broker_ids), image)
+    except KafkaError as error:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled "
+            "shutdown.",
+        ) from error
+
+
+def check_assignment(
+    broker_ids: Sequence[int], image: MetadataImage, factor: int | None = None
+) -> None:
+    """Raises KafkaError INVALID_REPLICA_ASSIGNMENT unless they are registered brokers, each once, and `factor` of them."""
     why = None
-    unknown = [one for one in broker_ids if one not in image.cluster.brokers]
+    unknown = sorted(one for one in broker_ids if one not in image.cluster.brokers)
+    twice = sorted(one for one, times in Counter(broker_ids).items() if times > 1)
     if not broker_ids:
-        why = "an assignment names no broker"
+        why = "an empty replica list."
     elif unknown:
-        why = f"an assignment names broker {unknown[0]}, which is not registered"
-    elif len(set(broker_ids)) != len(broker_ids):
-        why = f"the assignment {list(broker_ids)} names a broker more than once"
-    elif len(broker_ids) != factor:
-        why = f"the assignment {list(broker_ids)} has not {factor} replicas, as others of the topic"
+        why = f"broker {unknown[0]}, but no such broker is registered."
+    elif twice:
+        why = f"the broker {twice[0]} more than once."
+    elif factor not in (None, len(broker_ids)):
+        why = (
+            f"a partition with {len(broker_ids)} replica(s), but this is not consistent with previous partitions, "
+            f"which have {factor} replica(s)."
+        )
     if why is not None:
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
-    return new_partition(tuple(broker_ids), image, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"The manual partition assignment includes {why}",
+        )
 
 
-def new_partition(
-    replicas: tuple[int, ...], image: MetadataImage, when_all_are_down: ErrorCode
-) -> PartitionImage:
-    """Active replicas are in sync from the start, as there is nothing to replicate; the first of them leads."""
+def new_partition(replicas: tuple[int, ...], image: MetadataImage) -> PartitionImage:
+    """Active replicas are in sync from the start, as there is nothing to replicate; the first of them leads.
+
+    Raises:
+        KafkaError: INVALID_REPLICATION_FACTOR, none is active.
+    """
     brokers = image.cluster.brokers
     isr = tuple(one for one in replicas if one in brokers and brokers[one].active)
     if not isr:
         raise KafkaError(
-            when_all_are_down, f"all of the brokers {list(replicas)} are fenced or shutting down"
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "All brokers are currently fenced or in controlled shutdown.",
         )
     return PartitionImage(
         replicas=replicas,
-        directories=tuple(_default_directory(image, one) for one in replicas),
+        directories=tuple(default_directory(image, one) for one in replicas),
         isr=isr,
         leader=isr[0],
     )
 
 
-def _default_directory(image: MetadataImage, broker_id: int) -> bytes:
+def default_directory(image: MetadataImage, broker_id: int) -> bytes:
     """A broker with one directory has no choice; one with several decides itself and tells later."""
     broker = image.cluster.brokers.get(broker_id)
     directories = () if broker is None else broker.directories
@@ -327,26 +367,26 @@ def _add_partitions(
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     present = len(topic.partitions)
     if asked.count <= present:
-        raise KafkaError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"{asked.name} has {present} partitions, and {asked.count} would not be an increase",
-        )
+        why = f"The topic {asked.name} currently has {present} partition(s); {asked.count} would not be an increase."
+        if asked.count == present:
+            why = f"Topic already has {present} partition(s)."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
     added = asked.count - present
+    if asked.assignments is not None and len(asked.assignments) != added:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified.",
+        )
     if added > RECORDS_MAX:
         raise _too_much()
     factor = len(topic.partitions[0].replicas) if 0 in topic.partitions else 1
     if asked.assignments is None:
         placed = place_replicas(image.cluster.brokers.values(), added, factor, rules.prng)
-        code = ErrorCode.INVALID_REPLICATION_FACTOR
-        partitions = [new_partition(replicas, image, code) for replicas in placed]
-    elif len(asked.assignments) != added:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{added} partitions are to be added, and {len(asked.assignments)} are assigned",
-        )
+        partitions = [new_partition(replicas, image) for replicas in placed]
     else:
         partitions = [
-            _assigned_partition(one.broker_ids, factor, image) for one in asked.assignments
+            _assigned_partition(index, one.broker_ids, factor, image)
+            for index, one in enumerate(asked.assignments, present)
         ]
     return [
         partition_record(topic.id, index, partition)
@@ -365,36 +405,61 @@ def delete_topics(
     Raises:
         KafkaError: POLICY_VIOLATION, too many at once.
     """
+    if not enabled:
+        raise (
+            KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
+            if version > 2
+            else KafkaError(
+                ErrorCode.INVALID_REQUEST, "This version does not support topic deletion."
+            )
+        )
     asked = [DeleteTopicState(name=name, topic_id=NIL_UUID) for name in request.topic_names]
     asked += request.topics
     if len(asked) > RECORDS_MAX:
         raise _too_much()
-    found = [_find(one, image) for one in asked]
-    times = Counter(topic.id for topic, _ in found if topic is not None)
+    times = Counter((one.name, one.topic_id) for one in asked)
+    found = {key: _find(key, times[key], image) for key in times}
+    owners = Counter(topic.id for topic in found.values() if isinstance(topic, TopicImage))
     records: list[Message] = []
-    responses: dict[tuple[str | None, bytes], DeletableTopicResult] = {}
-    for one, (topic, code) in zip(asked, found, strict=True):
-        message = None
-        if topic is not None and times[topic.id] > 1:
-            code, message = ErrorCode.INVALID_REQUEST, "Duplicate topic."
-        elif topic is not None and not enabled:
-            code = ErrorCode.TOPIC_DELETION_DISABLED if version > 2 else ErrorCode.INVALID_REQUEST
-        elif topic is not None:
-            records.append(RemoveTopicRecord(topic_id=topic.id))
-        deleted = topic is not None and code is ErrorCode.NONE
-        name = topic.name if topic is not None and deleted else one.name
-        topic_id = topic.id if topic is not None and deleted else one.topic_id
-        responses[name, topic_id] = DeletableTopicResult(
-            name=name, topic_id=topic_id, error_code=code, error_message=message
+    responses: list[DeletableTopicResult] = []
+    for (name, topic_id), topic in found.items():
+        error = topic if isinstance(topic, KafkaError) else None
+        if isinstance(topic, TopicImage):
+            name, topic_id = topic.name, topic.id
+            if owners[topic.id] > 1:
+                error = _NAMED_AND_IDENTIFIED
+            else:
+                records.append(RemoveTopicRecord(topic_id=topic.id))
+        responses.append(
+            DeletableTopicResult(
+                name=name,
+                topic_id=topic_id,
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+            )
         )
-    return Result(records, DeleteTopicsResponse(responses=list(responses.values())))
+    return Result(records, DeleteTopicsResponse(responses=responses))
 
 
-def _find(asked: DeleteTopicState, image: MetadataImage) -> tuple[TopicImage | None, ErrorCode]:
-    if (asked.name is None) == (asked.topic_id == NIL_UUID):
-        return None, ErrorCode.INVALID_REQUEST
-    if asked.name is None:
-        topic = image.topics.by_id.get(asked.topic_id)
-        return topic, ErrorCode.NONE if topic is not None else ErrorCode.UNKNOWN_TOPIC_ID
-    topic = image.topics.by_name.get(asked.name)
-    return topic, ErrorCode.NONE if topic is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_NAMED_AND_IDENTIFIED = KafkaError(
+    ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
+)
+
+
+def _find(
+    asked: tuple[str | None, bytes], times: int, image: MetadataImage
+) -> TopicImage | KafkaError:
+    """The topic, or what is to be answered instead."""
+    name, topic_id = asked
+    why = None
+    if name is None and topic_id == NIL_UUID:
+        why = "Neither topic name nor id were specified."
+    elif name is not None and topic_id != NIL_UUID:
+        why = "You may not specify both topic name and topic id."
+    elif times > 1:
+        why = "Duplicate topic id." if name is None else "Duplicate topic name."
+    if why is not None:
+        return KafkaError(ErrorCode.INVALID_REQUEST, why)
+    if name is None:
+        return image.topics.by_id.get(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    return image.topics.by_name.get(name) or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -13,15 +13,16 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 def why_illegal(name: str) -> str | None:
     """Why a topic cannot have this name; None if it can."""
+    why = None
     if not name:
-        return "a topic needs a name"
-    if name in (".", ".."):
-        return f"a topic cannot be named {name!r}"
-    if len(name) > NAME_SIZE_MAX:
-        return f"the name of a topic has at most {NAME_SIZE_MAX} characters, not {len(name)}"
-    if not _LEGAL.match(name):
-        return f"{name!r} has characters other than letters, digits, '.', '_' and '-'"
-    return None
+        why = "the empty string is not allowed"
+    elif name in (".", ".."):
+        why = f"'{name}' is not allowed"
+    elif len(name) > NAME_SIZE_MAX:
+        why = f"the length of '{name}' is longer than the max allowed length {NAME_SIZE_MAX}"
+    elif not _LEGAL.match(name):
+        why = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None if why is None else f"Topic name is invalid: {why}"
 
 
 def has_collision_characters(name: str) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from quorum.controller.alter_partition import alter_partition as decide
 from quorum.controller.context import ControllerContext
-from quorum.controller.partitions import alter_partition as decide
 from wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
@@ -13,4 +13,4 @@ from wire.transport.registry import handles
 def alter_partition(
     request: AlterPartitionRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterPartitionResponse]:
-    return ctx.controller.submit(decide(request, ctx.controller.reign().image))
+    return ctx.controller.submit(decide(request, ctx.controller.reign().state))

@@ -23,7 +23,7 @@ def broker_heartbeat(
     lease = reign.leases.extend(request.broker_id, request.broker_epoch, trio.current_time())
     result = heartbeat(
         request,
-        image,
+        reign.state,
         lease,
         registered_at=reign.registered_at(image.cluster.brokers[request.broker_id]),
         lowest_active_offset=reign.leases.lowest_active_offset(image),
@@ -40,6 +40,10 @@ def broker_heartbeat(
         lease.shutdown_offset = -1
     elif reply.shutting_down and lease.shutdown_offset < 0:
         lease.shutdown_offset = reign.next_offset - 1
+        lease.emptying = True
+        reign.emptying.set()
+    elif result.records and reign.state.index.leaderless:
+        reign.leaders_wanted.set()  # more than one step may decide on
     if reply.should_shut_down:
         reign.leases.end(request.broker_id)  # it may come back at once
     else:

@@ -8,31 +8,54 @@ from __future__ import annotations
 
 import trio
 
-from quorum.controller.brokers import register_broker, same_endpoints
+from quorum.controller.brokers import (
+    PARTITIONS_PER_STEP,
+    changes_of_new_incarnation,
+    check_registration,
+    partitions_of_old_incarnation,
+    register_broker,
+    same_endpoints,
+)
 from quorum.controller.context import ControllerContext
+from quorum.controller.index import in_slices
 from quorum.controller.reign import Reign
+from quorum.metadata.image import BrokerRegistration
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
 @handles(BrokerRegistrationRequest, versions="0-4")
-def broker_registration(
+async def broker_registration(
     request: BrokerRegistrationRequest, ctx: ControllerContext, _call: Call
-) -> Parked[BrokerRegistrationResponse]:
+) -> BrokerRegistrationResponse:
     reign = ctx.controller.reign()
-    known = reign.image.cluster.brokers.get(request.broker_id)
-    result = register_broker(
-        request,
-        reign.image,
-        cluster_id=ctx.cluster_id,
-        broker_epoch=reign.next_offset,
-        other_is_alive=_other_is_alive(request, reign),
-    )
+    known = _check(request, ctx, reign)
+    # What the old incarnation was in is given up a part at a time, and what is left with the registration.
+    # A submit that fails is answered, and the broker asks again.
+    for keys in in_slices(partitions_of_old_incarnation(request, reign.state), PARTITIONS_PER_STEP):
+        records = changes_of_new_incarnation(request, reign.state, keys)
+        reign.submit(Result(records, None, atomic=False))
+        await trio.lowlevel.checkpoint()
+        known = _check(request, ctx, reign)
+    result = register_broker(request, reign.state, broker_epoch=reign.next_offset)
     parked = ctx.controller.submit(result)
     if known is None or result.response.broker_epoch != known.epoch:
         reign.leases.end(request.broker_id)
-    return parked
+    return await parked.finish()
+
+
+def _check(
+    request: BrokerRegistrationRequest, ctx: ControllerContext, reign: Reign
+) -> BrokerRegistration | None:
+    """The registration that there is. Raises KafkaError as `check_registration`, or NOT_CONTROLLER."""
+    if ctx.controller.reign() is not reign:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    alive = _other_is_alive(request, reign)
+    check_registration(request, reign.image, cluster_id=ctx.cluster_id, other_is_alive=alive)
+    return reign.image.cluster.brokers.get(request.broker_id)
 
 
 def _other_is_alive(request: BrokerRegistrationRequest, reign: Reign) -> bool:

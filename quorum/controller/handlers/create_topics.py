@@ -29,5 +29,5 @@ def create_topics(
     request: CreateTopicsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[CreateTopicsResponse]:
     controller = ctx.controller
-    result = decide(request, controller.reign().image, controller.rules)
+    result = decide(request, controller.reign().state, controller.rules)
     return controller.submit(result, partial(_fail, request))

@@ -1,11 +1,11 @@
-"""ElectLeaders (43): elects preferred leaders. Not done: unclean elections (type 1 elects clean leaders only)."""
+"""ElectLeaders (43): elects preferred leaders, or unclean ones (KIP-460)."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from quorum.controller.context import ControllerContext
-from quorum.controller.partitions import elect_leaders as decide
+from quorum.controller.elections import elect_leaders as decide
 from wire.errors import ErrorCode
 from wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -41,5 +41,5 @@ def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call
 ) -> Parked[ElectLeadersResponse]:
     fail = _fail_at_top if call.header.api_version > 0 else _fail
-    result = decide(request, ctx.controller.reign().image)
+    result = decide(request, ctx.controller.reign().state)
     return ctx.controller.submit(result, partial(fail, request))

@@ -14,6 +14,6 @@ def unregister_broker(
     request: UnregisterBrokerRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[UnregisterBrokerResponse]:
     reign = ctx.controller.reign()
-    parked = ctx.controller.submit(decide(reign.image, request.broker_id))
+    parked = ctx.controller.submit(decide(reign.state, request.broker_id))
     reign.leases.end(request.broker_id)
     return parked

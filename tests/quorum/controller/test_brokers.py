@@ -4,6 +4,7 @@ import pytest
 
 from quorum.controller.brokers import (
     State,
+    check_registration,
     fence_broker,
     heartbeat,
     register_broker,
@@ -11,6 +12,7 @@ from quorum.controller.brokers import (
     unregister_broker,
 )
 from quorum.controller.leases import Lease
+from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,
     change,
@@ -48,9 +50,8 @@ def registration(broker_id=1, **changes):
 
 
 def register(image, request, *, alive=False):
-    return register_broker(
-        request, image, cluster_id=CLUSTER_ID, broker_epoch=900, other_is_alive=alive
-    )
+    check_registration(request, image, cluster_id=CLUSTER_ID, other_is_alive=alive)
+    return register_broker(request, state_of(image), broker_epoch=900)
 
 
 def refused(image, request, **more):
@@ -166,7 +167,7 @@ def beat(image, *, lease=None, registered_at=101, lowest=None, epoch=101, **wish
     )
     lease = lease or Lease(1, 101, 10.0)
     return heartbeat(
-        request, image, lease, registered_at=registered_at, lowest_active_offset=lowest
+        request, state_of(image), lease, registered_at=registered_at, lowest_active_offset=lowest
     )
 
 
@@ -286,7 +287,7 @@ def test_fencing_takes_a_broker_out_of_everything():
         partition(1, 0, [1, 2]),
         partition(1, 1, [2, 1]),
     )
-    found = image_of(*fence_broker(image, image.cluster.brokers[1]), base=image)
+    found = image_of(*fence_broker(state_of(image), image.cluster.brokers[1]), base=image)
     assert found.cluster.brokers[1].fenced
     assert all(
         p.isr == (2,) and p.leader == 2 for p in found.topics.by_name["t"].partitions.values()
@@ -295,7 +296,7 @@ def test_fencing_takes_a_broker_out_of_everything():
 
 def test_an_unregistered_broker_is_gone_and_stays_assigned():
     image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
-    records = unregister_broker(image, 1).records
+    records = unregister_broker(state_of(image), 1).records
     assert records[-1] == UnregisterBrokerRecord(broker_id=1, broker_epoch=101)
     found = image_of(*records, base=image)
     assert list(found.cluster.brokers) == [2]
@@ -307,5 +308,5 @@ def test_an_unregistered_broker_is_gone_and_stays_assigned():
 
 def test_a_broker_that_never_registered_cannot_be_removed():
     with pytest.raises(KafkaError) as caught:
-        unregister_broker(image_of(features()), 9)
+        unregister_broker(state_of(image_of(features())), 9)
     assert caught.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

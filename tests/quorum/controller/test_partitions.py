@@ -2,14 +2,11 @@
 
 import pytest
 
-from quorum.controller.partitions import (
-    alter_partition,
-    balance_leaders,
-    changes_with,
-    changes_without,
-    elect_leaders,
-)
+from quorum.controller.alter_partition import alter_partition
+from quorum.controller.elections import balance_leaders, elect_leaders
+from quorum.controller.partitions import changes_with, changes_without
 from quorum.metadata.image import LOST_DIRECTORY
+from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,
     change,
@@ -46,7 +43,7 @@ def after(image, records):
 
 def test_a_follower_that_goes_leaves_the_isr_without_a_new_leader_epoch():
     image = cluster(partition(1, 0, [1, 2, 3]))
-    (record,) = changes_without(image, 3)
+    (record,) = changes_without(state_of(image), 3)
     assert record == change(1, 0, isr=[1, 2])
     found = after(image, [record])[0]
     assert (found.leader, found.leader_epoch, found.partition_epoch) == (1, 0, 1)
@@ -54,14 +51,14 @@ def test_a_follower_that_goes_leaves_the_isr_without_a_new_leader_epoch():
 
 def test_a_leader_that_goes_is_succeeded_by_the_first_replica_in_sync():
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1, 3]))
-    (record,) = changes_without(image, 1)
+    (record,) = changes_without(state_of(image), 1)
     assert record == change(1, 0, isr=[3], leader=3)
     assert after(image, [record])[0].leader_epoch == 1
 
 
 def test_the_last_one_in_sync_stays_and_nobody_leads():
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1]))
-    (record,) = changes_without(image, 1)
+    (record,) = changes_without(state_of(image), 1)
     assert record == change(1, 0, leader=-1)
     assert after(image, [record])[0].isr == (1,)
 
@@ -69,43 +66,43 @@ def test_the_last_one_in_sync_stays_and_nobody_leads():
 def test_nobody_out_of_sync_is_elected():
     """Clean elections only, P5: 2 and 3 live, and lack what 1 has."""
     image = image_of(changed_broker(1, fenced=1), base=cluster(partition(1, 0, [1, 2, 3], isr=[1])))
-    (record,) = changes_without(image, 1)
+    (record,) = changes_without(state_of(image), 1)
     assert record.leader == -1
-    assert changes_with(image_of(record, base=image), 2) == []
+    assert changes_with(state_of(image_of(record, base=image)), 2) == []
 
 
 def test_who_comes_back_leads_what_it_was_in_sync_with():
     image = cluster(changed_broker(1, fenced=1), partition(1, 0, [1, 2], isr=[1], leader=-1))
-    assert changes_with(image, 1) == [change(1, 0, leader=1)]
+    assert changes_with(state_of(image), 1) == [change(1, 0, leader=1)]
 
 
 def test_a_fenced_broker_is_no_successor():
     image = cluster(changed_broker(2, fenced=1), partition(1, 0, [1, 2, 3]))
-    (record,) = changes_without(image, 1)
+    (record,) = changes_without(state_of(image), 1)
     assert record.leader == 3
 
 
 def test_a_broker_about_to_go_is_no_successor():
     image = cluster(changed_broker(2, in_controlled_shutdown=1), partition(1, 0, [1, 2, 3]))
-    assert changes_without(image, 1)[0].leader == 3
+    assert changes_without(state_of(image), 1)[0].leader == 3
 
 
 @pytest.mark.parametrize("directory", [LOST_DIRECTORY, uid(999)])
 def test_a_replica_on_a_directory_that_is_offline_is_no_successor(directory):
     image = cluster(partition(1, 0, [1, 2, 3], directories=[uid(501), directory, uid(503)]))
-    assert changes_without(image, 1)[0].leader == 3
+    assert changes_without(state_of(image), 1)[0].leader == 3
 
 
 def test_only_the_partitions_of_a_directory_that_failed():
     image = cluster(
         partition(1, 0, [1, 2]), partition(1, 1, [1, 2], directories=[uid(77), uid(502)])
     )
-    (record,) = changes_without(image, 1, uid(501))
+    (record,) = changes_without(state_of(image), 1, uid(501))
     assert record.partition_id == 0
 
 
 def test_partitions_of_others_are_left_alone():
-    assert changes_without(cluster(partition(1, 0, [1, 2])), 3) == []
+    assert changes_without(state_of(cluster(partition(1, 0, [1, 2]))), 3) == []
 
 
 def test_leaders_move_back_to_preferred_replicas_that_can_lead():
@@ -115,8 +112,12 @@ def test_leaders_move_back_to_preferred_replicas_that_can_lead():
         partition(1, 2, [2, 1]),
         partition(1, 3, [1, 3], leader=3),
     )
-    assert balance_leaders(image, 10) == [change(1, 0, leader=1), change(1, 3, leader=1)]
-    assert len(balance_leaders(image, 1)) == 1
+    state = state_of(image)
+    assert len(state.index.imbalanced) == 3
+    assert balance_leaders(state, state.index.imbalanced) == [
+        change(1, 0, leader=1),
+        change(1, 3, leader=1),
+    ]
 
 
 # --- AlterPartition
@@ -147,14 +148,14 @@ def proposal(
 
 
 def code_of(request, image):
-    result = alter_partition(request, image)
+    result = alter_partition(request, state_of(image))
     assert not result.records
     return ErrorCode(result.response.topics[0].partitions[0].error_code)
 
 
 def test_an_isr_shrinks_and_grows():
     image = cluster(partition(1, 0, [1, 2, 3]))
-    result = alter_partition(proposal([1, 2]), image)
+    result = alter_partition(proposal([1, 2]), state_of(image))
     assert result.records == [change(1, 0, isr=[1, 2])]
     answer = result.response.topics[0].partitions[0]
     assert (answer.error_code, answer.isr, answer.leader_epoch, answer.partition_epoch) == (
@@ -164,7 +165,7 @@ def test_an_isr_shrinks_and_grows():
         1,
     )
     image = image_of(*result.records, base=image)
-    result = alter_partition(proposal([1, 2, 3], partition_epoch=1), image)
+    result = alter_partition(proposal([1, 2, 3], partition_epoch=1), state_of(image))
     assert after(image, result.records)[0].isr == (1, 2, 3)
 
 
@@ -172,11 +173,11 @@ def test_version_2_names_no_epochs():
     image = cluster(partition(1, 0, [1, 2]))
     request = proposal([])
     request.topics[0].partitions[0].new_isr = [1]
-    assert alter_partition(request, image).records == [change(1, 0, isr=[1])]
+    assert alter_partition(request, state_of(image)).records == [change(1, 0, isr=[1])]
 
 
 def test_the_same_isr_again_writes_nothing():
-    result = alter_partition(proposal([1, 2]), cluster(partition(1, 0, [1, 2])))
+    result = alter_partition(proposal([1, 2]), state_of(cluster(partition(1, 0, [1, 2]))))
     assert result.records == []
     assert result.response.topics[0].partitions[0].error_code == 0
 
@@ -185,7 +186,9 @@ def test_two_proposals_for_one_partition_see_each_other():
     request = proposal([1, 2])
     request.topics[0].partitions.append(request.topics[0].partitions[0].replace())
     first, second = (
-        alter_partition(request, cluster(partition(1, 0, [1, 2, 3]))).response.topics[0].partitions
+        alter_partition(request, state_of(cluster(partition(1, 0, [1, 2, 3]))))
+        .response.topics[0]
+        .partitions
     )
     assert (first.error_code, second.error_code) == (0, ErrorCode.INVALID_UPDATE_VERSION)
 
@@ -232,18 +235,18 @@ def test_who_is_not_eligible_does_not_join(news):
 
 def test_without_epochs_only_the_state_is_looked_at():
     image = image_of(broker(2, epoch=777), base=cluster(partition(1, 0, [1, 2], isr=[1])))
-    assert alter_partition(proposal([1, 2], epochs=False), image).records
+    assert alter_partition(proposal([1, 2], epochs=False), state_of(image)).records
 
 
 def test_another_incarnation_of_the_leader_is_refused_whole():
     with pytest.raises(KafkaError) as caught:
-        alter_partition(proposal([1], epoch=7), cluster(partition(1, 0, [1, 2])))
+        alter_partition(proposal([1], epoch=7), state_of(cluster(partition(1, 0, [1, 2]))))
     assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_recovery_ends_with_the_first_proposal_that_says_so():
     image = cluster(partition(1, 0, [1, 2], isr=[1], leader_recovery_state=1))
-    result = alter_partition(proposal([1]), image)
+    result = alter_partition(proposal([1]), state_of(image))
     assert after(image, result.records)[0].leader_recovery_state == 0
     assert code_of(proposal([1, 2], state=1), image) is ErrorCode.INVALID_REQUEST
 
@@ -253,7 +256,8 @@ def test_recovery_ends_with_the_first_proposal_that_says_so():
 
 def ask(image, *, kind=0, partitions=None):
     asked = None if partitions is None else [TopicPartitions(topic="t", partitions=partitions)]
-    result = elect_leaders(ElectLeadersRequest(election_type=kind, topic_partitions=asked), image)
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=asked)
+    result = elect_leaders(request, state_of(image))
     answers = {
         one.partition_id: ErrorCode(one.error_code)
         for named in result.response.replica_election_results
@@ -280,8 +284,14 @@ def test_preferred_leaders_are_elected_where_they_can_lead():
     assert sorted(answers) == [0, 2]
 
 
-def test_an_unclean_election_is_not_held():
+def test_an_operator_has_an_unclean_election_held():
     image = cluster(changed_broker(1, fenced=1), partition(1, 0, [1, 2], isr=[1], leader=-1))
+    elected = change(1, 0, isr=[2], leader=2, leader_recovery_state=1)
+    assert ask(image, kind=1, partitions=[0]) == ([elected], {0: ErrorCode.NONE})
+
+
+def test_nobody_is_there_for_an_unclean_election():
+    image = cluster(changed_broker(1, fenced=1), partition(1, 0, [1], isr=[1], leader=-1))
     assert ask(image, kind=1, partitions=[0]) == ([], {0: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE})
 
 
@@ -292,7 +302,7 @@ def test_an_election_of_no_known_kind():
 
 def test_records_of_a_decision_can_be_replayed():
     image = cluster(partition(1, 0, [1, 2, 3]), partition(1, 1, [3, 1, 2]))
-    delta = replay([*changes_without(image, 1), changed_broker(1, fenced=1)], image)
+    delta = replay([*changes_without(state_of(image), 1), changed_broker(1, fenced=1)], image)
     assert all(
         1 not in p.isr and p.leader != 1 for p in delta.topics.changed[uid(1)].partitions.values()
     )
@@ -311,7 +321,7 @@ def test_a_replica_whose_directory_failed_stays_out_of_the_isr():
     topics = [AlterPartitionRequestTopicData(topic_id=uid(1), partitions=[proposal])]
     broker_epoch = image.cluster.brokers[1].epoch
     request = AlterPartitionRequest(broker_id=1, broker_epoch=broker_epoch, topics=topics)
-    result = alter_partition(request, image)
+    result = alter_partition(request, state_of(image))
     assert result.records == []
     [[answer]] = [one.partitions for one in result.response.topics]
     assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
@@ -320,5 +330,5 @@ def test_a_replica_whose_directory_failed_stays_out_of_the_isr():
 def test_a_broker_that_comes_back_without_a_directory_leads_nothing_in_it():
     gone = partition(1, 0, [1], leader=-1, directories=[uid(777)])
     here = partition(1, 1, [1], leader=-1, directories=[uid(501)])
-    (record,) = changes_with(cluster(gone, here), 1)
+    (record,) = changes_with(state_of(cluster(gone, here)), 1)
     assert (record.partition_id, record.leader) == (1, 1)

@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from quorum.metadata.topic_names import colliding, why_illegal
 from quorum.controller.topics import (
     TopicRules,
     create_partitions,
@@ -13,7 +12,9 @@ from quorum.controller.topics import (
     delete_topics,
     new_topic_id,
 )
+from quorum.metadata.topic_names import colliding, why_illegal
 from tests.quorum.config_of import config_of
+from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,
     changed_broker,
@@ -64,9 +65,8 @@ def wanted(name="t", *, partitions=3, factor=2, assignments=(), configs=()):
 
 
 def create(*topics, image=IMAGE, validate_only=False, **keys):
-    result = create_topics(
-        CreateTopicsRequest(topics=list(topics), validate_only=validate_only), image, rules(**keys)
-    )
+    request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
+    result = create_topics(request, state_of(image), rules(**keys))
     return result, {one.name: ErrorCode(one.error_code) for one in result.response.topics}
 
 
@@ -325,14 +325,21 @@ def test_a_topic_is_deleted_by_name_or_id():
         ({"states": [(None, NIL_UUID)]}, ErrorCode.INVALID_REQUEST),
         ({"states": [("t", uid(1))]}, ErrorCode.INVALID_REQUEST),
         ({"names": ["t", "t"]}, ErrorCode.INVALID_REQUEST),
-        ({"names": ["t"], "enabled": False}, ErrorCode.TOPIC_DELETION_DISABLED),
-        ({"names": ["t"], "enabled": False, "version": 2}, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_is_not_deleted(asked, code):
     records, answers = remove(**asked)
     assert records == []
     assert {answer[2] for answer in answers} == {code}
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)]
+)
+def test_deletion_is_disabled(version, code):
+    with pytest.raises(KafkaError) as caught:
+        remove(names=["t"], enabled=False, version=version)
+    assert caught.value.code is code
 
 
 def test_a_topic_named_both_ways_is_not_deleted():

@@ -1,0 +1,125 @@
+"""Elections that are not a consequence of anything: asked for by an operator, or due from time to time.
+
+Source: `ReplicationControlManager` of Kafka (`electLeaders`, `maybeBalancePartitionLeaders`, `maybeElectUncleanLeaders`), KIP-460.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from quorum.controller.changes import Election, change_partition
+from quorum.controller.index import Key
+from quorum.controller.state import ControllerState, Place
+from quorum.controller.topics import RECORDS_MAX
+from quorum.metadata.image import NO_LEADER
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+    TopicPartitions,
+)
+from wire.records.topics import PartitionChangeRecord
+from wire.schema import Message
+
+PREFERRED, UNCLEAN = 0, 1
+
+_KINDS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
+
+
+def elect_leaders(
+    request: ElectLeadersRequest, state: ControllerState
+) -> Result[Message, ElectLeadersResponse]:
+    """Elections that an operator asks for: of preferred leaders, or unclean ones where there is no leader.
+
+    Of all partitions, when none are named, those are not answered that need no election.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, no such type of election; POLICY_VIOLATION, too many at once.
+    """
+    kind = request.election_type
+    if kind not in _KINDS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {kind}")
+    asked = request.topic_partitions
+    records: list[Message] = []
+    results = []
+    for topic in _every_partition(state) if asked is None else asked:
+        partitions = []
+        for index in topic.partitions:
+            try:
+                records.append(_elect_one(state, topic.topic, index, kind))
+                code, message = ErrorCode.NONE, None
+            except KafkaError as error:
+                code, message = error.code, error.message
+            if asked is not None or code is not ErrorCode.ELECTION_NOT_NEEDED:
+                partitions.append(
+                    PartitionResult(partition_id=index, error_code=code, error_message=message)
+                )
+        results.append(ReplicaElectionResult(topic=topic.topic, partition_result=partitions))
+    if len(records) > RECORDS_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, f"one request may hold at most {RECORDS_MAX} elections"
+        )
+    response = ElectLeadersResponse(replica_election_results=results)
+    return Result(records, response, atomic=False)
+
+
+def _every_partition(state: ControllerState) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(topic=name, partitions=list(topic.partitions))
+        for name, topic in state.image.topics.by_name.items()
+    ]
+
+
+def _elect_one(state: ControllerState, name: str, index: int, kind: int) -> PartitionChangeRecord:
+    """Raises KafkaError: why there is no election."""
+    topic = state.image.topics.by_name.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+        )
+    needless = (
+        partition.leader == partition.preferred_leader
+        if kind == PREFERRED
+        else partition.leader != NO_LEADER
+    )
+    if needless:
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+    record = change_partition(
+        Place(topic, index, partition), state, state.may_lead(partition), election=_KINDS[kind]
+    )
+    if record is None:
+        raise KafkaError(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            if kind == PREFERRED
+            else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        )
+    return record
+
+
+def balance_leaders(state: ControllerState, keys: Iterable[Key]) -> list[Message]:
+    """Moves leadership back to preferred replicas that can take it."""
+    return _elect_all(state, keys, Election.PREFERRED)
+
+
+def elect_unclean(state: ControllerState, keys: Iterable[Key]) -> list[Message]:
+    """Leaders for partitions that have had none and whose topics rather lose records than wait."""
+    leaderless = (
+        (place.topic.id, place.partition_id)
+        for place in state.places(keys)
+        if place.partition.leader == NO_LEADER and state.allows_unclean(place.topic)
+    )
+    return _elect_all(state, leaderless, Election.UNCLEAN)
+
+
+def _elect_all(state: ControllerState, keys: Iterable[Key], election: Election) -> list[Message]:
+    found = (
+        change_partition(place, state, state.may_lead(place.partition), election=election)
+        for place in state.places(keys)
+    )
+    return [record for record in found if record is not None]

@@ -1,0 +1,206 @@
+"""Moves of partitions: AlterPartitionReassignments and ListPartitionReassignments (KIP-455, KIP-860).
+
+    replicas [1,2,3] → [1,2,4]:   replicas [1,2,4,3] adding [4] removing [3]   until 4 is in sync
+                                  replicas [1,2,4]                             by the leader's AlterPartition
+
+A new target replaces the one under way; cancelling takes out what was to be added. Source: Kafka's `ReplicationControlManager`,
+`PartitionReassignmentReplicas`, `PartitionReassignmentRevert`. The end of a reassignment is in `changes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quorum.controller.changes import Election, change_partition
+from quorum.controller.partitions import election_of
+from quorum.controller.state import ControllerState, Place
+from quorum.controller.topics import RECORDS_MAX, check_assignment, default_directory
+from quorum.metadata.image import PartitionImage
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from wire.records.topics import PartitionChangeRecord
+from wire.schema import Message
+
+
+def alter_reassignments(
+    request: AlterPartitionReassignmentsRequest, state: ControllerState
+) -> Result[Message, AlterPartitionReassignmentsResponse]:
+    """Begins, changes and cancels moves, those that can be, in one atomic batch; each partition is answered by itself.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION, too many at once; nothing is changed.
+    """
+    if sum(len(topic.partitions) for topic in request.topics) > RECORDS_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, f"one request may move at most {RECORDS_MAX} partitions"
+        )
+    records: dict[tuple[str, int], Message] = {}
+    responses = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            code, message = ErrorCode.NONE, None
+            try:
+                key = (topic.name, asked.partition_index)
+                if key in records:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate partition.")
+                record = _alter(
+                    topic.name,
+                    asked,
+                    state,
+                    may_change_factor=request.allow_replication_factor_change,
+                )
+                if record is not None:
+                    records[key] = record
+            except KafkaError as error:
+                code, message = error.code, error.message
+            partitions.append(
+                ReassignablePartitionResponse(
+                    partition_index=asked.partition_index, error_code=code, error_message=message
+                )
+            )
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        responses=responses,
+    )
+    return Result(list(records.values()), response)
+
+
+def _alter(
+    name: str, asked: ReassignablePartition, state: ControllerState, *, may_change_factor: bool
+) -> PartitionChangeRecord | None:
+    topic = state.image.topics.by_name.get(name)
+    if topic is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}."
+        )
+    partition = topic.partitions.get(asked.partition_index)
+    if partition is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"Unable to find partition {name}:{asked.partition_index}.",
+        )
+    place = Place(topic, asked.partition_index, partition)
+    if asked.replicas is None:
+        return _cancel(place, state)
+    check_assignment(asked.replicas, state.image)
+    if not may_change_factor:
+        _check_factor(partition, asked.replicas)
+    return _begin(place, asked.replicas, state)
+
+
+def _check_factor(partition: PartitionImage, target: Sequence[int]) -> None:
+    present = len(set(partition.replicas) - set(partition.removing))
+    if present != len(target):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {present} to {len(target)}",
+        )
+
+
+def _begin(
+    place: Place, target: Sequence[int], state: ControllerState
+) -> PartitionChangeRecord | None:
+    """All present replicas stay until those that are added have caught up.
+
+    Who was being added by the move that this one replaces, and stays, is still to be added; Apache Kafka forgets that, so that its way back
+    to the first replicas never ends.
+    """
+    partition = place.partition
+    removing = tuple(sorted(set(partition.replicas) - set(target)))
+    before = set(partition.replicas) - set(partition.adding)
+    wanted = _with_replicas(partition, (*target, *removing), state)._replace(
+        removing=removing, adding=tuple(sorted(set(target) - before))
+    )
+    return change_partition(place, state, state.may_lead(partition), wanted=wanted)
+
+
+def _cancel(place: Place, state: ControllerState) -> PartitionChangeRecord | None:
+    """Back to the replicas of before. If only replicas that go were in sync, one of the others takes over with what it has."""
+    partition = place.partition
+    if not partition.adding and not partition.removing:
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    replicas = tuple(one for one in partition.replicas if one not in partition.adding)
+    isr = tuple(one for one in partition.isr if one not in partition.adding)
+    election = election_of(state, place)
+    if not isr:
+        if not replicas:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "Invalid replica assignment: addingReplicas contains all replicas.",
+            )
+        if election is not Election.UNCLEAN:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Unable to revert partition assignment for {place.topic.name}:{place.partition_id} because it would "
+                "require an unclean leader election.",
+            )
+        isr = replicas[:1]
+    wanted = _with_replicas(partition, replicas, state)._replace(isr=isr, adding=(), removing=())
+    return change_partition(
+        place, state, state.may_lead(partition), wanted=wanted, election=election
+    )
+
+
+def _with_replicas(
+    partition: PartitionImage, replicas: Sequence[int], state: ControllerState
+) -> PartitionImage:
+    return partition._replace(
+        replicas=tuple(replicas),
+        directories=tuple(
+            partition.directory_of(one)
+            if one in partition.replicas
+            else default_directory(state.image, one)
+            for one in replicas
+        ),
+    )
+
+
+def list_reassignments(
+    request: ListPartitionReassignmentsRequest, state: ControllerState
+) -> ListPartitionReassignmentsResponse:
+    """The moves under way, all or of the partitions named; what is unknown or does not move is left out."""
+    topics: dict[str, OngoingTopicReassignment] = {}
+    for place in state.places(_asked(request, state)):
+        partition = place.partition
+        if not partition.adding and not partition.removing:
+            continue
+        name = place.topic.name
+        topic = topics.setdefault(name, OngoingTopicReassignment(name=name, partitions=[]))
+        topic.partitions.append(
+            OngoingPartitionReassignment(
+                partition_index=place.partition_id,
+                replicas=list(partition.replicas),
+                adding_replicas=list(partition.adding),
+                removing_replicas=list(partition.removing),
+            )
+        )
+    return ListPartitionReassignmentsResponse(topics=list(topics.values()))
+
+
+def _asked(
+    request: ListPartitionReassignmentsRequest, state: ControllerState
+) -> list[tuple[bytes, int]]:
+    if request.topics is None:
+        return list(state.index.reassigning)
+    named = state.image.topics.by_name
+    return [
+        (topic.id, index)
+        for asked in request.topics
+        if (topic := named.get(asked.name)) is not None
+        for index in dict.fromkeys(asked.partition_indexes)
+    ]

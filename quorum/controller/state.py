@@ -1,0 +1,90 @@
+"""What decisions about partitions read: the image, the index of it, and the configs that say how partitions are led.
+
+A decision uses it at once and keeps nothing of it: the index moves on with the next record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from quorum.config.server import ServerConfig
+from quorum.controller.index import Key, PartitionIndex
+from quorum.metadata.image import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
+
+ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
+MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+MayLead = Callable[[int], bool]
+
+
+class Place(NamedTuple):
+    """A partition and where it is."""
+
+    topic: TopicImage
+    partition_id: int
+    partition: PartitionImage
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerState:
+    """`index` is that of `image`; `config` is of this controller, for what neither topic nor cluster set."""
+
+    image: MetadataImage
+    index: PartitionIndex
+    config: ServerConfig
+
+    @property
+    def has_eligible_leaders(self) -> bool:
+        """Whether eligible leader replicas are kept (KIP-966)."""
+        return self.image.features.levels.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
+
+    def min_isr(self, topic: TopicImage) -> int:
+        """min.insync.replicas of a topic; no more than it has replicas."""
+        wanted = int(self._config_of(topic.name, MIN_IN_SYNC_REPLICAS))
+        first = topic.partitions.get(0)
+        return wanted if first is None else min(wanted, len(first.replicas))
+
+    def allows_unclean(self, topic: TopicImage) -> bool:
+        """Whether a replica that may lack committed records can be elected when there is no other."""
+        return self._config_of(topic.name, UNCLEAN_LEADER_ELECTION).lower() == "true"
+
+    def _config_of(self, topic: str, key: str) -> str:
+        configs = self.image.configs
+        for value in (
+            configs.of(TOPIC_RESOURCE, topic).get(key),
+            configs.of(BROKER_RESOURCE, "").get(key),
+        ):
+            if value is not None:
+                return value
+        return str(self.config[key])
+
+    def places(self, keys: Iterable[Key]) -> Iterator[Place]:
+        """The partitions of `keys` that are still there."""
+        for topic_id, number in keys:
+            topic = self.image.topics.by_id.get(topic_id)
+            partition = None if topic is None else topic.partitions.get(number)
+            if topic is not None and partition is not None:
+                yield Place(topic, number, partition)
+
+    def may_lead(self, partition: PartitionImage, returning: int | None = None) -> MayLead:
+        """Active brokers may, and one that is about to be unfenced, if its directory of the partition is online."""
+        brokers = self.image.cluster.brokers
+
+        def check(broker_id: int) -> bool:
+            broker = brokers.get(broker_id)
+            return (
+                broker is not None
+                and (broker.active or broker_id == returning)
+                and broker.has_online(partition.directory_of(broker_id))
+            )
+
+        return check

@@ -1,0 +1,17 @@
+"""The state that decisions read, of an image."""
+
+from quorum.controller.index import PartitionIndex
+from quorum.controller.state import ControllerState
+from quorum.metadata.image import MetadataImage
+from tests.quorum.config_of import config_of
+from wire.records.features import FeatureLevelRecord
+
+
+def state_of(image: MetadataImage, **keys: object) -> ControllerState:
+    """`keys` are the controller's configuration, with underscores for dots."""
+    return ControllerState(image, PartitionIndex.of(image.topics), config_of(**keys))
+
+
+def eligible_leaders() -> FeatureLevelRecord:
+    """Turns KIP-966 on."""
+    return FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)
