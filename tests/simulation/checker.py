@@ -14,6 +14,7 @@ from quorum.raft.messages import (
     FetchRequest,
     FetchSnapshotRequest,
     Request,
+    UpdateVoterRequest,
     VoteAnswer,
     VoteRequest,
 )
@@ -253,12 +254,16 @@ class Checker:
     # --- R11: check-quorum
 
     def fetched(self, node: SimNode, request: Request, now: float) -> None:
-        """A request was accepted; if it is a fetch of a voter, it counts for its leader."""
-        if not isinstance(request, FetchRequest | FetchSnapshotRequest):
+        """A request was accepted; if it is a fetch or an update of a voter, it counts for its leader."""
+        if isinstance(request, UpdateVoterRequest):
+            replica = request.voter
+        elif isinstance(request, FetchRequest | FetchSnapshotRequest):
+            replica = request.replica
+        else:
             return
         heard = self.fetches.get((node.id, node.raft.epoch))
-        if heard is not None:
-            heard[request.replica.id] = now
+        if heard is not None and replica is not None:
+            heard[replica.id] = now
 
     def _check_quorum(self, node: SimNode, role: Leader, now: float) -> None:
         key = (node.id, role.epoch)
