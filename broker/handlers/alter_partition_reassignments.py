@@ -1,0 +1,20 @@
+"""AlterPartitionReassignments (45): decided by the controller."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(AlterPartitionReassignmentsRequest, versions="0-1")
+async def alter_partition_reassignments(
+    request: AlterPartitionReassignmentsRequest, ctx: Context, call: Call
+) -> AlterPartitionReassignmentsResponse:
+    response = await ctx.forwarder.forward(request, call)
+    assert isinstance(response, AlterPartitionReassignmentsResponse)
+    return response

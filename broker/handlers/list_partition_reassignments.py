@@ -1,0 +1,20 @@
+"""ListPartitionReassignments (46): decided by the controller."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(ListPartitionReassignmentsRequest, versions="0")
+async def list_partition_reassignments(
+    request: ListPartitionReassignmentsRequest, ctx: Context, call: Call
+) -> ListPartitionReassignmentsResponse:
+    response = await ctx.forwarder.forward(request, call)
+    assert isinstance(response, ListPartitionReassignmentsResponse)
+    return response

@@ -1,0 +1,22 @@
+"""AlterPartitionReassignments (45): begins and cancels moves of partitions (KIP-455)."""
+
+from __future__ import annotations
+
+from quorum.authorization import require
+from quorum.controller.context import ControllerContext
+from quorum.controller.reassignments import alter_reassignments as decide
+from quorum.metadata.acls import Operation
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(AlterPartitionReassignmentsRequest, versions="0-1")
+def alter_partition_reassignments(
+    request: AlterPartitionReassignmentsRequest, ctx: ControllerContext, call: Call
+) -> Parked[AlterPartitionReassignmentsResponse]:
+    require(ctx, call, Operation.ALTER)
+    return ctx.controller.submit(decide(request, ctx.controller.reign().state))
