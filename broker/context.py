@@ -29,6 +29,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.produced import Threaded
+from broker.topic_views import TopicViews
+from quorum.metadata.authorizer import Authorizer
 
 if TYPE_CHECKING:
     from broker.controller_channel import ControllerChannel
@@ -53,7 +55,7 @@ class BrokerLimits:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """See the module's docstring; `now_ms` is the wall clock."""
+    """See the module's docstring; `now_ms` is the wall clock. `authorizer` is None where everybody may do everything."""
 
     config: ServerConfig
     node_id: int
@@ -72,3 +74,5 @@ class Context:
     broker_epoch: Callable[[], int]
     now_ms: Callable[[], int]
     threaded: Threaded = field(default_factory=Threaded)
+    topic_views: TopicViews = field(default_factory=TopicViews)
+    authorizer: Authorizer | None = None

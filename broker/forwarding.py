@@ -1,6 +1,6 @@
 """Takes a client's request to the active controller inside an Envelope, and the answer back (KIP-590).
 
-Source: `ForwardingManager` of Kafka. Left out: principals; all clients are ANONYMOUS until there is authentication.
+The controller decides as if the client had asked it: principal and address of the client travel along. Source: `ForwardingManager` of Kafka.
 """
 
 from __future__ import annotations
@@ -14,18 +14,14 @@ from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.registry import RESPONSES
 from wire.schema import Message
+from wire.security.principal import Principal
 from wire.transport.calls import Call
 
 # request.timeout.ms of Kafka's admin client: who asked has given up after this.
 FORWARD_SECONDS = 30.0
 
 
-def _anonymous() -> bytes:
-    data = DefaultPrincipalData(type="User", name="ANONYMOUS", token_authenticated=False)
-    return b"\x00\x00" + data.encode(0)
-
-
-ANONYMOUS = _anonymous()
+PRINCIPAL_VERSION = 0
 
 
 class Forwarder:
@@ -51,7 +47,7 @@ class Forwarder:
             request_data=bytes(
                 encode_request(request, header.api_version, header.correlation_id, header.client_id)
             ),
-            request_principal=ANONYMOUS,
+            request_principal=_principal(call.connection.principal),
             client_host_address=_address(call.connection.peer[0]),
         )
         answer = await self._controller.call(envelope, timeout=timeout)
@@ -63,6 +59,11 @@ class Forwarder:
         if correlation_id != header.correlation_id:
             raise RemoteProtocolError("the controller answered another request")
         return RESPONSES[header.api_key].decode(data[body:], header.api_version)
+
+
+def _principal(principal: Principal) -> bytes:
+    data = DefaultPrincipalData(type=principal.type, name=principal.name, token_authenticated=False)
+    return PRINCIPAL_VERSION.to_bytes(2, "big") + data.encode(PRINCIPAL_VERSION)
 
 
 def _address(host: str) -> bytes:

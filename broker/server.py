@@ -43,6 +43,7 @@ from broker.storage import Storage, open_storage
 from broker.topic_creation import TopicCreation
 from broker.topic_settings import TopicSettingsSource
 from log.directory import LogDirectory
+from quorum.authorization import authorizer_of
 from quorum.config.security import controller_security, inter_broker_security
 from quorum.config.server import ServerConfig
 from quorum.controller.features import SUPPORTED_FEATURES
@@ -162,6 +163,9 @@ def _compose(
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
     access.loader.add_publisher(publisher)
     access.loader.add_publisher(groups)
+    authorizer = authorizer_of(config)
+    if authorizer is not None:
+        access.loader.add_publisher(authorizer)
     context = Context(
         config=config,
         node_id=node_id,
@@ -179,6 +183,7 @@ def _compose(
         limits=BrokerLimits(fetch_bytes_max=min(config["fetch.max.bytes"], ANSWER_BYTES_MAX)),
         broker_epoch=lambda: lifecycle.epoch,
         now_ms=now_ms,
+        authorizer=authorizer,
     )
     return _Parts(
         config=config,

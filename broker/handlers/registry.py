@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from broker.context import Context
 from broker.features import features_of
+from broker.handlers.alter_client_quotas import alter_client_quotas
+from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
 from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
+from broker.handlers.alter_user_scram_credentials import alter_user_scram_credentials
+from broker.handlers.create_acls import create_acls
+from broker.handlers.create_delegation_token import create_delegation_token
 from broker.handlers.create_partitions import create_partitions
 from broker.handlers.create_topics import create_topics
+from broker.handlers.delete_acls import delete_acls
 from broker.handlers.delete_groups import delete_groups
 from broker.handlers.delete_records import delete_records
 from broker.handlers.delete_topics import delete_topics
+from broker.handlers.describe_acls import describe_acls
+from broker.handlers.describe_client_quotas import describe_client_quotas
 from broker.handlers.describe_cluster import describe_cluster
 from broker.handlers.describe_configs import describe_configs
+from broker.handlers.describe_delegation_token import describe_delegation_token
 from broker.handlers.describe_groups import describe_groups
 from broker.handlers.describe_log_dirs import describe_log_dirs
 from broker.handlers.describe_quorum import describe_quorum
+from broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
 from broker.handlers.elect_leaders import elect_leaders
+from broker.handlers.expire_delegation_token import expire_delegation_token
 from broker.handlers.fetch import fetch
 from broker.handlers.find_coordinator import find_coordinator
 from broker.handlers.heartbeat import heartbeat
@@ -25,19 +36,24 @@ from broker.handlers.join_group import join_group
 from broker.handlers.leave_group import leave_group
 from broker.handlers.list_groups import list_groups
 from broker.handlers.list_offsets import list_offsets
+from broker.handlers.list_partition_reassignments import list_partition_reassignments
 from broker.handlers.metadata import metadata
 from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_delete import offset_delete
 from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
+from broker.handlers.renew_delegation_token import renew_delegation_token
 from broker.handlers.sync_group import sync_group
 from broker.handlers.unregister_broker import unregister_broker
+from broker.handlers.update_features import update_features
 from broker.handlers.write_txn_markers import write_txn_markers
 from wire.transport.registry import Registry
 
 HANDLERS = (
     alter_replica_log_dirs,
+    alter_partition_reassignments,
+    list_partition_reassignments,
     create_partitions,
     create_topics,
     delete_groups,
@@ -67,6 +83,18 @@ HANDLERS = (
     sync_group,
     unregister_broker,
     write_txn_markers,
+    alter_client_quotas,
+    alter_user_scram_credentials,
+    create_acls,
+    create_delegation_token,
+    delete_acls,
+    expire_delegation_token,
+    renew_delegation_token,
+    update_features,
+    describe_acls,
+    describe_client_quotas,
+    describe_delegation_token,
+    describe_user_scram_credentials,
 )
 
 

@@ -89,6 +89,61 @@ SERVER_SECURITY = (
         importance="low",
     ),
 )
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def _known_authorizer(name: str) -> str | None:
+    known = not name or name == STANDARD_AUTHORIZER
+    return None if known else f"the one authorizer here is {STANDARD_AUTHORIZER}"
+
+
+ACCESS = (
+    ConfigKey(
+        "authorizer.class.name",
+        "string",
+        "",
+        "Who may do what: by ACLs, or, if empty, everybody everything. Decides about administration; not yet about records and groups.",
+        _known_authorizer,
+        importance="low",
+    ),
+    ConfigKey(
+        "super.users", "string", "", "Principals that may do everything: User:alice;User:bob."
+    ),
+    ConfigKey(
+        "allow.everyone.if.no.acl.found",
+        "boolean",
+        False,
+        "What no ACL is about is open to all.",
+    ),
+    ConfigKey(
+        "delegation.token.secret.key",
+        "password",
+        None,
+        "Key of the HMACs of delegation tokens, the same on all nodes; without it there are no tokens.",
+    ),
+    ConfigKey(
+        "delegation.token.max.lifetime.ms",
+        "long",
+        7 * 24 * 3600 * 1000,
+        "A token cannot be renewed beyond this age.",
+        at_least(1),
+    ),
+    ConfigKey(
+        "delegation.token.expiry.time.ms",
+        "long",
+        24 * 3600 * 1000,
+        "A token is valid this long before it must be renewed.",
+        at_least(1),
+    ),
+    ConfigKey(
+        "delegation.token.expiry.check.interval.ms",
+        "long",
+        3600 * 1000,
+        "Between looks for expired tokens.",
+        at_least(1),
+        importance="low",
+    ),
+)
 CLIENT_SECURITY = (
     *TLS,
     ConfigKey(

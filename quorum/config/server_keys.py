@@ -15,7 +15,7 @@ from quorum.config.definition import (
 )
 from quorum.config.log_keys import LOGS
 from quorum.config.node_keys import LISTENERS, METADATA_LOG, QUORUM, ROLES
-from quorum.config.security_keys import LISTENER_JAAS, SERVER_SECURITY
+from quorum.config.security_keys import ACCESS, LISTENER_JAAS, SERVER_SECURITY
 
 LOG_LEVELS = one_of("DEBUG", "INFO", "WARNING", "ERROR")
 
@@ -112,6 +112,7 @@ SERVER_CONFIGS = ConfigDef(
         *ROLES,
         *LISTENERS,
         *SERVER_SECURITY,
+        *ACCESS,
         *QUORUM,
         *METADATA_LOG,
         *BROKER,

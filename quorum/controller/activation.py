@@ -1,12 +1,15 @@
-"""What a new active controller writes first. Source: Kafka's `ActivationRecordsGenerator`, KIP-868."""
+"""What a new active controller writes first. Source: Kafka's `ActivationRecordsGenerator`, KIP-868, KIP-966."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 
-from quorum.controller.features import SUPPORTED_FEATURES
+from quorum.controller.feature_updates import min_isr_record
+from quorum.controller.features import ELR_VERSION, SUPPORTED_FEATURES
+from quorum.metadata import versions
 from quorum.metadata.image import MetadataImage
+from quorum.metadata.other_deltas import METADATA_VERSION
 from wire.records.features import FeatureLevelRecord
 from wire.records.transactions import (
     AbortTransactionRecord,
@@ -17,28 +20,48 @@ from wire.schema import Message
 
 log = logging.getLogger(__name__)
 
-SERVED = frozenset(feature.name for feature in SUPPORTED_FEATURES)
+SERVED = {feature.name: feature for feature in SUPPORTED_FEATURES}
 
 
 def activation_records(
-    image: MetadataImage, bootstrap: Sequence[Message], *, in_transaction: bool
+    image: MetadataImage,
+    bootstrap: Sequence[Message],
+    *,
+    in_transaction: bool,
+    min_insync_replicas: int = 1,
 ) -> list[Message]:
-    """The bootstrap records for an empty log, as one transaction; the end of one that a predecessor left open."""
+    """The bootstrap records for an empty log, as one transaction; the end of one that a predecessor left open.
+
+    `min_insync_replicas` is what this node's file says: with eligible leader replicas it becomes the cluster's.
+    """
     records: list[Message] = []
     if in_transaction:
         records.append(AbortTransactionRecord(reason="Controller failover"))
-    if not image.features.metadata_version:
-        records.append(BeginTransactionRecord(name="Bootstrap records"))
-        records += [record for record in bootstrap if _is_served(record)]
-        records.append(EndTransactionRecord())
-    return records
+    if image.features.metadata_version:
+        return records
+    first = [record for record in bootstrap if _is_served(record)]
+    levels = {one.name: one.feature_level for one in first if isinstance(one, FeatureLevelRecord)}
+    if levels.get(ELR_VERSION, 0):
+        first.append(min_isr_record("", str(min_insync_replicas)))
+    # Nodes of older levels do not know transactions; all is one atomic batch anyway.
+    if levels.get(METADATA_VERSION, versions.LATEST) < versions.TRANSACTIONS:
+        return records + first
+    return [
+        *records,
+        BeginTransactionRecord(name="Bootstrap records"),
+        *first,
+        EndTransactionRecord(),
+    ]
 
 
 def _is_served(record: Message) -> bool:
     """Whether the feature may be on here. Apache Kafka's tool formats for features of its own (groups of KIP-848, transactions 2);
     none has been used yet in an empty log, so leaving them off loses nothing, and our brokers could not register with them.
     """
-    if not isinstance(record, FeatureLevelRecord) or record.name in SERVED:
+    if not isinstance(record, FeatureLevelRecord):
+        return True
+    served = SERVED.get(record.name)
+    if served is not None and served.min_level <= record.feature_level <= served.max_level:
         return True
     log.warning("%s %d is not served here and stays off", record.name, record.feature_level)
     return False

@@ -6,18 +6,24 @@ from dataclasses import dataclass
 
 from quorum.config.server import ServerConfig
 from quorum.controller.controller import Controller
+from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.image import MetadataImage
 from quorum.node import QuorumNode
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """A handler decides on `controller.reign().image`; for what needs no active controller there is `image`."""
+    """A handler decides on `controller.reign().image`; for what needs no active controller there is `image`.
+
+    `authorizer` is None where everybody may do everything. `forwarded`: the request came through a broker, in an Envelope.
+    """
 
     config: ServerConfig
     cluster_id: str
     node: QuorumNode
     controller: Controller
+    authorizer: Authorizer | None = None
+    forwarded: bool = False
 
     @property
     def image(self) -> MetadataImage:

@@ -1,29 +1,92 @@
-"""The feature levels that we can work at, and those that a new cluster gets.
+"""The features of Kafka 4.3: which levels there are, which we serve, and what a new cluster gets.
 
-Source: Kafka 4.3's `MetadataVersion` and `Feature`. Groups of KIP-848, transactions 2, share and streams groups and eligible
-leader replicas are not served, so their features stay at 0, which is not written. Left out: UpdateFeatures.
+Source: Kafka's `MetadataVersion`, `Feature` and the versions beside it, KIP-584, KIP-778, KIP-1022. A feature that is not served stays at 0,
+which is not written; setting it is refused as Kafka refuses what it does not know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
+from quorum.metadata import versions
 from quorum.metadata.image import FeatureRange, FeaturesImage
 from quorum.metadata.other_deltas import KRAFT_VERSION, METADATA_VERSION
 from wire.errors import ErrorCode, KafkaError
 from wire.records.features import FeatureLevelRecord
 from wire.schema import Message
 
-METADATA_VERSION_MIN = 7  # 3.3-IV3, the oldest that Kafka 4 reads
-METADATA_VERSION_LEVEL = 30  # 4.3-IV0
+METADATA_VERSION_MIN = versions.OLDEST
+METADATA_VERSION_LEVEL = versions.LATEST
+
+TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
+ELR_VERSION = "eligible.leader.replicas.version"
+SHARE_VERSION = "share.version"
+STREAMS_VERSION = "streams.version"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """`levels` maps what Kafka 4.3 has beyond 0 to the metadata.version at which new clusters begin with it; `served` is our highest.
+
+    `needs`: by level, the levels of other features that it depends on.
+    """
+
+    name: str
+    levels: Mapping[int, int]
+    served: int = 0
+    needs: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+
+FEATURES = {
+    feature.name: feature
+    for feature in (
+        Feature(TRANSACTION_VERSION, {1: 24, 2: 24}),
+        Feature(GROUP_VERSION, {1: 22}),
+        Feature(
+            ELR_VERSION,
+            {1: 26},
+            needs={1: {METADATA_VERSION: versions.ELIGIBLE_LEADER_REPLICAS}},
+        ),
+        Feature(SHARE_VERSION, {1: 28}),
+        Feature(STREAMS_VERSION, {1: 29}),
+    )
+}
 
 # What our nodes register with.
-SUPPORTED_FEATURES = (FeatureRange(METADATA_VERSION, METADATA_VERSION_MIN, METADATA_VERSION_LEVEL),)
+SUPPORTED_FEATURES = (
+    FeatureRange(METADATA_VERSION, METADATA_VERSION_MIN, METADATA_VERSION_LEVEL),
+    *(
+        FeatureRange(feature.name, 0, feature.served)
+        for feature in FEATURES.values()
+        if feature.served
+    ),
+)
 
 
 def bootstrap_records() -> list[Message]:
-    """What the metadata log of a new cluster begins with."""
-    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL)]
+    """What the metadata log of a new cluster begins with: the newest metadata.version, and of each feature the level that comes with it."""
+    records: list[Message] = [
+        FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL)
+    ]
+    for feature in FEATURES.values():
+        level = default_level(feature, METADATA_VERSION_LEVEL)
+        if level:
+            records.append(FeatureLevelRecord(name=feature.name, feature_level=level))
+    return records
+
+
+def default_level(feature: Feature, metadata_version: int) -> int:
+    """What a new cluster at `metadata_version` begins with, of what we serve."""
+    return max(
+        (
+            level
+            for level, since in feature.levels.items()
+            if since <= metadata_version and level <= feature.served
+        ),
+        default=0,
+    )
 
 
 def check_supported(features: FeaturesImage, ranges: Iterable[FeatureRange], who: str) -> None:

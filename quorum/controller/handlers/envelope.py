@@ -2,27 +2,43 @@
 
 The request inside is answered as if the client had asked here, in the version it used; its answer travels in `response_data`. A
 node that is not the active controller says so at the top, so that the broker asks the next one.
-Not done: what the principal may do; all are trusted until there is authentication.
+What travels in it is trusted, so with an authorizer only who may CLUSTER_ACTION, a broker, may send one.
 """
 
 from __future__ import annotations
 
+import ipaddress
+from dataclasses import replace
+
+from quorum.authorization import require
 from quorum.controller.context import ControllerContext
+from quorum.controller.handlers.alter_client_quotas import alter_client_quotas
+from quorum.controller.handlers.alter_partition_reassignments import alter_partition_reassignments
+from quorum.controller.handlers.alter_user_scram_credentials import alter_user_scram_credentials
+from quorum.controller.handlers.create_acls import create_acls
+from quorum.controller.handlers.create_delegation_token import create_delegation_token
 from quorum.controller.handlers.create_partitions import create_partitions
 from quorum.controller.handlers.create_topics import create_topics
+from quorum.controller.handlers.delete_acls import delete_acls
 from quorum.controller.handlers.delete_topics import delete_topics
 from quorum.controller.handlers.elect_leaders import elect_leaders
+from quorum.controller.handlers.expire_delegation_token import expire_delegation_token
 from quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
+from quorum.controller.handlers.list_partition_reassignments import list_partition_reassignments
+from quorum.controller.handlers.renew_delegation_token import renew_delegation_token
 from quorum.controller.handlers.unregister_broker import unregister_broker
+from quorum.controller.handlers.update_features import update_features
 from quorum.handlers.add_raft_voter import add_raft_voter
 from quorum.handlers.describe_quorum import describe_quorum
 from quorum.handlers.remove_raft_voter import remove_raft_voter
+from quorum.metadata.acls import Operation
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.default_principal_data import DefaultPrincipalData
 from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from wire.messages.header import decode_request_header
 from wire.outgoing import Outgoing
-from wire.transport.calls import Call, CloseConnection, Parked
+from wire.security.principal import Principal
+from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
 from wire.transport.registry import Registry, handles
 
 PRINCIPAL_VERSION = 0
@@ -34,11 +50,21 @@ FORWARDED: Registry[ControllerContext] = Registry(
         delete_topics,
         create_partitions,
         incremental_alter_configs,
-        elect_leaders,
+        alter_partition_reassignments,
+    list_partition_reassignments,
+    elect_leaders,
         unregister_broker,
         describe_quorum,
         add_raft_voter,
         remove_raft_voter,
+        alter_client_quotas,
+        alter_user_scram_credentials,
+        create_acls,
+        create_delegation_token,
+        delete_acls,
+        expire_delegation_token,
+        renew_delegation_token,
+        update_features,
     )
 )
 
@@ -47,11 +73,14 @@ FORWARDED: Registry[ControllerContext] = Registry(
 def envelope(
     request: EnvelopeRequest, ctx: ControllerContext, call: Call
 ) -> EnvelopeResponse | Parked[EnvelopeResponse]:
-    _check(request)
+    require(ctx, call, Operation.CLUSTER_ACTION)
+    principal = _check(request)
     if not ctx.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    client = _client(request, principal, call.connection)
+    data = memoryview(request.request_data)
     try:
-        answer = FORWARDED.dispatch(memoryview(request.request_data), ctx, call.connection)
+        answer = FORWARDED.dispatch(data, replace(ctx, forwarded=True), client)
     except (RemoteProtocolError, CloseConnection) as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
     if answer is None or isinstance(answer, Outgoing):
@@ -67,15 +96,15 @@ def envelope(
     return Parked(finish, ready=pending.ready)
 
 
-def _check(request: EnvelopeRequest) -> None:
-    """What is wrong with the envelope, or with the kind or version of what is inside.
+def _check(request: EnvelopeRequest) -> Principal:
+    """The client's principal, unless something is wrong with the envelope, or with the kind or version of what is inside.
 
     Raises:
         KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION, PRINCIPAL_DESERIALIZATION_FAILURE.
     """
     if len(request.client_host_address) not in ADDRESS_SIZES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's address has no size of one")
-    _check_principal(request.request_principal)
+    principal = _principal(request.request_principal)
     try:
         header, _ = decode_request_header(request.request_data)
     except RemoteProtocolError as error:
@@ -85,15 +114,25 @@ def _check(request: EnvelopeRequest) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"api {header.api_key} is not forwarded")
     if header.api_version not in versions:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    return principal
 
 
-def _check_principal(data: bytes | None) -> None:
+def _principal(data: bytes | None) -> Principal:
     try:
         if data is None or int.from_bytes(data[:2], "big") != PRINCIPAL_VERSION:
             raise RemoteProtocolError("no principal of a version known here")
-        DefaultPrincipalData.decode(data[2:], PRINCIPAL_VERSION)
+        told = DefaultPrincipalData.decode(data[2:], PRINCIPAL_VERSION)
     except RemoteProtocolError as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
+    return Principal(told.name, told.type)
+
+
+def _client(
+    request: EnvelopeRequest, principal: Principal, broker: ConnectionInfo
+) -> ConnectionInfo:
+    """The client's connection as far as decisions look at it; it lives as long as the broker's."""
+    address = str(ipaddress.ip_address(request.client_host_address))
+    return replace(broker, peer=(address, 0), principal=principal)
 
 
 def _wrapped(answer: Outgoing | None) -> EnvelopeResponse:

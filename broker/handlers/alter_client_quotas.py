@@ -1,0 +1,18 @@
+"""AlterClientQuotas (49): decided by the controller."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from quorum.controller.client_quotas import fail_alter_quotas
+from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(AlterClientQuotasRequest, versions="0-1", on_error=fail_alter_quotas)
+async def alter_client_quotas(
+    request: AlterClientQuotasRequest, ctx: Context, call: Call
+) -> AlterClientQuotasResponse:
+    response = await ctx.forwarder.forward(request, call)
+    assert isinstance(response, AlterClientQuotasResponse)
+    return response

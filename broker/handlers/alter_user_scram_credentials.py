@@ -1,0 +1,21 @@
+"""AlterUserScramCredentials (51): decided by the controller."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from quorum.controller.scram import fail_alter_scram
+from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(AlterUserScramCredentialsRequest, versions="0", on_error=fail_alter_scram)
+async def alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, ctx: Context, call: Call
+) -> AlterUserScramCredentialsResponse:
+    response = await ctx.forwarder.forward(request, call)
+    assert isinstance(response, AlterUserScramCredentialsResponse)
+    return response

@@ -1,0 +1,16 @@
+"""CreateAcls (30): decided by the controller."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from quorum.controller.acls import fail_create
+from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(CreateAclsRequest, versions="0-3", on_error=fail_create)
+async def create_acls(request: CreateAclsRequest, ctx: Context, call: Call) -> CreateAclsResponse:
+    response = await ctx.forwarder.forward(request, call)
+    assert isinstance(response, CreateAclsResponse)
+    return response

@@ -1,0 +1,30 @@
+"""CreateDelegationToken (38): a user gets a token to authenticate with. Decided by the controller."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from quorum.authorization import may_ask_for_tokens
+from quorum.controller.delegation_tokens import fail_create_token
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(CreateDelegationTokenRequest, versions="0-3")
+async def create_delegation_token(
+    request: CreateDelegationTokenRequest, ctx: Context, call: Call
+) -> CreateDelegationTokenResponse:
+    requester = str(call.connection.principal)
+    if not may_ask_for_tokens(ctx, call.connection):
+        code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        return fail_create_token(request, requester, code)
+    try:
+        response = await ctx.forwarder.forward(request, call)
+    except KafkaError as error:
+        return fail_create_token(request, requester, error.code)
+    assert isinstance(response, CreateDelegationTokenResponse)
+    return response

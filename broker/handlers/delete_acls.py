@@ -1,0 +1,16 @@
+"""DeleteAcls (31): decided by the controller."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from quorum.controller.acls import fail_delete
+from wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(DeleteAclsRequest, versions="0-3", on_error=fail_delete)
+async def delete_acls(request: DeleteAclsRequest, ctx: Context, call: Call) -> DeleteAclsResponse:
+    response = await ctx.forwarder.forward(request, call)
+    assert isinstance(response, DeleteAclsResponse)
+    return response

@@ -1,0 +1,20 @@
+"""DescribeAcls (29): the ACLs that a filter matches, by what this node knows. Only where there is an authorizer."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from quorum.authorization import require
+from quorum.metadata.acls import Operation
+from quorum.metadata.acls import describe_acls as describe
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(DescribeAclsRequest, versions="0-3")
+def describe_acls(request: DescribeAclsRequest, ctx: Context, call: Call) -> DescribeAclsResponse:
+    require(ctx, call, Operation.DESCRIBE)
+    if ctx.authorizer is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+    return describe(request, ctx.metadata.image.acls)

@@ -1,0 +1,22 @@
+"""DescribeClientQuotas (48): quotas of the clients that a filter matches, by what this broker knows."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from quorum.authorization import require
+from quorum.metadata.acls import Operation
+from quorum.metadata.client_quotas import describe_client_quotas as describe
+from wire.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(DescribeClientQuotasRequest, versions="0-1")
+def describe_client_quotas(
+    request: DescribeClientQuotasRequest, ctx: Context, call: Call
+) -> DescribeClientQuotasResponse:
+    require(ctx, call, Operation.DESCRIBE_CONFIGS)
+    return describe(request, ctx.metadata.image.quotas)

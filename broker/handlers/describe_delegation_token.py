@@ -1,0 +1,38 @@
+"""DescribeDelegationToken (41): lists delegation tokens by owner, by what this broker knows."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from quorum.authorization import may, may_ask_for_tokens
+from quorum.metadata.acls import Operation, ResourceType
+from quorum.metadata.authorizer import Action
+from quorum.metadata.tokens import describe_tokens
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.describe_delegation_token import (
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
+from wire.records.security import DelegationTokenRecord
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(DescribeDelegationTokenRequest, versions="0-3")
+def describe_delegation_token(
+    request: DescribeDelegationTokenRequest, ctx: Context, call: Call
+) -> DescribeDelegationTokenResponse:
+    connection = call.connection
+    if not may_ask_for_tokens(ctx, connection):
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    secret = ctx.config["delegation.token.secret.key"]
+    if not secret:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+
+    def may_see(token: DelegationTokenRecord) -> bool:
+        of_token = Action(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
+        of_owner = Action(Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
+        return may(ctx, connection, of_token) or may(ctx, connection, of_owner)
+
+    return describe_tokens(
+        request, ctx.metadata.image.tokens, secret, str(connection.principal), may_see
+    )

@@ -1,0 +1,22 @@
+"""DescribeUserScramCredentials (50): mechanisms and iterations of users, by what this broker knows."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from quorum.authorization import require
+from quorum.metadata.acls import Operation
+from quorum.metadata.scram import describe_scram as describe
+from wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(DescribeUserScramCredentialsRequest, versions="0")
+def describe_user_scram_credentials(
+    request: DescribeUserScramCredentialsRequest, ctx: Context, call: Call
+) -> DescribeUserScramCredentialsResponse:
+    require(ctx, call, Operation.DESCRIBE)
+    return describe(request, ctx.metadata.image.scram)

@@ -1,0 +1,30 @@
+"""ExpireDelegationToken (40): shortens or ends the life of a delegation token. Decided by the controller."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from quorum.authorization import may_ask_for_tokens
+from wire.errors import ErrorCode
+from wire.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+def _fail(
+    _request: ExpireDelegationTokenRequest, code: ErrorCode, _message: str
+) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1)
+
+
+@handles(ExpireDelegationTokenRequest, versions="0-2", on_error=_fail)
+async def expire_delegation_token(
+    request: ExpireDelegationTokenRequest, ctx: Context, call: Call
+) -> ExpireDelegationTokenResponse:
+    if not may_ask_for_tokens(ctx, call.connection):
+        return _fail(request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, "")
+    response = await ctx.forwarder.forward(request, call)
+    assert isinstance(response, ExpireDelegationTokenResponse)
+    return response

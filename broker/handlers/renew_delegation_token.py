@@ -1,0 +1,30 @@
+"""RenewDelegationToken (39): lengthens the life of a delegation token. Decided by the controller."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from quorum.authorization import may_ask_for_tokens
+from wire.errors import ErrorCode
+from wire.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+def _fail(
+    _request: RenewDelegationTokenRequest, code: ErrorCode, _message: str
+) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1)
+
+
+@handles(RenewDelegationTokenRequest, versions="0-2", on_error=_fail)
+async def renew_delegation_token(
+    request: RenewDelegationTokenRequest, ctx: Context, call: Call
+) -> RenewDelegationTokenResponse:
+    if not may_ask_for_tokens(ctx, call.connection):
+        return _fail(request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, "")
+    response = await ctx.forwarder.forward(request, call)
+    assert isinstance(response, RenewDelegationTokenResponse)
+    return response

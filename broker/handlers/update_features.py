@@ -1,0 +1,17 @@
+"""UpdateFeatures (57): decided by the controller."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(UpdateFeaturesRequest, versions="0-2")
+async def update_features(
+    request: UpdateFeaturesRequest, ctx: Context, call: Call
+) -> UpdateFeaturesResponse:
+    response = await ctx.forwarder.forward(request, call)
+    assert isinstance(response, UpdateFeaturesResponse)
+    return response

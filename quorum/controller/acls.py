@@ -1,0 +1,180 @@
+"""CreateAcls and DeleteAcls as decisions. Source: Kafka's `AclControlManager`, `AclApis`; KIP-801.
+
+An ACL is known by a random id and is what its content says: creating what is there already succeeds and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quorum.controller.topics import RECORDS_MAX
+from quorum.metadata.acls import (
+    CLUSTER_NAME,
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    check_filter,
+    known,
+    matches,
+)
+from quorum.metadata.image import AclsImage
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from wire.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from wire.schema import Message
+
+
+def fail_create(request: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAclsResponse:
+    """The answer when nothing could be decided."""
+    results = [AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
+    return CreateAclsResponse(results=results)
+
+
+def fail_delete(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
+    """The same for filters."""
+    return DeleteAclsResponse(filter_results=[_failed(code, message) for _ in request.filters])
+
+
+def create_acls(
+    request: CreateAclsRequest, acls: AclsImage, new_id: Callable[[], bytes]
+) -> Result[Message, CreateAclsResponse]:
+    """Each creation is answered by itself, in order; `new_id` gives random ids.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION, too many at once; none is created.
+    """
+    present = {Acl.of(record) for record in acls.values()}
+    taken = set(acls)
+    records: list[Message] = []
+    results = []
+    for creation in request.creations:
+        acl = _acl(creation)
+        if (why := _why_invalid(acl)) is not None:
+            results.append(
+                AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=why)
+            )
+            continue
+        results.append(AclCreationResult())
+        if acl not in present:
+            present.add(acl)
+            acl_id = _unused(new_id, taken)
+            taken.add(acl_id)
+            records.append(_record(acl_id, acl))
+    if len(records) > RECORDS_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+        )
+    return Result(records, CreateAclsResponse(results=results))
+
+
+def delete_acls(request: DeleteAclsRequest, acls: AclsImage) -> Result[Message, DeleteAclsResponse]:
+    """Each filter is answered by what it matches; what several match is removed once.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, they match too many; none is removed.
+    """
+    listed = sorted((Acl.of(record), acl_id) for acl_id, record in acls.items())
+    removed: dict[bytes, None] = {}
+    results = []
+    for wanted in request.filters:
+        try:
+            check_filter(wanted)
+        except KafkaError as error:
+            results.append(_failed(error.code, error.message))
+            continue
+        found = [(acl, acl_id) for acl, acl_id in listed if matches(wanted, acl)]
+        removed.update(dict.fromkeys(acl_id for _, acl_id in found))
+        if len(removed) > RECORDS_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Cannot remove more than {RECORDS_MAX} acls in a single delete operation.",
+            )
+        results.append(DeleteAclsFilterResult(matching_acls=[_matching(acl) for acl, _ in found]))
+    records = [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in removed]
+    return Result(records, DeleteAclsResponse(filter_results=results))
+
+
+def _acl(creation: AclCreation) -> Acl:
+    return Acl(
+        creation.resource_type,
+        creation.resource_name,
+        creation.resource_pattern_type,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
+
+
+def _why_invalid(acl: Acl) -> str | None:
+    resource_type = known(ResourceType, acl.resource_type)
+    pattern_type = known(PatternType, acl.pattern_type)
+    operation = known(Operation, acl.operation)
+    permission = known(Permission, acl.permission)
+    if resource_type is ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if not acl.resource_name:
+        return "Invalid empty resource name"
+    if resource_type in (ResourceType.UNKNOWN, ResourceType.ANY):
+        return f"Invalid resourceType {resource_type.name}"
+    if pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        return f"Invalid patternType {pattern_type.name}"
+    if operation in (Operation.UNKNOWN, Operation.ANY):
+        return f"Invalid operation {operation.name}"
+    if permission not in (Permission.DENY, Permission.ALLOW):
+        return f"Invalid permissionType {permission.name}"
+    if ":" not in acl.principal:
+        return (
+            f"Could not parse principal from `{acl.principal}` (no colon is present separating the "
+            "principal type from the principal name)"
+        )
+    return None
+
+
+def _unused(new_id: Callable[[], bytes], taken: set[bytes]) -> bytes:
+    while (acl_id := new_id()) in taken:
+        pass
+    return acl_id
+
+
+def _record(acl_id: bytes, acl: Acl) -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        id=acl_id,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def _matching(acl: Acl) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def _failed(code: ErrorCode, message: str) -> DeleteAclsFilterResult:
+    return DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=[])

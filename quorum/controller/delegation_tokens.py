@@ -1,0 +1,209 @@
+"""Delegation tokens as decisions: create, renew, expire, and the sweep. Source: Kafka's `DelegationTokenControlManager`, KIP-48, KIP-900.
+
+Times are milliseconds since 1970, passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from quorum.config.server import ServerConfig
+from quorum.metadata import versions
+from quorum.metadata.image import MetadataImage, TokensImage
+from quorum.metadata.tokens import find_token, split_principal, token_hmac
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from wire.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+from wire.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from wire.records.security import DelegationTokenRecord, RemoveDelegationTokenRecord
+from wire.schema import Message
+
+USER = "User"
+LONG_MAX = (1 << 63) - 1
+NO_TIME = -1
+# Longer would not fit the record's strings, and a request may name as many renewers as its frame holds.
+RENEWERS_MAX = 1000
+# Tokens that one sweep removes; the next goes on. Kafka's number.
+EXPIRED_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRules:
+    """What the configuration says; an empty `secret` means that there are no delegation tokens."""
+
+    secret: str
+    lifetime_ms: int
+    renewal_ms: int
+
+    @classmethod
+    def of(cls, config: ServerConfig) -> TokenRules:
+        return cls(
+            config["delegation.token.secret.key"] or "",
+            config["delegation.token.max.lifetime.ms"],
+            config["delegation.token.expiry.time.ms"],
+        )
+
+
+def fail_create_token(
+    request: CreateDelegationTokenRequest, requester: str, code: ErrorCode
+) -> CreateDelegationTokenResponse:
+    """An answer that names owner and requester, as Kafka's does."""
+    owner_type, owner_name = split_principal(owner_of(request, requester))
+    requester_type, requester_name = split_principal(requester)
+    return CreateDelegationTokenResponse(
+        error_code=code,
+        principal_type=owner_type,
+        principal_name=owner_name,
+        token_requester_principal_type=requester_type,
+        token_requester_principal_name=requester_name,
+        issue_timestamp_ms=NO_TIME,
+        expiry_timestamp_ms=NO_TIME,
+        max_timestamp_ms=NO_TIME,
+        token_id="",
+        hmac=b"",
+    )
+
+
+def create_token(
+    request: CreateDelegationTokenRequest,
+    image: MetadataImage,
+    rules: TokenRules,
+    requester: str,
+    *,
+    now_ms: int,
+    new_id: Callable[[], str],
+) -> Result[Message, CreateDelegationTokenResponse]:
+    """A token of `requester` ("User:alice"), or of the owner that it names.
+
+    Raises:
+        KafkaError: DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, INVALID_PRINCIPAL_TYPE, INVALID_REQUEST (too many renewers).
+    """
+    _check_enabled(image, rules)
+    if any(renewer.principal_type != USER for renewer in request.renewers):
+        raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)
+    if len(request.renewers) > RENEWERS_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"at most {RENEWERS_MAX} renewers")
+    asked = request.max_lifetime_ms
+    lifetime = min(asked, rules.lifetime_ms) if asked > 0 else rules.lifetime_ms
+    max_timestamp = min(now_ms + lifetime, LONG_MAX)
+    record = DelegationTokenRecord(
+        owner=owner_of(request, requester),
+        requester=requester,
+        renewers=[f"{one.principal_type}:{one.principal_name}" for one in request.renewers],
+        issue_timestamp=now_ms,
+        max_timestamp=max_timestamp,
+        expiration_timestamp=min(max_timestamp, now_ms + rules.renewal_ms),
+        token_id=new_id(),
+    )
+    response = fail_create_token(request, requester, ErrorCode.NONE).replace(
+        issue_timestamp_ms=now_ms,
+        expiry_timestamp_ms=record.expiration_timestamp,
+        max_timestamp_ms=max_timestamp,
+        token_id=record.token_id,
+        hmac=token_hmac(rules.secret, record.token_id),
+    )
+    return Result([record], response)
+
+
+def renew_token(
+    request: RenewDelegationTokenRequest,
+    image: MetadataImage,
+    rules: TokenRules,
+    requester: str,
+    *,
+    now_ms: int,
+) -> Result[Message, RenewDelegationTokenResponse]:
+    """Moves the expiry to a period from now, never beyond the end of the token's life.
+
+    Raises:
+        KafkaError: DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, …_NOT_FOUND, …_EXPIRED, …_OWNER_MISMATCH.
+    """
+    token = _token(image, rules, request.hmac)
+    _check_alive(token, now_ms)
+    _check_renewer(token, requester)
+    asked = request.renew_period_ms
+    period = min(asked, rules.renewal_ms) if asked > 0 else rules.renewal_ms
+    expiry = min(token.max_timestamp, now_ms + period)
+    response = RenewDelegationTokenResponse(expiry_timestamp_ms=expiry)
+    return Result([token.replace(expiration_timestamp=expiry)], response)
+
+
+def expire_token(
+    request: ExpireDelegationTokenRequest,
+    image: MetadataImage,
+    rules: TokenRules,
+    requester: str,
+    *,
+    now_ms: int,
+) -> Result[Message, ExpireDelegationTokenResponse]:
+    """Moves the expiry to a period from now; a negative one removes the token at once.
+
+    Raises:
+        KafkaError: as `renew_token`.
+    """
+    token = _token(image, rules, request.hmac)
+    _check_renewer(token, requester)
+    period = request.expiry_time_period_ms
+    if period < 0:
+        response = ExpireDelegationTokenResponse(expiry_timestamp_ms=now_ms)
+        return Result([RemoveDelegationTokenRecord(token_id=token.token_id)], response)
+    _check_alive(token, now_ms)
+    expiry = min(token.max_timestamp, now_ms + period)
+    response = ExpireDelegationTokenResponse(expiry_timestamp_ms=expiry)
+    return Result([token.replace(expiration_timestamp=expiry)], response)
+
+
+def expired_tokens(tokens: TokensImage, *, now_ms: int) -> list[Message]:
+    """Removes what has run out, at most `EXPIRED_MAX` at a time."""
+    gone = (
+        token_id
+        for token_id, token in tokens.items()
+        if min(token.max_timestamp, token.expiration_timestamp) < now_ms
+    )
+    return [
+        RemoveDelegationTokenRecord(token_id=token_id)
+        for token_id, _ in zip(gone, range(EXPIRED_MAX), strict=False)
+    ]
+
+
+def owner_of(request: CreateDelegationTokenRequest, requester: str) -> str:
+    """Whose token is asked for."""
+    if not request.owner_principal_name:
+        return requester
+    return f"{request.owner_principal_type or ''}:{request.owner_principal_name}"
+
+
+def _check_enabled(image: MetadataImage, rules: TokenRules) -> None:
+    if not rules.secret:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    if image.features.metadata_version < versions.DELEGATION_TOKENS:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _token(image: MetadataImage, rules: TokenRules, hmac: bytes) -> DelegationTokenRecord:
+    _check_enabled(image, rules)
+    token = find_token(image.tokens, rules.secret, hmac)
+    if token is None:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+    return token
+
+
+def _check_alive(token: DelegationTokenRecord, now_ms: int) -> None:
+    if min(token.max_timestamp, token.expiration_timestamp) < now_ms:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+
+
+def _check_renewer(token: DelegationTokenRecord, requester: str) -> None:
+    if requester != token.owner and requester not in token.renewers:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)

@@ -1,0 +1,240 @@
+"""UpdateFeatures as a decision: all of the levels move, or none. Source: Kafka's `FeatureControlManager`, KIP-584, KIP-778.
+
+A level must be supported by this controller, by every registered broker, fenced ones too, and by every controller of the quorum.
+`kraft.version` is the quorum's own: it is moved by `Quorum.upgrade_kraft_version`, in control records. Left out: unsafe downgrades of
+metadata.version, which Kafka refuses as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from quorum.config.server import ServerConfig
+from quorum.controller.features import ELR_VERSION, FEATURES, SUPPORTED_FEATURES
+from quorum.metadata import versions
+from quorum.metadata.image import BROKER_RESOURCE, FeatureRange, MetadataImage
+from quorum.metadata.other_deltas import KRAFT_VERSION, METADATA_VERSION
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from wire.records.configs import ConfigRecord
+from wire.records.features import FeatureLevelRecord
+from wire.records.misc import NoOpRecord
+from wire.schema import Message
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+KRAFT_VERSIONS = FeatureRange(KRAFT_VERSION, 0, 1)
+MIN_ISR = "min.insync.replicas"
+# From this version on there is one error for all, and no result of each.
+VERSION_WITHOUT_RESULTS = 2
+# Features are few; more of them in one request is nothing that anybody means.
+UPDATES_MAX = 100
+
+
+class Quorum(Protocol):
+    """The part of `QuorumNode` that has kraft.version."""
+
+    @property
+    def kraft_version(self) -> int: ...
+
+    def upgrade_kraft_version(
+        self, level: int, epoch: int, *, validate_only: bool = False
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What levels are checked against: this controller, the ids of the quorum's, and the quorum itself in `epoch`."""
+
+    node_id: int
+    controllers: Collection[int]
+    quorum: Quorum
+    epoch: int
+
+
+def update_features(
+    request: UpdateFeaturesRequest,
+    image: MetadataImage,
+    cluster: Cluster,
+    config: ServerConfig,
+    *,
+    api_version: int,
+) -> Result[Message, UpdateFeaturesResponse]:
+    """Moves levels, or says that it could.
+
+    Raises:
+        KafkaError: INVALID_UPDATE_VERSION, and which feature is why; INVALID_REQUEST.
+    """
+    updates = {update.feature: update for update in request.feature_updates}
+    if len(updates) > UPDATES_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"at most {UPDATES_MAX} features at once")
+    proposed = {METADATA_VERSION: image.features.metadata_version, **image.features.levels}
+    proposed |= {name: update.max_version_level for name, update in updates.items()}
+    records: list[Message] = []
+    # The quorum's own comes last: it is appended at once, when nothing else can fail any more.
+    for update in sorted(updates.values(), key=lambda one: one.feature == KRAFT_VERSION):
+        try:
+            records += _update(
+                update, image, proposed, cluster, validate_only=request.validate_only
+            )
+        except KafkaError as error:
+            raise KafkaError(
+                error.code,
+                "The update failed for all features since the following feature had an error: "
+                + error.message,
+            ) from error
+    if proposed.get(ELR_VERSION, 0) > 0 and ELR_VERSION in updates:
+        records = [*_elr_safety(image, config), *records]
+    results = [UpdatableFeatureResult(feature=name) for name in updates]
+    response = UpdateFeaturesResponse(
+        results=results if api_version < VERSION_WITHOUT_RESULTS else []
+    )
+    return Result([] if request.validate_only else records, response)
+
+
+def _update(
+    update: FeatureUpdateKey,
+    image: MetadataImage,
+    proposed: dict[str, int],
+    cluster: Cluster,
+    *,
+    validate_only: bool,
+) -> list[Message]:
+    name, level = update.feature, update.max_version_level
+    how = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
+    if how not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        raise _refused(update, "The controller does not support the given upgrade type.")
+    if level < 0:
+        raise _refused(update, "A feature version cannot be less than 0.")
+    if (why := _why_unsupported(name, level, image, cluster)) is not None:
+        raise _refused(update, why)
+    present = _present(name, image, cluster)
+    if level < present and how == UPGRADE:
+        raise _refused(
+            update,
+            "Can't downgrade the version of this feature without setting the upgrade type to either "
+            "safe or unsafe downgrade.",
+        )
+    if level > present and how != UPGRADE:
+        raise _refused(update, "Can't downgrade to a newer version.")
+    if name == METADATA_VERSION:
+        _check_metadata_version(present, level, unsafe=how == UNSAFE_DOWNGRADE)
+    elif name == KRAFT_VERSION:
+        return _update_kraft_version(update, how, present, cluster, validate_only=validate_only)
+    else:
+        _check_needs(update, proposed)
+    return [FeatureLevelRecord(name=name, feature_level=level)]
+
+
+def _present(name: str, image: MetadataImage, cluster: Cluster) -> int:
+    if name == METADATA_VERSION:
+        return image.features.metadata_version
+    if name == KRAFT_VERSION:
+        return cluster.quorum.kraft_version
+    return image.features.levels.get(name, 0)
+
+
+def _check_metadata_version(present: int, level: int, *, unsafe: bool) -> None:
+    if level < present and versions.loses_metadata(present, level):
+        why = (
+            "Unsafe metadata downgrade is not supported in this version."
+            if unsafe
+            else "Refusing to perform the requested downgrade because it might delete metadata information."
+        )
+        raise KafkaError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Unsupported metadata.version downgrade from {present} to {level}. {why}",
+        )
+
+
+def _update_kraft_version(
+    update: FeatureUpdateKey, how: int, present: int, cluster: Cluster, *, validate_only: bool
+) -> list[Message]:
+    level = update.max_version_level
+    if how == UPGRADE:
+        cluster.quorum.upgrade_kraft_version(level, cluster.epoch, validate_only=validate_only)
+        # Something whose commit says that the control records are committed too.
+        return [NoOpRecord()]
+    if level != present:
+        raise _refused(update, "Can't downgrade the version of this feature.")
+    return []
+
+
+def _check_needs(update: FeatureUpdateKey, proposed: dict[str, int]) -> None:
+    name, level = update.feature, update.max_version_level
+    if name not in FEATURES:
+        raise _refused(update, f"Feature {name} not found.")
+    for other, least in FEATURES[name].needs.get(level, {}).items():
+        if proposed.get(other, 0) < least:
+            raise _refused(
+                update,
+                f"{name} could not be set to {level} because it depends on {other} level {least}",
+            )
+
+
+def _why_unsupported(name: str, level: int, image: MetadataImage, cluster: Cluster) -> str | None:
+    local = _why_not(name, level, f"Local controller {cluster.node_id}", _LOCAL)
+    if local is not None:
+        return local
+    for broker in sorted(image.cluster.brokers.values(), key=lambda one: one.id):
+        if (why := _why_not(name, level, f"Broker {broker.id}", broker.features)) is not None:
+            return why
+    if image.features.metadata_version < versions.CONTROLLER_REGISTRATION:
+        return None  # controllers do not register at that level
+    for controller in sorted(image.cluster.controllers.values(), key=lambda one: one.id):
+        who = f"Controller {controller.id}"
+        if controller.id != cluster.node_id and (
+            why := _why_not(name, level, who, controller.features)
+        ):
+            return why
+    for node_id in sorted(cluster.controllers):
+        if node_id != cluster.node_id and node_id not in image.cluster.controllers:
+            return f"controller {node_id} has not registered, and may not support this feature"
+    return None
+
+
+_LOCAL = (*SUPPORTED_FEATURES, KRAFT_VERSIONS)
+
+
+def _why_not(name: str, level: int, who: str, ranges: Iterable[FeatureRange]) -> str | None:
+    """What a node does not name it supports at 0. Our own nodes do not register kraft.version: the quorum asks its voters for that."""
+    low, high = next(((one.min_level, one.max_level) for one in ranges if one.name == name), (0, 0))
+    if name == KRAFT_VERSION and high == 0:
+        return None
+    if low <= level <= high:
+        return None
+    if high == 0:
+        return f"{who} does not support this feature."
+    return f"{who} only supports versions {low}" + (f"-{high}" if high != low else "")
+
+
+def _refused(update: FeatureUpdateKey, why: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Invalid update version {update.max_version_level} for feature {update.feature}. {why}",
+    )
+
+
+def _elr_safety(image: MetadataImage, config: ServerConfig) -> list[Message]:
+    """With eligible leader replicas min.insync.replicas is the cluster's or a topic's, never one broker's (KIP-966)."""
+    records: list[Message] = []
+    if MIN_ISR not in image.configs.of(BROKER_RESOURCE, ""):
+        records.append(min_isr_record("", str(config[MIN_ISR])))
+    for (kind, name), values in sorted(image.configs.by_resource.items()):
+        if kind == BROKER_RESOURCE and name and MIN_ISR in values:
+            records.append(min_isr_record(name, None))
+    return records
+
+
+def min_isr_record(broker: str, value: str | None) -> ConfigRecord:
+    """For one broker, or for all (no name); None takes it away."""
+    return ConfigRecord(
+        resource_type=BROKER_RESOURCE, resource_name=broker, name=MIN_ISR, value=value
+    )

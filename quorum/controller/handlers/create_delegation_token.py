@@ -1,0 +1,53 @@
+"""CreateDelegationToken (38): a user gets a token to authenticate with."""
+
+from __future__ import annotations
+
+from quorum.authorization import may, may_ask_for_tokens
+from quorum.controller.context import ControllerContext
+from quorum.controller.delegation_tokens import (
+    TokenRules,
+    create_token,
+    fail_create_token,
+    owner_of,
+)
+from quorum.controller.topics import new_topic_id
+from quorum.metadata.acls import Operation, ResourceType
+from quorum.metadata.authorizer import Action
+from quorum.runtime.clock import now_ms
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from wire.primitives import uuid_to_text
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(CreateDelegationTokenRequest, versions="0-3")
+def create_delegation_token(
+    request: CreateDelegationTokenRequest, ctx: ControllerContext, call: Call
+) -> CreateDelegationTokenResponse | Parked[CreateDelegationTokenResponse]:
+    requester = str(call.connection.principal)
+
+    def fail(code: ErrorCode, _message: str = "") -> CreateDelegationTokenResponse:
+        return fail_create_token(request, requester, code)
+
+    if not ctx.forwarded and not may_ask_for_tokens(ctx, call.connection):
+        return fail(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    owner = owner_of(request, requester)
+    for_owner = Action(Operation.CREATE_TOKENS, ResourceType.USER, owner)
+    if owner != requester and not may(ctx, call.connection, for_owner):
+        return fail(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+    try:
+        result = create_token(
+            request,
+            ctx.controller.reign().image,
+            TokenRules.of(ctx.config),
+            requester,
+            now_ms=now_ms(),
+            new_id=lambda: uuid_to_text(new_topic_id()),
+        )
+        return ctx.controller.submit(result, fail)
+    except KafkaError as error:
+        return fail(error.code)

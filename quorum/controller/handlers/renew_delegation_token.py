@@ -1,0 +1,34 @@
+"""RenewDelegationToken (39): lengthens the life of a delegation token."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from quorum.authorization import may_ask_for_tokens
+from quorum.controller.context import ControllerContext
+from quorum.controller.delegation_tokens import NO_TIME, TokenRules, renew_token
+from quorum.runtime.clock import now_ms
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+def _fail(
+    _request: RenewDelegationTokenRequest, code: ErrorCode, _message: str
+) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
+
+
+@handles(RenewDelegationTokenRequest, versions="0-2", on_error=_fail)
+def renew_delegation_token(
+    request: RenewDelegationTokenRequest, ctx: ControllerContext, call: Call
+) -> Parked[RenewDelegationTokenResponse]:
+    if not ctx.forwarded and not may_ask_for_tokens(ctx, call.connection):
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    image, requester = ctx.controller.reign().image, str(call.connection.principal)
+    result = renew_token(request, image, TokenRules.of(ctx.config), requester, now_ms=now_ms())
+    return ctx.controller.submit(result, partial(_fail, request))

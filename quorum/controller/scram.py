@@ -1,0 +1,121 @@
+"""AlterUserScramCredentials as a decision. Source: Kafka's `ScramControlManager`, KIP-554, RFC 5802.
+
+The client sends the salted password; what is written are the keys that a server needs, of which the password cannot be had.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+
+from quorum.controller.topics import RECORDS_MAX
+from quorum.metadata import versions
+from quorum.metadata.image import MetadataImage
+from quorum.metadata.scram import HASHES
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from wire.records.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from wire.schema import Message
+
+# Fewer can be guessed, more would let a login hold a server up. Kafka's numbers.
+ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
+
+_Change = ScramCredentialDeletion | ScramCredentialUpsertion
+
+
+def fail_alter_scram(
+    request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str
+) -> AlterUserScramCredentialsResponse:
+    """The answer when nothing could be decided: one error a user."""
+    users = dict.fromkeys(change.name for change in _changes(request))
+    return AlterUserScramCredentialsResponse(
+        results=[_result(user, KafkaError(code, message)) for user in users]
+    )
+
+
+def alter_scram_credentials(
+    request: AlterUserScramCredentialsRequest, image: MetadataImage
+) -> Result[Message, AlterUserScramCredentialsResponse]:
+    """Each user is answered once and changed as a whole or not at all.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION, too many at once; nothing is changed.
+    """
+    by_user: dict[str, list[_Change]] = {}
+    for change in _changes(request):
+        by_user.setdefault(change.name, []).append(change)
+    if len(by_user) > RECORDS_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+        )
+    records: list[Message] = []
+    results = []
+    for user, changes in by_user.items():
+        try:
+            records.append(_decide(changes, image))
+            results.append(_result(user, None))
+        except KafkaError as error:
+            results.append(_result(user, error))
+    return Result(records, AlterUserScramCredentialsResponse(results=results))
+
+
+def _changes(request: AlterUserScramCredentialsRequest) -> list[_Change]:
+    return [*request.deletions, *request.upsertions]
+
+
+def _decide(changes: Sequence[_Change], image: MetadataImage) -> Message:
+    change = changes[0]
+    if len(changes) > 1:
+        raise KafkaError(
+            ErrorCode.DUPLICATE_RESOURCE,
+            "A user credential cannot be altered twice in the same request",
+        )
+    if image.features.metadata_version < versions.SCRAM:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM"
+        )
+    if not change.name:
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if change.mechanism not in HASHES:
+        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    if isinstance(change, ScramCredentialUpsertion):
+        return _credential(change)
+    if (change.name, change.mechanism) not in image.scram:
+        raise KafkaError(
+            ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+        )
+    return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
+
+
+def _credential(change: ScramCredentialUpsertion) -> UserScramCredentialRecord:
+    if change.iterations < ITERATIONS_MIN:
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if change.iterations > ITERATIONS_MAX:
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    digest = HASHES[change.mechanism]
+    # RFC 5802, section 3.
+    client_key = hmac.digest(change.salted_password, b"Client Key", digest)
+    return UserScramCredentialRecord(
+        name=change.name,
+        mechanism=change.mechanism,
+        salt=change.salt,
+        stored_key=hashlib.new(digest, client_key).digest(),
+        server_key=hmac.digest(change.salted_password, b"Server Key", digest),
+        iterations=change.iterations,
+    )
+
+
+def _result(user: str, error: KafkaError | None) -> AlterUserScramCredentialsResult:
+    if error is None:
+        return AlterUserScramCredentialsResult(user=user)
+    return AlterUserScramCredentialsResult(
+        user=user, error_code=error.code, error_message=error.message
+    )

@@ -1,0 +1,178 @@
+"""ACLs: what the numbers mean, which ACL a filter matches, and how DescribeAcls (29) tells of them.
+
+Source: Kafka's `AclOperation`, `PatternType`, `ResourceType`, `ResourcePatternFilter`, `AccessControlEntryFilter`; KIP-290. The same for
+brokers and controllers. Left out: what follows from ACLs, which is in `authorizer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import NamedTuple, TypeVar
+
+from quorum.metadata.image import AclsImage
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.delete_acls import DeleteAclsFilter
+from wire.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from wire.records.security import AccessControlEntryRecord
+
+WILDCARD = "*"
+# The one resource of its type.
+CLUSTER_NAME = "kafka-cluster"
+
+
+class ResourceType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """ANY and MATCH are of filters only; MATCH finds what would apply to a resource of that name."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def known(kind: type[E], number: int) -> E:
+    """The member of that number; UNKNOWN for one that a later Kafka may have."""
+    try:
+        return kind(number)
+    except ValueError:
+        return kind(0)
+
+
+class Acl(NamedTuple):
+    """One ACL but for its id; two of the same content are one."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+    @classmethod
+    def of(cls, record: AccessControlEntryRecord) -> Acl:
+        return cls(
+            record.resource_type,
+            record.resource_name,
+            record.pattern_type,
+            record.principal,
+            record.host,
+            record.operation,
+            record.permission_type,
+        )
+
+
+def check_filter(wanted: DeleteAclsFilter | DescribeAclsRequest) -> None:
+    """Raises KafkaError INVALID_REQUEST where a filter asks for what is not known."""
+    pattern = (
+        known(ResourceType, wanted.resource_type_filter),
+        known(PatternType, wanted.pattern_type_filter),
+    )
+    if not all(pattern):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown patternFilter.")
+    entry = known(Operation, wanted.operation), known(Permission, wanted.permission_type)
+    if not all(entry):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown entryFilter.")
+
+
+def matches(wanted: DeleteAclsFilter | DescribeAclsRequest, acl: Acl) -> bool:
+    """Whether a filter that `check_filter` let pass matches `acl`; None and ANY match everything."""
+    return (
+        wanted.resource_type_filter in (ResourceType.ANY, acl.resource_type)
+        and _matches_name(wanted.pattern_type_filter, wanted.resource_name_filter, acl)
+        and wanted.principal_filter in (None, acl.principal)
+        and wanted.host_filter in (None, acl.host)
+        and wanted.operation in (Operation.ANY, acl.operation)
+        and wanted.permission_type in (Permission.ANY, acl.permission)
+    )
+
+
+def _matches_name(pattern_type: int, name: str | None, acl: Acl) -> bool:
+    if pattern_type not in (PatternType.ANY, PatternType.MATCH, acl.pattern_type):
+        return False
+    if name is None:
+        return True
+    if pattern_type != PatternType.MATCH:
+        return name == acl.resource_name
+    if acl.pattern_type == PatternType.PREFIXED:
+        return name.startswith(acl.resource_name)
+    return acl.resource_name in (name, WILDCARD)
+
+
+def describe_acls(request: DescribeAclsRequest, acls: AclsImage) -> DescribeAclsResponse:
+    """Those that match, by resource, in a fixed order.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, the filter asks for what is not known.
+    """
+    check_filter(request)
+    found = sorted(acl for acl in map(Acl.of, acls.values()) if matches(request, acl))
+    return DescribeAclsResponse(resources=_by_resource(found))
+
+
+def _by_resource(acls: Iterable[Acl]) -> list[DescribeAclsResource]:
+    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    for acl in acls:
+        resource = resources.get(acl[:3])
+        if resource is None:
+            resource = resources[acl[:3]] = DescribeAclsResource(
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                pattern_type=acl.pattern_type,
+                acls=[],
+            )
+        resource.acls.append(
+            AclDescription(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+        )
+    return list(resources.values())

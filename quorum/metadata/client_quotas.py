@@ -1,0 +1,114 @@
+"""DescribeClientQuotas (48): quotas by a filter over entities. Source: Kafka's `ClientQuotasImage`, KIP-546."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from quorum.metadata.image import QuotaEntity, QuotasImage
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+# Of a component: the entity of that name, the default of the type, any of the type.
+EXACT, DEFAULT, ANY = 0, 1, 2
+
+
+@dataclass(slots=True)
+class _Filter:
+    """`names` must be equal (None: the default), of `any_name` something must be there; `strict`: and nothing else."""
+
+    strict: bool
+    names: dict[str, str | None] = field(default_factory=dict)
+    any_name: set[str] = field(default_factory=set)
+
+    @property
+    def types(self) -> set[str]:
+        return self.names.keys() | self.any_name
+
+    def matches(self, entity: Mapping[str, str | None]) -> bool:
+        if self.strict and entity.keys() != self.types:
+            return False
+        return self.types <= entity.keys() and all(
+            entity[kind] == name for kind, name in self.names.items()
+        )
+
+
+def describe_client_quotas(
+    request: DescribeClientQuotasRequest, quotas: QuotasImage
+) -> DescribeClientQuotasResponse:
+    """Entities that match, each with all its quotas, in a fixed order.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION: what is wrong with the filter.
+    """
+    wanted = _filter(request)
+    values: dict[QuotaEntity, list[ValueData]] = {}
+    for (entity, key), record in quotas.items():
+        if wanted.matches(dict(entity)):
+            values.setdefault(entity, []).append(ValueData(key=key, value=record.value))
+    entries = [
+        EntryData(
+            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            values=sorted(values[entity], key=lambda one: one.key),
+        )
+        for entity in sorted(values, key=repr)
+    ]
+    return DescribeClientQuotasResponse(entries=entries)
+
+
+def _filter(request: DescribeClientQuotasRequest) -> _Filter:
+    wanted = _Filter(request.strict)
+    for component in request.components:
+        _add(wanted, component)
+    if IP in wanted.types and wanted.types & {USER, CLIENT_ID}:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "Invalid entity filter component combination. IP filter component should not be used with "
+            "user or clientId filter component.",
+        )
+    return wanted
+
+
+def _add(wanted: _Filter, component: ComponentData) -> None:
+    kind, how, name = component.entity_type, component.match_type, component.match
+    if not kind:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+    if kind in wanted.types:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Entity type {kind} cannot appear more than once in the filter.",
+        )
+    if kind not in (USER, CLIENT_ID, IP):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+    match how:
+        case 0:
+            if name is None:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    "Request specified MATCH_TYPE_EXACT, but set match string to null.",
+                )
+            wanted.names[kind] = name
+        case 1:
+            _check_no_name(name, "MATCH_TYPE_DEFAULT")
+            wanted.names[kind] = None
+        case 2:
+            _check_no_name(name, "MATCH_TYPE_SPECIFIED")
+            wanted.any_name.add(kind)
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown match type {how}")
+
+
+def _check_no_name(name: str | None, how: str) -> None:
+    if name is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Request specified {how}, but also specified a match string.",
+        )

@@ -1,0 +1,51 @@
+"""DescribeUserScramCredentials (50): mechanisms and iterations of users, never a key. Source: Kafka's `ScramImage`, KIP-554."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from quorum.metadata.image import ScramImage
+from wire.errors import ErrorCode
+from wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+# SCRAM-SHA-256 and SCRAM-SHA-512 by their numbers on the wire.
+HASHES = {1: "sha256", 2: "sha512"}
+
+
+def describe_scram(
+    request: DescribeUserScramCredentialsRequest, scram: ScramImage
+) -> DescribeUserScramCredentialsResponse:
+    """Those users, or all where none is named; a user named twice or unknown is answered with an error."""
+    infos: dict[str, list[CredentialInfo]] = {}
+    for (user, mechanism), record in sorted(scram.items()):
+        info = CredentialInfo(mechanism=mechanism, iterations=record.iterations)
+        infos.setdefault(user, []).append(info)
+    times = Counter(user.name for user in request.users or ())
+    return DescribeUserScramCredentialsResponse(
+        results=[_result(user, times[user], infos) for user in (times or infos)]
+    )
+
+
+def _result(
+    user: str, times: int, infos: dict[str, list[CredentialInfo]]
+) -> DescribeUserScramCredentialsResult:
+    code, message = ErrorCode.NONE, None
+    if times > 1:
+        code = ErrorCode.DUPLICATE_RESOURCE
+        message = (
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        )
+    elif user not in infos:
+        code = ErrorCode.RESOURCE_NOT_FOUND
+        message = f"Attempt to describe a user credential that does not exist: {user}"
+    return DescribeUserScramCredentialsResult(
+        user=user,
+        error_code=code,
+        error_message=message,
+        credential_infos=[] if code else infos[user],
+    )

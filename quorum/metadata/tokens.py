@@ -1,0 +1,88 @@
+"""Delegation tokens: their HMACs, and how DescribeDelegationToken (41) tells of them. Source: Kafka's `DelegationTokenManager`, KIP-48.
+
+The log has no secret of a token: its HMAC, the password that it logs in with, follows from its id and `delegation.token.secret.key`,
+which all nodes share.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from functools import lru_cache
+
+from quorum.metadata.image import TokensImage
+from wire.messages.describe_delegation_token import (
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
+from wire.records.security import DelegationTokenRecord
+
+# As many HMACs are remembered; one costs microseconds, a search asks for all.
+_REMEMBERED = 1 << 16
+
+
+@lru_cache(_REMEMBERED)
+def token_hmac(secret: str, token_id: str) -> bytes:
+    """What the owner of a token knows of it."""
+    return hmac.digest(secret.encode(), token_id.encode(), "sha512")
+
+
+def find_token(tokens: TokensImage, secret: str, wanted: bytes) -> DelegationTokenRecord | None:
+    """The token of that HMAC."""
+    for token_id, token in tokens.items():
+        if hmac.compare_digest(token_hmac(secret, token_id), wanted):
+            return token
+    return None
+
+
+def describe_tokens(
+    request: DescribeDelegationTokenRequest,
+    tokens: TokensImage,
+    secret: str,
+    requester: str,
+    may_see: Callable[[DelegationTokenRecord], bool],
+) -> DescribeDelegationTokenResponse:
+    """Tokens that one of the asked owners has or may renew, all where none is asked for; of others' those that `requester` `may_see`."""
+    owners = (
+        None
+        if request.owners is None
+        else {f"{one.principal_type}:{one.principal_name}" for one in request.owners}
+    )
+
+    def is_wanted(token: DelegationTokenRecord) -> bool:
+        concerned = {token.owner, *token.renewers}
+        if owners is not None and not owners & concerned:
+            return False
+        return requester in concerned or may_see(token)
+
+    found = [token for _, token in sorted(tokens.items()) if is_wanted(token)]
+    return DescribeDelegationTokenResponse(tokens=[_described(token, secret) for token in found])
+
+
+def split_principal(text: str) -> tuple[str, str]:
+    """Type and name of "User:alice"; a name may hold colons."""
+    kind, _, name = text.partition(":")
+    return kind, name
+
+
+def _described(token: DelegationTokenRecord, secret: str) -> DescribedDelegationToken:
+    owner_type, owner_name = split_principal(token.owner)
+    requester_type, requester_name = split_principal(token.requester)
+    renewers = [split_principal(renewer) for renewer in token.renewers]
+    return DescribedDelegationToken(
+        principal_type=owner_type,
+        principal_name=owner_name,
+        token_requester_principal_type=requester_type,
+        token_requester_principal_name=requester_name,
+        issue_timestamp=token.issue_timestamp,
+        expiry_timestamp=token.expiration_timestamp,
+        max_timestamp=token.max_timestamp,
+        token_id=token.token_id,
+        hmac=token_hmac(secret, token.token_id),
+        renewers=[
+            DescribedDelegationTokenRenewer(principal_type=kind, principal_name=name)
+            for kind, name in renewers
+        ],
+    )

@@ -1,0 +1,307 @@
+"""CreateAcls, DeleteAcls as decisions; filters and the authorizer against naive twins."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorum.controller.acls import create_acls, delete_acls
+from quorum.metadata.acls import (
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    describe_acls,
+    matches,
+)
+from quorum.metadata.authorizer import AclIndex, Action, Authorizer, allows
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import EMPTY
+from quorum.metadata.loader import Manifest
+from quorum.metadata.records import image_to_records
+from tests.quorum.metadata.build import SOMEWHERE, image_of, replay, uid
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.create_acls import AclCreation, CreateAclsRequest
+from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from wire.messages.describe_acls import DescribeAclsRequest
+from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+
+ALICE = Acl(2, "orders", 3, "User:alice", "*", 3, 3)
+
+
+def creation(acl=ALICE, **changes):
+    acl = acl._replace(**changes)
+    return AclCreation(
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        resource_pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def record(number, acl=ALICE):
+    return AccessControlEntryRecord(
+        id=uid(number),
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def create(*creations, image=EMPTY, ids=None):
+    numbers = itertools.count(1) if ids is None else iter(ids)
+    return create_acls(
+        CreateAclsRequest(creations=list(creations)), image.acls, lambda: uid(next(numbers))
+    )
+
+
+def wanted(**changes):
+    values = {
+        "resource_type_filter": 1,
+        "resource_name_filter": None,
+        "pattern_type_filter": 1,
+        "principal_filter": None,
+        "host_filter": None,
+        "operation": 1,
+        "permission_type": 1,
+    }
+    return DeleteAclsFilter(**(values | changes))
+
+
+def delete(*filters, image):
+    return delete_acls(DeleteAclsRequest(filters=list(filters)), image.acls)
+
+
+def test_an_acl_is_created_once():
+    result = create(creation(), creation(), creation(host="::1"))
+    assert result.records == [record(1), record(2, ALICE._replace(host="::1"))]
+    assert [one.error_code for one in result.response.results] == [0, 0, 0]
+    assert create(creation(), image=image_of(*result.records)).records == []
+
+
+def test_an_id_is_never_used_twice():
+    image = image_of(record(1))
+    result = create(creation(host="a"), creation(host="b"), image=image, ids=[1, 2, 2, 3])
+    assert [one.id for one in result.records] == [uid(2), uid(3)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"resource_type": 1}, "Invalid resourceType ANY"),
+        ({"resource_type": 99}, "Invalid resourceType UNKNOWN"),
+        ({"pattern_type": 2}, "Invalid patternType MATCH"),
+        ({"operation": 1}, "Invalid operation ANY"),
+        ({"operation": -3}, "Invalid operation UNKNOWN"),
+        ({"permission": 1}, "Invalid permissionType ANY"),
+        ({"resource_name": ""}, "Invalid empty resource name"),
+        ({"resource_type": 4}, "The only valid name for the CLUSTER resource is kafka-cluster"),
+        (
+            {"principal": "alice"},
+            "Could not parse principal from `alice` (no colon is present separating the principal type "
+            "from the principal name)",
+        ),
+    ],
+)
+def test_what_is_no_acl_is_refused_by_itself(changes, message):
+    result = create(creation(**changes), creation())
+    assert len(result.records) == 1
+    refused, created = result.response.results
+    assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
+    assert created.error_code == 0
+
+
+def test_too_many_at_once_are_refused_as_a_whole():
+    many = [creation(resource_name=f"t{n}") for n in range(10_001)]
+    with pytest.raises(KafkaError) as caught:
+        create(*many)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    image = image_of(*create(*many[:-1]).records)
+    image = image_of(record(20_000, ALICE._replace(resource_name="one more")), base=image)
+    with pytest.raises(KafkaError) as caught:
+        delete(wanted(), image=image)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+    assert (
+        caught.value.message == "Cannot remove more than 10000 acls in a single delete operation."
+    )
+
+
+def test_what_two_filters_match_is_removed_once_and_told_twice():
+    image = image_of(record(1), record(2, ALICE._replace(host="h")))
+    result = delete(wanted(), wanted(host_filter="h"), wanted(operation=0), image=image)
+    assert {one.id for one in result.records} == {uid(1), uid(2)}
+    first, second, third = result.response.filter_results
+    assert [one.host for one in first.matching_acls] == ["*", "h"]
+    assert [one.host for one in second.matching_acls] == ["h"]
+    assert (third.error_code, third.error_message) == (
+        ErrorCode.INVALID_REQUEST,
+        "Unknown entryFilter.",
+    )
+
+
+def test_acls_are_described_by_resource():
+    image = image_of(
+        record(1), record(2, ALICE._replace(host="h")), record(3, ALICE._replace(pattern_type=4))
+    )
+    request = DescribeAclsRequest(
+        resource_type_filter=2,
+        resource_name_filter="orders-eu",
+        pattern_type_filter=PatternType.MATCH,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    (resource,) = describe_acls(request, image.acls).resources
+    assert (resource.resource_name, resource.pattern_type) == ("orders", PatternType.PREFIXED)
+    everything = request.replace(resource_name_filter=None, pattern_type_filter=1)
+    assert [len(one.acls) for one in describe_acls(everything, image.acls).resources] == [2, 1]
+
+
+# --- naive twins
+
+NAMES = st.sampled_from(["*", "a", "ab", "abc", "b"])
+PRINCIPALS = st.sampled_from(["User:a", "User:b", "User:*"])
+HOSTS = st.sampled_from(["*", "h", "i"])
+ACLS = st.builds(
+    Acl,
+    st.sampled_from([ResourceType.TOPIC, ResourceType.GROUP]),
+    NAMES,
+    st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
+    PRINCIPALS,
+    HOSTS,
+    st.sampled_from([op for op in Operation if op > Operation.ANY]),
+    st.sampled_from([Permission.DENY, Permission.ALLOW]),
+)
+FILTERS = st.builds(
+    wanted,
+    resource_type_filter=st.sampled_from([1, 2, 3]),
+    resource_name_filter=st.none() | NAMES,
+    pattern_type_filter=st.sampled_from([1, 2, 3, 4]),
+    principal_filter=st.none() | PRINCIPALS,
+    host_filter=st.none() | HOSTS,
+    operation=st.sampled_from([1, 3, 8]),
+    permission_type=st.sampled_from([1, 2, 3]),
+)
+
+
+def naive_matches(one, acl):
+    """Sentence by sentence of KIP-290 and of `DescribeAcls` in KIP-140."""
+    literal, prefixed = acl.pattern_type == 3, acl.pattern_type == 4
+    if one.resource_name_filter is None:
+        name = one.pattern_type_filter in (1, 2) or one.pattern_type_filter == acl.pattern_type
+    else:
+        same = one.resource_name_filter == acl.resource_name
+        name = {
+            1: same,
+            2: (literal and (same or acl.resource_name == "*"))
+            or (
+                prefixed and one.resource_name_filter[: len(acl.resource_name)] == acl.resource_name
+            ),
+            3: literal and same,
+            4: prefixed and same,
+        }[one.pattern_type_filter]
+    return name and all(
+        (
+            one.resource_type_filter == 1 or one.resource_type_filter == acl.resource_type,
+            one.principal_filter is None or one.principal_filter == acl.principal,
+            one.host_filter is None or one.host_filter == acl.host,
+            one.operation == 1 or one.operation == acl.operation,
+            one.permission_type == 1 or one.permission_type == acl.permission,
+        )
+    )
+
+
+@given(FILTERS, ACLS)
+def test_filters_match_as_a_naive_twin(one, acl):
+    assert matches(one, acl) == naive_matches(one, acl)
+
+
+def naive_allows(acls, principal, host, action, *, if_nothing_is_said):
+    """Every ACL is looked at."""
+
+    def covers(acl):
+        if acl.resource_type != action.resource_type:
+            return False
+        if acl.pattern_type == PatternType.PREFIXED:
+            return action.resource_name.startswith(acl.resource_name)
+        return acl.resource_name in ("*", action.resource_name)
+
+    def speaks_of(acl):
+        implied = {
+            Operation.DESCRIBE: {"READ", "WRITE", "DELETE", "ALTER"},
+            Operation.DESCRIBE_CONFIGS: {"ALTER_CONFIGS"},
+        }.get(action.operation, set())
+        operation = acl.operation in (Operation.ALL, action.operation) or (
+            acl.permission == Permission.ALLOW and Operation(acl.operation).name in implied
+        )
+        who = acl.principal in ("User:*", principal) and acl.host in ("*", host)
+        return who and operation
+
+    about = [acl for acl in acls if covers(acl)]
+    if not about:
+        return if_nothing_is_said
+    said = {acl.permission for acl in about if speaks_of(acl)}
+    return Permission.ALLOW in said and Permission.DENY not in said
+
+
+ACTIONS = st.builds(
+    Action,
+    st.sampled_from([op for op in Operation if op > Operation.ALL]),
+    st.sampled_from([ResourceType.TOPIC, ResourceType.GROUP]),
+    NAMES,
+)
+ASKED = st.tuples(st.sampled_from(["User:a", "User:c"]), st.sampled_from(["h", "j"]), ACTIONS)
+
+
+@given(st.lists(ACLS, max_size=8), ASKED, st.booleans())
+def test_deny_beats_allow_as_a_naive_twin(acls, asked, if_nothing_is_said):
+    """X3."""
+    index = AclIndex.of(acls)
+    assert allows(index, *asked, if_nothing_is_said=if_nothing_is_said) == naive_allows(
+        acls, *asked, if_nothing_is_said=if_nothing_is_said
+    )
+
+
+CHANGES = st.lists(st.tuples(st.integers(0, 6), st.none() | ACLS), max_size=20)
+
+
+@given(st.lists(CHANGES, max_size=4), st.integers(0, 3), ASKED)
+def test_deltas_and_a_snapshot_give_the_same_answers(batches, snapshot_at, asked):
+    """X3: after any additions and removals, some of them seen as a snapshot, the index answers as one made of the image."""
+    image, authorizer = EMPTY, Authorizer()
+    for number, changes in enumerate(batches):
+        delta = MetadataDelta(image)
+        present = {key: Acl.of(value) for key, value in image.acls.items()}
+        for key, acl in changes:
+            if acl is not None and acl not in present.values():
+                present[uid(key)] = acl
+                delta.replay(record(key, acl))
+            elif acl is None and uid(key) in present:
+                del present[uid(key)]
+                delta.replay(RemoveAccessControlEntryRecord(id=uid(key)))
+        after = delta.apply(SOMEWHERE)
+        if number == snapshot_at:
+            delta = replay(image_to_records(after), image)
+            delta.finish_snapshot()
+        authorizer.publish(delta, after, Manifest(SOMEWHERE))
+        image = after
+    acls = [Acl.of(value) for value in image.acls.values()]
+    assert authorizer.allows(*asked) == naive_allows(acls, *asked, if_nothing_is_said=False)
+
+
+def test_super_users_may_do_everything():
+    authorizer = Authorizer({"User:root"})
+    action = Action(Operation.ALTER)
+    assert authorizer.allows("User:root", "h", action)
+    assert not authorizer.allows("User:a", "h", action)
+    assert Authorizer(if_nothing_is_said=True).allows("User:a", "h", action)
