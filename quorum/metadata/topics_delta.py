@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from immutables import Map
 
@@ -25,6 +26,8 @@ from wire.records.topics import (
 
 NO_LEADER_CHANGE = -2
 NO_RECOVERY_CHANGE = -1
+# Assignments that are remembered to be shared: more than a cluster has at a time, about 4 MB where it has so many.
+SHARED_MAX = 1 << 14
 
 
 class TopicDelta:
@@ -186,55 +189,61 @@ class TopicsDelta:
         )
 
 
+@lru_cache(maxsize=SHARED_MAX)
+def shared(node_ids: tuple[int, ...]) -> tuple[int, ...]:
+    """An equal tuple, the same for all who ask while it is remembered.
+
+    A cluster has few different assignments, and an ISR is mostly one of them: partitions that share them take a quarter of the memory.
+    """
+    return node_ids
+
+
 def partition_of(record: PartitionRecord) -> PartitionImage:
     """A partition as its first record, or a snapshot, says it."""
-    replicas = tuple(record.replicas)
     return PartitionImage(
-        replicas=replicas,
-        directories=_directories(tuple(record.directories), len(replicas)),
-        isr=tuple(record.isr),
-        removing=tuple(record.removing_replicas),
-        adding=tuple(record.adding_replicas),
-        elr=tuple(record.eligible_leader_replicas or ()),
-        last_known_elr=tuple(record.last_known_elr or ()),
-        leader=record.leader,
-        leader_recovery_state=record.leader_recovery_state,
-        leader_epoch=record.leader_epoch,
-        partition_epoch=record.partition_epoch,
+        replicas := shared(tuple(record.replicas)),
+        _directories(tuple(record.directories), len(replicas)),
+        shared(tuple(record.isr)),
+        tuple(record.removing_replicas),
+        tuple(record.adding_replicas),
+        tuple(record.eligible_leader_replicas or ()),
+        tuple(record.last_known_elr or ()),
+        record.leader,
+        record.leader_recovery_state,
+        record.leader_epoch,
+        record.partition_epoch,
     )
 
 
 def merge_change(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
     """The partition after a change: every change is one partition epoch, one that names a leader one leader epoch."""
-    replicas = _or(record.replicas, partition.replicas)
     names_leader = record.leader != NO_LEADER_CHANGE
     keeps_recovery = record.leader_recovery_state == NO_RECOVERY_CHANGE
     return PartitionImage(
-        replicas=replicas,
-        directories=_directories(
+        replicas := _or(record.replicas, partition.replicas),
+        _directories(
             partition.directories if record.directories is None else tuple(record.directories),
             len(replicas),
         ),
-        isr=_or(record.isr, partition.isr),
-        removing=_or(record.removing_replicas, partition.removing),
-        adding=_or(record.adding_replicas, partition.adding),
-        elr=_or(record.eligible_leader_replicas, partition.elr),
-        last_known_elr=_or(record.last_known_elr, partition.last_known_elr),
-        leader=record.leader if names_leader else partition.leader,
-        leader_recovery_state=partition.leader_recovery_state
-        if keeps_recovery
-        else record.leader_recovery_state,
-        leader_epoch=partition.leader_epoch + names_leader,
-        partition_epoch=partition.partition_epoch + 1,
+        _or(record.isr, partition.isr),
+        _or(record.removing_replicas, partition.removing),
+        _or(record.adding_replicas, partition.adding),
+        _or(record.eligible_leader_replicas, partition.elr),
+        _or(record.last_known_elr, partition.last_known_elr),
+        record.leader if names_leader else partition.leader,
+        partition.leader_recovery_state if keeps_recovery else record.leader_recovery_state,
+        partition.leader_epoch + names_leader,
+        partition.partition_epoch + 1,
     )
 
 
 def _or(changed: list[int] | None, present: tuple[int, ...]) -> tuple[int, ...]:
-    return present if changed is None else tuple(changed)
+    return present if changed is None else shared(tuple(changed))
 
 
+@lru_cache(maxsize=SHARED_MAX)
 def _directories(directories: tuple[bytes, ...], replica_count: int) -> tuple[bytes, ...]:
-    """Logs from before KIP-858 have none: all are then as yet known only to their brokers."""
+    """Logs from before KIP-858 have none: all are then as yet known only to their brokers. Shared as node ids are."""
     if all(directory == MIGRATING_DIRECTORY for directory in directories):
         return (MIGRATING_DIRECTORY,) * replica_count
     if len(directories) != replica_count:

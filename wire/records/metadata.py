@@ -66,12 +66,20 @@ def decode_metadata_record(view: bytes | memoryview) -> Message:
     Raises:
         RemoteProtocolError: unknown frame version, type or version, or a malformed body.
     """
+    key, version, pos = _read_frame(view)
+    cls = METADATA_RECORDS.get(key)
+    if cls is None:
+        raise RemoteProtocolError(f"a metadata record has the unknown type {key}")
+    return cls.decode(view[pos:], version)
+
+
+def _read_frame(view: bytes | memoryview) -> tuple[int, int, int]:
+    """Type, version, and where the body begins."""
+    if len(view) > 2 and view[0] == FRAME_VERSION and view[1] < 0x80 and view[2] < 0x80:
+        return view[1], view[2], 3  # every record that exists so far
     frame_version, pos = read_uvarint(view, 0)
     if frame_version != FRAME_VERSION:
         raise RemoteProtocolError(f"a metadata record has frame version {frame_version}")
     key, pos = read_uvarint(view, pos)
     version, pos = read_uvarint(view, pos)
-    cls = METADATA_RECORDS.get(key)
-    if cls is None:
-        raise RemoteProtocolError(f"a metadata record has the unknown type {key}")
-    return cls.decode(view[pos:], version)
+    return key, version, pos

@@ -338,3 +338,14 @@ def test_an_image_is_not_changed_by_its_deltas():
     ).apply(SOMEWHERE)
     assert (image.topics, image.cluster, image.configs) == before
     assert dict(image.configs.of(2, "t")) == {"a": "1"}
+
+
+def test_partitions_share_what_they_have_in_common() -> None:
+    """Equal by value anyway; a large image is small because these are the same objects."""
+    image = image_of(
+        topic("t", 1), *(partition(1, i, [1, 2, 3], directories=[uid(i) for i in (7, 8, 9)]) for i in (0, 1)),
+        change(1, 1, isr=[1, 2]), change(1, 1, isr=[1, 2, 3]),
+    )  # fmt: skip
+    first, second = (image.topics.by_name["t"].partitions[i] for i in (0, 1))
+    assert first.replicas is second.replicas is first.isr is second.isr
+    assert first.directories is second.directories

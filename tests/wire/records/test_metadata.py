@@ -30,6 +30,11 @@ def test_frame():
     )
 
 
+def test_a_frame_of_overlong_varints():
+    body = encode_metadata_record(TOPIC, 0)[3:]
+    assert decode_metadata_record(b"\x81\x00\x82\x00\x80\x00" + body) == TOPIC
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -1,0 +1,161 @@
+"""An image of many partitions in one process: what it holds, how fast a snapshot is read and written, what one change costs.
+
+Each shape is measured in a process of its own, so that memory is that of the image and nothing else.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from bench.accounting import rss_mib
+from quorum.listener import CommittedBatch
+from quorum.metadata.loader import MetadataLoader
+from quorum.metadata.records import image_to_records
+from quorum.raft.types import OffsetAndEpoch
+from quorum.snapshot_format import decode_snapshot, encode_snapshot
+from wire.records.metadata import encode_metadata_record, metadata_record_version
+from wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from wire.schema import Message
+
+BROKERS = 3
+REPLICAS = 3
+METADATA_VERSION = 30  # 4.3
+SNAPSHOT = OffsetAndEpoch(1000, 3)
+CHANGES = 5000
+
+
+class Shape(NamedTuple):
+    topics: int
+    partitions: int  # of each topic
+
+    @property
+    def in_all(self) -> int:
+        return self.topics * self.partitions
+
+    def __str__(self) -> str:
+        return f"{self.topics:,} × {self.partitions:,}"
+
+
+class Measured(NamedTuple):
+    """Seconds are CPU; `bytes_held` of the image alone, after the snapshot is gone; the peak is above what the process had before."""
+
+    bytes_held: float
+    bytes_peak: float
+    snapshot_bytes: int
+    write_seconds: float
+    read_seconds: float
+    change_seconds: float
+    collect_seconds: float
+
+
+def measure(shape: Shape) -> Measured:
+    """In a new process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure, (shape,))
+
+
+def _measure(shape: Shape) -> Measured:
+    with TemporaryDirectory() as name:
+        path = Path(name) / "snapshot"
+        began = time.process_time()
+        with path.open("wb") as file:
+            file.writelines(_encoded(_records(shape)))
+        write_seconds = time.process_time() - began
+        return _measure_reading(path.read_bytes(), write_seconds)
+
+
+def _measure_reading(data: bytes, write_seconds: float) -> Measured:
+    import os
+
+    gc.collect()
+    before = rss_mib(os.getpid())
+    began = time.process_time()
+    loader = MetadataLoader()
+    snapshot = decode_snapshot(SNAPSHOT, data)
+    loader.load_snapshot(snapshot)
+    read_seconds = time.process_time() - began
+    peak = rss_mib(os.getpid()) - before
+    del snapshot
+    began = time.process_time()
+    gc.collect()
+    collect_seconds = time.process_time() - began
+    held = rss_mib(os.getpid()) - before
+    return Measured(
+        bytes_held=held * 2**20,
+        bytes_peak=peak * 2**20,
+        snapshot_bytes=len(data),
+        write_seconds=write_seconds,
+        read_seconds=read_seconds,
+        change_seconds=_change_seconds(loader),
+        collect_seconds=collect_seconds,
+    )
+
+
+def _records(shape: Shape) -> Iterator[Message]:
+    prng = random.Random(1)
+    directories = [prng.randbytes(16) for _ in range(BROKERS)]
+    for number in range(shape.topics):
+        topic_id = prng.randbytes(16)
+        yield TopicRecord(name=f"topic-{number}", topic_id=topic_id)
+        for index in range(shape.partitions):
+            replicas = [(number + index + one) % BROKERS for one in range(REPLICAS)]
+            yield PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=replicas,
+                isr=list(replicas),
+                removing_replicas=[],
+                adding_replicas=[],
+                leader=replicas[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[directories[one] for one in replicas],
+            )
+
+
+def _encoded(records: Iterator[Message]) -> Iterator[bytes]:
+    values = (
+        encode_metadata_record(one, metadata_record_version(type(one), METADATA_VERSION))
+        for one in records
+    )
+    return encode_snapshot(SNAPSHOT, values, appended_at_ms=1, now_ms=2)
+
+
+def _change_seconds(loader: MetadataLoader) -> float:
+    """CPU seconds for one batch that changes one partition, replayed and published as a new image."""
+    topic = next(iter(loader.image.topics.by_id.values()))
+    size = len(topic.partitions)
+    batches = [
+        CommittedBatch(
+            base_offset=SNAPSHOT.offset + number,
+            last_offset=SNAPSHOT.offset + number,
+            epoch=SNAPSHOT.epoch,
+            appended_at_ms=1,
+            size_bytes=100,
+            records=[
+                PartitionChangeRecord(
+                    topic_id=topic.id, partition_id=number * 7919 % size, isr=[0, 1], leader=1
+                )
+            ],
+        )
+        for number in range(CHANGES)
+    ]
+    began = time.process_time()
+    for batch in batches:
+        loader.apply_committed(batch)
+    return (time.process_time() - began) / CHANGES
+
+
+def rewrite_seconds(loader: MetadataLoader) -> float:
+    """CPU seconds to write the image as a snapshot."""
+    began = time.process_time()
+    for _ in _encoded(image_to_records(loader.image)):
+        pass
+    return time.process_time() - began
