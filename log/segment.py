@@ -324,7 +324,7 @@ class Segment:
         for _, view in self._headers(position):
             if view.magic < MAGIC:
                 whole = read_batch(self.files, self.file, position, view.size)
-                return ((whole and opened(whole)) or view).base_offset
+                view = view if whole is None else opened(whole)
             return view.base_offset
         raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
 

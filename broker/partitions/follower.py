@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from log.batch import HEADER_BYTES, BatchView
+from log.batch import header_at
 from log.partition_log import PartitionLog
+from log.scan import is_plausible
 from quorum.metadata.image import PartitionImage
 
 if TYPE_CHECKING:
@@ -128,9 +129,8 @@ class FollowerEpoch:
 
 def _from_offset(records: memoryview, offset: int) -> memoryview:
     """Drops leading batches that lie wholly below `offset`: a leader may begin with the batch that holds it."""
-    while len(records) >= HEADER_BYTES:
-        batch = BatchView(records)
-        if batch.next_offset > offset or batch.size < HEADER_BYTES:
+    while (batch := header_at(records, 0)) is not None:
+        if batch.next_offset > offset or not is_plausible(batch):
             break
         records = records[batch.size :]
     return records

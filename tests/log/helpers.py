@@ -58,7 +58,7 @@ def read_all(log):
     offset, batches = log.log_start_offset, []
     while offset < log.log_end_offset:
         data = log.read_bytes(offset, 300, upto_offset=log.log_end_offset)
-        views = list(iter_batches(data))
+        views = list(iter_batches(data, allow_old=True))
         assert views, offset
         batches += [bytes(view.buffer) for view in views]
         offset = views[-1].next_offset
