@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
-from broker.context import Context
-from quorum.metadata.image import BrokerRegistration, Endpoint
+from quorum.metadata.image import BrokerRegistration, ClusterImage, Endpoint
 from wire.messages import fetch, produce
+
+Leader = fetch.LeaderIdAndEpoch | produce.LeaderIdAndEpoch
+Node = TypeVar("Node", fetch.NodeEndpoint, produce.NodeEndpoint)
 
 
 def endpoint_of(broker: BrokerRegistration, listener: str) -> Endpoint | None:
@@ -17,44 +20,16 @@ def endpoint_of(broker: BrokerRegistration, listener: str) -> Endpoint | None:
     return None
 
 
-def produce_endpoints(
-    responses: Iterable[produce.TopicProduceResponse], ctx: Context, listener: str
-) -> list[produce.NodeEndpoint]:
-    """Endpoints of the leaders that an answer to Produce names."""
-    leaders = {
-        partition.current_leader.leader_id
-        for topic in responses
-        for partition in topic.partition_responses
-        if partition.current_leader.leader_id >= 0
-    }
-    return [
-        produce.NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
-        for node_id, host, port, rack in _addresses(leaders, ctx, listener)
-    ]
-
-
-def fetch_endpoints(
-    responses: Iterable[fetch.FetchableTopicResponse], ctx: Context, listener: str
-) -> list[fetch.NodeEndpoint]:
-    """Endpoints of the leaders that an answer to Fetch names."""
-    leaders = {
-        partition.current_leader.leader_id
-        for topic in responses
-        for partition in topic.partitions
-        if partition.current_leader.leader_id >= 0
-    }
-    return [
-        fetch.NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
-        for node_id, host, port, rack in _addresses(leaders, ctx, listener)
-    ]
-
-
-def _addresses(
-    node_ids: Iterable[int], ctx: Context, listener: str
-) -> Iterable[tuple[int, str, int, str | None]]:
-    brokers = ctx.metadata.image.cluster.brokers
-    for node_id in node_ids:
-        broker = brokers.get(node_id)
+def leader_endpoints(
+    node: type[Node], leaders: Iterable[Leader], cluster: ClusterImage, listener: str
+) -> list[Node]:
+    """Endpoints, each once, of the leaders that an answer names; `node` is what its message calls them."""
+    found = []
+    for node_id in {leader.leader_id for leader in leaders if leader.leader_id >= 0}:
+        broker = cluster.brokers.get(node_id)
         endpoint = None if broker is None else endpoint_of(broker, listener)
         if broker is not None and endpoint is not None:
-            yield node_id, endpoint.host, endpoint.port, broker.rack
+            found.append(
+                node(node_id=node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+            )
+    return found

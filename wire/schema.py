@@ -286,6 +286,14 @@ Writer = Callable[[Any, bytearray], None]
 Reader = Callable[[Any, int, int], tuple[Any, int]]
 
 
+# What generated writers raise on values that are not of their fields' types.
+_NOT_WRITABLE = (struct.error, UnicodeEncodeError, AttributeError, TypeError, OverflowError)
+
+
+def _cannot_write(value: Struct, version: int, error: Exception) -> LocalProtocolError:
+    return LocalProtocolError(f"{type(value).__name__} v{version} cannot be written: {error}")
+
+
 class Message(Struct):
     """A structure that travels on its own: request, response, metadata record, log record value."""
 
@@ -314,16 +322,8 @@ class Message(Struct):
         write = self.writers.get(version) or self._make_writer(version)
         try:
             write(self, out)
-        except (
-            struct.error,
-            UnicodeEncodeError,
-            AttributeError,
-            TypeError,
-            OverflowError,
-        ) as error:
-            raise LocalProtocolError(
-                f"{type(self).__name__} v{version} cannot be written: {error}"
-            ) from error
+        except _NOT_WRITABLE as error:
+            raise _cannot_write(self, version, error) from error
 
     @classmethod
     def decode(
@@ -379,6 +379,32 @@ class Message(Struct):
 
         reader = cls.readers[version] = build_reader(cls, version)
         return reader
+
+
+class EncodedArray(list[Any]):
+    """An array of structs whose elements are their encodings (`encode_element`), for those that many answers have in common.
+
+    It takes the place of the list in a message that is encoded in the same version; nobody else can read it.
+    """
+
+    __slots__ = ()
+
+
+def encode_element(struct_: Struct, of: type[Message], version: int) -> bytes:
+    """One element of an array in the message `of`, without record bytes. Raises as `Message.encode` does."""
+    out = bytearray()
+    try:
+        _element_writer(type(struct_), of, version)(struct_, out)
+    except _NOT_WRITABLE as error:
+        raise _cannot_write(struct_, version, error) from error
+    return bytes(out)
+
+
+@cache
+def _element_writer(struct_: type[Struct], of: type[Message], version: int) -> Writer:
+    from wire.codec.build import build_element_writer
+
+    return build_element_writer(struct_, of, version)
 
 
 # What generated readers raise on bad bytes: short buffers (IndexError, struct.error), text that is

@@ -14,13 +14,18 @@ from collections.abc import Iterable
 import trio
 
 from broker.context import Context
-from broker.endpoints import fetch_endpoints
+from broker.endpoints import leader_endpoints
 from broker.fetching.fetch import CONSUMER, Fetch, FetchReader, FetchTerms
 from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
 from broker.fetching.slots import Slot
 from broker.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted
 from wire.errors import ErrorCode, KafkaError
-from wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
+from wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    NodeEndpoint,
+)
 from wire.primitives import NIL_UUID
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
@@ -193,7 +198,10 @@ def _response(
     if call.header.api_version < VERSION_OF_STORAGE_ERRORS:
         _hide_storage_errors(response)
     if call.header.api_version >= VERSION_NAMING_LEADERS:
-        response.node_endpoints = fetch_endpoints(responses, ctx, call.connection.listener)
+        named = (data.current_leader for topic in responses for data in topic.partitions)
+        response.node_endpoints = leader_endpoints(
+            NodeEndpoint, named, ctx.metadata.image.cluster, call.connection.listener
+        )
     return response
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import trio
 
 from broker.context import Context
-from broker.endpoints import produce_endpoints
+from broker.endpoints import leader_endpoints
 from broker.partitions.leader import ACKS_ALL, LeaderEpoch
 from broker.produced import (
     FIRST_VERSION_OF_BATCHES,
@@ -31,6 +31,7 @@ from quorum.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.produce import (
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -262,7 +263,12 @@ def _finished(
                 ctx, partition.topic, partition.index, code, call.header.api_version
             )
     if call.header.api_version >= VERSION_NAMING_LEADERS:
-        response.node_endpoints = produce_endpoints(
-            response.responses, ctx, call.connection.listener
+        named = (
+            data.current_leader
+            for topic in response.responses
+            for data in topic.partition_responses
+        )
+        response.node_endpoints = leader_endpoints(
+            NodeEndpoint, named, ctx.metadata.image.cluster, call.connection.listener
         )
     return response

@@ -5,14 +5,21 @@ import pickle
 import pytest
 
 from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from wire.outgoing import Outgoing
 from wire.records.consumer_groups import ConsumerGroupMemberMetadataValue
 from wire.schema import (
+    EncodedArray,
     Message,
     Struct,
     Versions,
     boolean,
     data,
+    encode_element,
     field,
     float64,
     int8,
@@ -240,6 +247,31 @@ def test_encode_into_appends():
     out += b"before"
     sample().encode_into(out, 0)
     assert out == b"before" + sample().encode(0)
+
+
+@pytest.mark.parametrize("version", [1, 8, 9, 13])
+def test_encoded_elements_take_the_place_of_structs(version):
+    partitions = [
+        MetadataResponsePartition(
+            partition_index=index, leader_id=1, replica_nodes=[1, 2], isr_nodes=[1]
+        )
+        for index in range(200)
+    ]
+    topics = [
+        MetadataResponseTopic(name="t", partitions=partitions),
+        MetadataResponseTopic(name="u", partitions=[]),
+    ]
+    plain = MetadataResponse(brokers=[], topics=topics)
+
+    def encoded(value):
+        return encode_element(value, MetadataResponse, version)
+
+    topics[0] = topics[0].replace(partitions=EncodedArray(map(encoded, partitions)))
+    in_parts = MetadataResponse(brokers=[], topics=EncodedArray(map(encoded, topics)))
+    topics[0] = topics[0].replace(partitions=partitions)
+    assert in_parts.encode(version) == plain.encode(version)
+    with pytest.raises(LocalProtocolError, match="MetadataResponsePartition"):
+        encoded(partitions[0].replace(leader_id="one"))
 
 
 def test_generated_code_shows_in_tracebacks():

@@ -24,7 +24,7 @@ from wire.codec.writing import (
 )
 from wire.outgoing import write_records
 from wire.primitives import write_uvarint
-from wire.schema import Struct
+from wire.schema import EncodedArray, Struct
 
 
 class Piece(NamedTuple):
@@ -52,6 +52,7 @@ class WriterGenerator:
             write_tags=write_tags,
             raise_absent=raise_absent,
             raise_uuid=raise_uuid,
+            EncodedArray=EncodedArray,
         )
         self._run: tuple[Piece, ...] = ()
 
@@ -227,6 +228,15 @@ class WriterGenerator:
             self.put(Piece(item.wire.fmt, value, is_array=True))
             return
         self.flush(out)
+        if item.struct is None:
+            self.write_elements(item, value, local, out)
+            return
+        with self.source.block(f"if {value}.__class__ is EncodedArray:"):
+            self.source.emit(f"for {local} in {value}: {out} += {local}")
+        with self.source.block("else:"):
+            self.write_elements(item, value, local, out)
+
+    def write_elements(self, item: Shape, value: str, local: str, out: str) -> None:
         with self.source.block(f"for {local} in {value}:"):
             self.write_value(item, local, out, nullable=False)
             self.flush(out)

@@ -33,7 +33,8 @@ def harness(tmp_path):
 async def ask(harness, *names, version=VERSION, everything=False, on=None, **fields):
     topics = None if everything else [MetadataRequestTopic(name=name) for name in names]
     request = through_wire(MetadataRequest(topics=topics, **fields), version)
-    return await finished(metadata(request, harness.context, call(request, version, on)))
+    answer = await finished(metadata(request, harness.context, call(request, version, on)))
+    return through_wire(answer, version)
 
 
 async def test_brokers_that_are_alive_and_have_the_listener(harness):
@@ -73,7 +74,7 @@ async def test_unknown_topics_ids_and_bad_names(harness):
         ]
     )
     request = through_wire(by_id, VERSION)
-    answer = metadata(request, harness.context, call(request, VERSION))
+    answer = through_wire(metadata(request, harness.context, call(request, VERSION)), VERSION)
     assert [(one.name, one.error_code) for one in answer.topics] == [
         ("t", 0),
         (None, ErrorCode.UNKNOWN_TOPIC_ID),
