@@ -15,11 +15,13 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from bench.accounting import rss_mib
+from quorum.appliers import RECORDS_PER_TURN
 from quorum.listener import CommittedBatch
 from quorum.metadata.loader import MetadataLoader
 from quorum.metadata.records import image_to_records
 from quorum.raft.types import OffsetAndEpoch
-from quorum.snapshot_format import decode_snapshot, encode_snapshot
+from quorum.runtime.long_lived import LongLived
+from quorum.snapshot_format import check_snapshot, encode_snapshot
 from wire.records.metadata import encode_metadata_record, metadata_record_version
 from wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from wire.schema import Message
@@ -78,11 +80,13 @@ def _measure_reading(data: bytes, write_seconds: float) -> Measured:
     before = rss_mib(os.getpid())
     began = time.process_time()
     loader = MetadataLoader()
-    snapshot = decode_snapshot(SNAPSHOT, data)
-    loader.load_snapshot(snapshot)
+    long_lived = LongLived()
+    for piece in check_snapshot(SNAPSHOT, data).pieces(RECORDS_PER_TURN):
+        loader.load_snapshot(piece)
+        long_lived.add(len(piece.records))
+    del piece
     read_seconds = time.process_time() - began
     peak = rss_mib(os.getpid()) - before
-    del snapshot
     began = time.process_time()
     gc.collect()
     collect_seconds = time.process_time() - began

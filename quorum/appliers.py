@@ -10,14 +10,16 @@ from collections.abc import Sequence
 
 import trio
 
-from log.batch import BatchView, decode_records
-from quorum.listener import CommittedBatch, LoadedSnapshot, MetadataListener
+from log.batch import BatchView
+from quorum.listener import CommittedBatch, MetadataListener
 from quorum.memory_log import MemoryLog
+from quorum.metadata_batches import in_pieces, metadata_records
 from quorum.metadata_log import MetadataLog
 from quorum.raft.types import ensure
+from quorum.runtime.long_lived import LongLived
 from quorum.runtime.threads import run_blocking
 from quorum.runtime.watermark import Watermark
-from wire.records.metadata import decode_metadata_record
+from quorum.snapshot_format import CheckedSnapshot
 from wire.schema import Message
 
 # Records given to the listener between two checkpoints: about 10 ms of work.
@@ -40,7 +42,8 @@ class Applier:
         self._log = metadata_log
         self._listener = listener
         self._high_watermark = high_watermark
-        self._snapshot: LoadedSnapshot | None = None
+        self._snapshot: CheckedSnapshot | None = None
+        self._long_lived = LongLived()
         # base offset → (epoch, records) of our own proposals, which need not be decoded again; bounded as they are
         self._proposed: dict[int, tuple[int, Sequence[Message]]] = {}
         self._awake = trio.Event()
@@ -50,12 +53,12 @@ class Applier:
         if isinstance(self._log, MetadataLog):
             loaded = await run_blocking(self._log.load_latest_snapshot)
             if loaded is not None:
-                self._load(loaded)
+                await self._load(loaded)
 
     def wake(self) -> None:
         self._awake.set()
 
-    def replace(self, snapshot: LoadedSnapshot) -> None:
+    def replace(self, snapshot: CheckedSnapshot) -> None:
         """The log begins anew at this snapshot."""
         self._snapshot = snapshot
         self.wake()
@@ -76,7 +79,7 @@ class Applier:
         while True:
             if self._snapshot is not None:
                 snapshot, self._snapshot = self._snapshot, None
-                self._load(snapshot)
+                await self._load(snapshot)
             if self.applied.offset >= self._high_watermark.offset:
                 return
             await self._apply_some()
@@ -84,7 +87,7 @@ class Applier:
     async def _apply_some(self) -> None:
         records = 0
         for batch in self._log.batches(self.applied.offset, self._high_watermark.offset):
-            self._apply(batch)
+            await self._apply(batch)
             records += batch.count
             if records >= RECORDS_PER_TURN or self._snapshot is not None:
                 break
@@ -92,38 +95,42 @@ class Applier:
         self._log.forget_applied(self.applied.offset)
         await trio.lowlevel.checkpoint()
 
-    def _apply(self, batch: BatchView) -> None:
+    async def _apply(self, batch: BatchView) -> None:
         ensure(batch.base_offset == self.applied.offset, "committed offsets have no gaps", batch)
-        epoch, records = self._proposed.pop(batch.base_offset, (-1, ()))
-        if epoch != batch.leader_epoch:
-            records = _decode(batch)
-        self._listener.apply_committed(
-            CommittedBatch(
-                base_offset=batch.base_offset,
-                last_offset=batch.last_offset,
-                epoch=batch.leader_epoch,
-                appended_at_ms=batch.max_timestamp,
-                size_bytes=batch.size,
-                records=records,
+        epoch, proposed = self._proposed.pop(batch.base_offset, (-1, ()))
+        records = proposed if epoch == batch.leader_epoch else metadata_records(batch)
+        offset = batch.base_offset
+        for piece, ends in in_pieces(records, RECORDS_PER_TURN):
+            last_offset = batch.last_offset if ends else offset + len(piece) - 1
+            self._listener.apply_committed(
+                CommittedBatch(
+                    base_offset=offset,
+                    last_offset=last_offset,
+                    epoch=batch.leader_epoch,
+                    appended_at_ms=batch.max_timestamp,
+                    size_bytes=batch.size if ends else 0,
+                    records=piece,
+                    ends=ends,
+                )
             )
-        )
+            offset = last_offset + 1
+            self._long_lived.add(len(piece))
+            if not ends:
+                await trio.lowlevel.checkpoint()
         self.bytes_applied += batch.size
         self.last_epoch, self.last_appended_at_ms = batch.leader_epoch, batch.max_timestamp
         self.applied.advance(batch.next_offset)
 
-    def _load(self, snapshot: LoadedSnapshot) -> None:
+    async def _load(self, snapshot: CheckedSnapshot) -> None:
         ensure(
-            snapshot.end_offset >= self.applied.offset,
+            snapshot.id.offset >= self.applied.offset,
             "R9 a snapshot takes nothing back",
-            snapshot.end_offset,
+            snapshot.id,
         )
-        self._listener.load_snapshot(snapshot)
+        for piece in snapshot.pieces(RECORDS_PER_TURN):
+            self._listener.load_snapshot(piece)
+            self._long_lived.add(len(piece.records))
+            await trio.lowlevel.checkpoint()
         self.bytes_applied = 0
-        self.last_epoch, self.last_appended_at_ms = snapshot.epoch, snapshot.appended_at_ms
-        self.applied.advance(snapshot.end_offset)
-
-
-def _decode(batch: BatchView) -> list[Message]:
-    if batch.is_control:
-        return []
-    return [decode_metadata_record(record.value or b"") for record in decode_records(batch)]
+        self.last_epoch, self.last_appended_at_ms = snapshot.id.epoch, snapshot.appended_at_ms
+        self.applied.advance(snapshot.id.offset)

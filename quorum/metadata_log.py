@@ -12,13 +12,12 @@ from log.batch import BatchView, check_batch, iter_batches
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.partition_log import PartitionLog
-from quorum.listener import LoadedSnapshot
 from quorum.metadata_partition import PARTITION, TOPIC
 from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
 from quorum.raft.types import OffsetAndEpoch, ensure
 from quorum.raft.voters import QuorumHistory
 from quorum.snapshot_files import SnapshotFiles
-from quorum.snapshot_format import SnapshotDamaged, check_snapshot, decode_snapshot
+from quorum.snapshot_format import CheckedSnapshot, SnapshotDamaged, check_snapshot
 from quorum.voter_records import encode_control_batch, note_batch, note_snapshot
 from wire.errors import RemoteProtocolError
 
@@ -55,8 +54,8 @@ class MetadataLog:
         latest = self._newest_good_snapshot()
         offset = self.start_offset
         if latest is not None:
-            note_snapshot(self.history, latest.offset, self.snapshots.read_all(latest))
-            offset = max(latest.offset, offset)
+            note_snapshot(self.history, latest.id.offset, latest.data)
+            offset = max(latest.id.offset, offset)
         while offset < self.end_offset:
             for batch in self.batches(offset, self.end_offset):
                 note_batch(self.history, batch)
@@ -152,25 +151,22 @@ class MetadataLog:
         """Some batches from `offset` on, all below `upto_offset`."""
         return iter_batches(memoryview(self.read_bytes(offset, READ_BYTES, upto_offset)))
 
-    def load_latest_snapshot(self) -> LoadedSnapshot | None:
+    def load_latest_snapshot(self) -> CheckedSnapshot | None:
         """The newest snapshot that is whole. Blocks.
 
         Raises:
             SnapshotDamaged: none is whole and the log does not begin at 0: this replica cannot be trusted (R15).
         """
-        latest = self._newest_good_snapshot()
-        return None if latest is None else decode_snapshot(latest, self.snapshots.read_all(latest))
+        return self._newest_good_snapshot()
 
-    def _newest_good_snapshot(self) -> OffsetAndEpoch | None:
+    def _newest_good_snapshot(self) -> CheckedSnapshot | None:
         while (latest := self.latest_snapshot) is not None:
             try:
-                check_snapshot(latest, self.snapshots.read_all(latest))
+                return check_snapshot(latest, self.snapshots.read_all(latest))
             except SnapshotDamaged:
                 if self.start_offset > 0 and len(self.snapshots.ids) == 1:
                     raise
                 self.snapshots.drop(latest)
-            else:
-                return latest
         return None
 
     def snapshot_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytes:

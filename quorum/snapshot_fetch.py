@@ -8,14 +8,13 @@ from __future__ import annotations
 import logging
 
 from quorum.appliers import Applier
-from quorum.listener import LoadedSnapshot
 from quorum.memory_log import MemoryLog
 from quorum.metadata_log import MetadataLog
 from quorum.raft import messages as core
 from quorum.raft.ready import SnapshotChunk
-from quorum.raft.types import ensure
-from quorum.runtime.threads import run_blocking
-from quorum.snapshot_format import SnapshotDamaged, decode_snapshot
+from quorum.raft.types import OffsetAndEpoch, ensure
+from quorum.runtime.threads import run_blocking, run_computing
+from quorum.snapshot_format import CheckedSnapshot, SnapshotDamaged, check_snapshot
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +25,7 @@ class SnapshotFetch:
     def __init__(self, metadata_log: MetadataLog | MemoryLog, applier: Applier) -> None:
         self._log = metadata_log
         self._applier = applier
-        self._verified: LoadedSnapshot | None = None
+        self._verified: CheckedSnapshot | None = None
 
     async def check(self, answer: core.FetchSnapshotAnswer) -> core.FetchSnapshotAnswer:
         """A last piece counts only if the whole is good; else it is as if the leader had it no more."""
@@ -35,7 +34,7 @@ class SnapshotFetch:
         so_far = await run_blocking(self._log.snapshot_part, answer.snapshot_id, answer.position)
         try:
             whole = so_far + bytes(answer.data)
-            self._verified = await run_blocking(decode_snapshot, answer.snapshot_id, whole)
+            self._verified = await run_computing(_verify, answer.snapshot_id, whole)
         except SnapshotDamaged as error:
             log.warning("a fetched snapshot is damaged, asking again: %s", error)
             return core.not_found(answer)
@@ -43,7 +42,7 @@ class SnapshotFetch:
 
     async def take(self, chunk: SnapshotChunk) -> None:
         loaded = self._verified if chunk.is_last else None
-        is_verified = loaded is not None and loaded.end_offset == chunk.snapshot_id.offset
+        is_verified = loaded is not None and loaded.id == chunk.snapshot_id
         ensure(
             is_verified or not chunk.is_last,
             "R9 only a checked snapshot is taken over",
@@ -62,3 +61,11 @@ class SnapshotFetch:
             gone = self._log.start_at_snapshot(chunk.snapshot_id)
             self._applier.replace(loaded)
             await run_blocking(files.unlink, gone)
+
+
+def _verify(snapshot_id: OffsetAndEpoch, data: bytes) -> CheckedSnapshot:
+    """Nothing of a snapshot counts if one of its records cannot be read: they are decoded here, and once more when applied."""
+    checked = check_snapshot(snapshot_id, data)
+    for _ in checked.records():
+        pass
+    return checked

@@ -11,11 +11,13 @@ checksum is wrong, is no snapshot. From kraft.version 1 on the header is followe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 
-from log.batch import NewRecord, build_batch, check_batch, decode_records, iter_batches
+from log.batch import NewRecord, build_batch, check_batch, iter_batches
 from log.control_records import build_control_batch, read_control_records
 from quorum.listener import LoadedSnapshot
+from quorum.metadata_batches import in_pieces, metadata_records
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft.voters import STATIC_QUORUM, VoterSet
 from quorum.voter_records import kraft_version_record, voters_record
@@ -26,7 +28,6 @@ from wire.messages.control import (
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
 )
-from wire.records.metadata import decode_metadata_record
 from wire.schema import Message
 
 # Records per batch: large enough that headers cost nothing, small enough to read one by one.
@@ -70,14 +71,44 @@ def encode_snapshot(
     )
 
 
-def check_snapshot(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> int:
-    """Looks whether the snapshot is complete; returns the append time of the last record that it contains.
+@dataclass(frozen=True, slots=True)
+class CheckedSnapshot:
+    """The bytes of a complete snapshot; `appended_at_ms` is that of the last record of the log that it contains."""
+
+    id: OffsetAndEpoch
+    appended_at_ms: int
+    data: bytes | memoryview
+
+    def records(self) -> Iterator[Message]:
+        """Decoded one by one.
+
+        Raises:
+            SnapshotDamaged: a record is malformed.
+        """
+        try:
+            for batch in iter_batches(memoryview(self.data)):
+                yield from metadata_records(batch)
+        except (RemoteProtocolError, KafkaError) as error:
+            raise SnapshotDamaged(f"snapshot {self.id}: {error}") from error
+
+    def pieces(self, records_max: int) -> Iterator[LoadedSnapshot]:
+        """One after another, decoded when asked for. Raises as `records`."""
+        begins = True
+        for records, ends in in_pieces(self.records(), records_max):
+            yield LoadedSnapshot(
+                self.id.offset, self.id.epoch, self.appended_at_ms, records, begins, ends
+            )
+            begins = False
+
+
+def check_snapshot(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> CheckedSnapshot:
+    """Looks whether the snapshot is complete; its records are not decoded.
 
     Raises:
         SnapshotDamaged: see there.
     """
     try:
-        return _check(snapshot_id, data)
+        return CheckedSnapshot(snapshot_id, _check(snapshot_id, data), data)
     except SnapshotDamaged:
         raise
     except (RemoteProtocolError, KafkaError) as error:
@@ -107,19 +138,10 @@ def decode_snapshot(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> Lo
     Raises:
         SnapshotDamaged: see there.
     """
-    appended_at_ms = check_snapshot(snapshot_id, data)
-    records: list[Message] = []
-    try:
-        for batch in iter_batches(memoryview(data)):
-            if not batch.is_control:
-                records.extend(
-                    decode_metadata_record(record.value or b"") for record in decode_records(batch)
-                )
-    except (RemoteProtocolError, KafkaError) as error:
-        raise SnapshotDamaged(f"snapshot {snapshot_id}: {error}") from error
+    checked = check_snapshot(snapshot_id, data)
     return LoadedSnapshot(
         end_offset=snapshot_id.offset,
         epoch=snapshot_id.epoch,
-        appended_at_ms=appended_at_ms,
-        records=records,
+        appended_at_ms=checked.appended_at_ms,
+        records=list(checked.records()),
     )

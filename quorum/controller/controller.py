@@ -145,11 +145,13 @@ class Controller:
 
     def apply_committed(self, batch: CommittedBatch) -> None:
         self.loader.apply_committed(batch)
-        self._applied(batch.last_offset + 1)
+        if batch.ends:
+            self._applied(batch.last_offset + 1)
 
     def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
         self.loader.load_snapshot(snapshot)
-        self._applied(snapshot.end_offset)
+        if snapshot.ends:
+            self._applied(snapshot.end_offset)
 
     def _applied(self, end_offset: int) -> None:
         self._applied_end = end_offset

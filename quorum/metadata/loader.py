@@ -70,17 +70,17 @@ class MetadataLoader:
         publisher.publish(delta, self.image, Manifest(self.image.provenance, is_snapshot=True))
 
     def apply_committed(self, batch: CommittedBatch) -> None:
-        """Replays a batch and publishes, unless a transaction is open at its end.
+        """Replays a batch and publishes at its end, unless a transaction is open then.
 
         Raises:
             RemoteProtocolError: the log and the image do not belong together.
         """
-        self._batch_count += 1
+        self._batch_count += batch.ends
         self._size_bytes += batch.size_bytes
         for offset, record in enumerate(batch.records, batch.base_offset):
             before = Provenance(offset - 1, batch.epoch, batch.appended_at_ms)
             self._replay(record, before)
-        if not self._in_transaction:
+        if batch.ends and not self._in_transaction:
             self._publish(Provenance(batch.last_offset, batch.epoch, batch.appended_at_ms))
 
     def _replay(self, record: Message, before: Provenance) -> None:
@@ -99,13 +99,15 @@ class MetadataLoader:
                 self._delta.replay(record)
 
     def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
-        """Replaces the image and publishes the difference."""
-        delta = MetadataDelta(self.image)
+        """Replaces the image at the end and publishes the difference."""
+        if snapshot.begins:
+            self._delta, self._in_transaction = MetadataDelta(self.image), False
+            self._batch_count = self._size_bytes = 0
         for record in snapshot.records:
-            delta.replay(record)
-        delta.finish_snapshot()
-        self._delta, self._in_transaction = delta, False
-        self._batch_count = self._size_bytes = 0
+            self._delta.replay(record)
+        if not snapshot.ends:
+            return
+        self._delta.finish_snapshot()
         provenance = Provenance(snapshot.end_offset - 1, snapshot.epoch, snapshot.appended_at_ms)
         self._publish(provenance, is_snapshot=True)
 
