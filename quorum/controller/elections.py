@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.index import Key
 from quorum.controller.state import ControllerState, Place
-from quorum.controller.topics import RECORDS_MAX
+from quorum.controller.topics import RECORDS_MAX, too_much
 from quorum.metadata.image import NO_LEADER
 from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
@@ -26,6 +26,15 @@ from wire.schema import Message
 
 PREFERRED, UNCLEAN = 0, 1
 
+_NOT_AVAILABLE = {
+    PREFERRED: KafkaError(
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
+    ),
+    UNCLEAN: KafkaError(
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        "Eligible topic partition leaders are not available.",
+    ),
+}
 _KINDS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 
 
@@ -59,9 +68,7 @@ def elect_leaders(
                 )
         results.append(ReplicaElectionResult(topic=topic.topic, partition_result=partitions))
     if len(records) > RECORDS_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, f"one request may hold at most {RECORDS_MAX} elections"
-        )
+        raise too_much()
     response = ElectLeadersResponse(replica_election_results=results)
     return Result(records, response, atomic=False)
 
@@ -89,16 +96,14 @@ def _elect_one(state: ControllerState, name: str, index: int, kind: int) -> Part
         else partition.leader != NO_LEADER
     )
     if needless:
-        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+        raise KafkaError(
+            ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+        )
     record = change_partition(
         Place(topic, index, partition), state, state.may_lead(partition), election=_KINDS[kind]
     )
     if record is None:
-        raise KafkaError(
-            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-            if kind == PREFERRED
-            else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        )
+        raise _NOT_AVAILABLE[kind]
     return record
 
 

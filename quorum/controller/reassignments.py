@@ -14,7 +14,13 @@ from collections.abc import Sequence
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.partitions import election_of
 from quorum.controller.state import ControllerState, Place
-from quorum.controller.topics import RECORDS_MAX, check_assignment, default_directory
+from quorum.controller.topics import (
+    RECORDS_MAX,
+    check_assignment,
+    default_directory,
+    text_of,
+    too_much,
+)
 from quorum.metadata.image import PartitionImage
 from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
@@ -44,9 +50,7 @@ def alter_reassignments(
         KafkaError: POLICY_VIOLATION, too many at once; nothing is changed.
     """
     if sum(len(topic.partitions) for topic in request.topics) > RECORDS_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, f"one request may move at most {RECORDS_MAX} partitions"
-        )
+        raise too_much()
     records: dict[tuple[str, int], Message] = {}
     responses = []
     for topic in request.topics:
@@ -66,7 +70,7 @@ def alter_reassignments(
                 if record is not None:
                     records[key] = record
             except KafkaError as error:
-                code, message = error.code, error.message
+                code, message = error.code, text_of(error)
             partitions.append(
                 ReassignablePartitionResponse(
                     partition_index=asked.partition_index, error_code=code, error_message=message

@@ -103,7 +103,7 @@ def create_topics(
         created.append(topic.name)
         records += made
     if len(records) > RECORDS_MAX:
-        raise _too_much()
+        raise too_much()
     response = CreateTopicsResponse(topics=list(results.values()))
     return Result([] if request.validate_only else records, response)
 
@@ -114,13 +114,14 @@ def _check_size(request: CreateTopicsRequest, rules: TopicRules) -> None:
         default = rules.config["num.partitions"] if topic.num_partitions == DEFAULT else 0
         total += len(topic.assignments) or max(topic.num_partitions, default, 0)
     if total > RECORDS_MAX:
-        raise _too_much()
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
 
 
-def _too_much() -> KafkaError:
+def too_much() -> KafkaError:
     return KafkaError(
-        ErrorCode.POLICY_VIOLATION,
-        f"Excessively large number of partitions per request: at most {RECORDS_MAX} changes are made at once.",
+        ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
     )
 
 
@@ -138,6 +139,11 @@ def _check_name(name: str, times: int, state: ControllerState, created: Sequence
         why = f"Topic '{name}' collides with existing topic: {other}"
     if why is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+
+
+def text_of(error: KafkaError) -> str | None:
+    """None if the code says it all."""
+    return None if error.message == error.code.name else error.message
 
 
 def _failed(name: str, error: KafkaError) -> CreatableTopicResult:
@@ -349,12 +355,12 @@ def create_partitions(
         except KafkaError as error:
             if error.code is ErrorCode.POLICY_VIOLATION:
                 raise
-            code, message = error.code, error.message
+            code, message = error.code, text_of(error)
         results[topic.name] = CreatePartitionsTopicResult(
             name=topic.name, error_code=code, error_message=message
         )
     if len(records) > RECORDS_MAX:
-        raise _too_much()
+        raise too_much()
     response = CreatePartitionsResponse(results=list(results.values()))
     return Result([] if request.validate_only else records, response)
 
@@ -378,7 +384,7 @@ def _add_partitions(
             f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified.",
         )
     if added > RECORDS_MAX:
-        raise _too_much()
+        raise too_much()
     factor = len(topic.partitions[0].replicas) if 0 in topic.partitions else 1
     if asked.assignments is None:
         placed = place_replicas(image.cluster.brokers.values(), added, factor, rules.prng)
@@ -416,7 +422,7 @@ def delete_topics(
     asked = [DeleteTopicState(name=name, topic_id=NIL_UUID) for name in request.topic_names]
     asked += request.topics
     if len(asked) > RECORDS_MAX:
-        raise _too_much()
+        raise too_much()
     times = Counter((one.name, one.topic_id) for one in asked)
     found = {key: _find(key, times[key], image) for key in times}
     owners = Counter(topic.id for topic in found.values() if isinstance(topic, TopicImage))
@@ -461,5 +467,9 @@ def _find(
     if why is not None:
         return KafkaError(ErrorCode.INVALID_REQUEST, why)
     if name is None:
-        return image.topics.by_id.get(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    return image.topics.by_name.get(name) or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return image.topics.by_id.get(topic_id) or KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+        )
+    return image.topics.by_name.get(name) or KafkaError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+    )

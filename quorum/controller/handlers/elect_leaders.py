@@ -6,7 +6,8 @@ from functools import partial
 
 from quorum.controller.context import ControllerContext
 from quorum.controller.elections import elect_leaders as decide
-from wire.errors import ErrorCode
+from quorum.runtime.deferred import Result
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -32,8 +33,10 @@ def _fail(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectL
     return ElectLeadersResponse(replica_election_results=results)
 
 
-def _fail_at_top(_request: ElectLeadersRequest, code: ErrorCode, _: str) -> ElectLeadersResponse:
-    return ElectLeadersResponse(error_code=code, replica_election_results=[])
+def _fail_at_top(
+    request: ElectLeadersRequest, code: ErrorCode, message: str
+) -> ElectLeadersResponse:
+    return _fail(request, code, message).replace(error_code=code)
 
 
 @handles(ElectLeadersRequest, versions="0-2", on_error=_fail)
@@ -41,5 +44,10 @@ def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call
 ) -> Parked[ElectLeadersResponse]:
     fail = _fail_at_top if call.header.api_version > 0 else _fail
-    result = decide(request, ctx.controller.reign().state)
+    state = ctx.controller.reign().state
+    try:
+        result = decide(request, state)
+    except KafkaError as error:
+        answer = fail(request, error.code, error.message)
+        return ctx.controller.submit(Result((), answer))
     return ctx.controller.submit(result, partial(fail, request))
