@@ -1,6 +1,6 @@
 """`./dev bench [NAME ...] [--only ours|kafka] [--json FILE]`: runs benches and prints the ratio table.
 
-`./dev bench codec` is a table of its own: see `bench.codec`.
+`./dev bench codec` and `./dev bench log-path` are tables of their own: see there.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from pathlib import Path
 from bench import benches
 from bench.clusters import Cluster, kafka, ours
 from bench.codec import __main__ as codec
+from bench.log_path import __main__ as log_path
 from bench.results import Figure, print_table
 from tests.interop import apache_kafka
 
 Opener = Callable[..., object]
+OWN_TABLES = {"codec": codec.main, "log-path": log_path.main}
 SYSTEMS: dict[str, Opener] = {"ours": ours, "kafka": kafka}
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["codec"]:  # no clusters, other columns
-        codec.main(sys.argv[2:])
+    if (own := OWN_TABLES.get(sys.argv[1] if len(sys.argv) > 1 else "")) is not None:
+        own(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
     parser.add_argument(
