@@ -2,7 +2,7 @@
 
 Source: `Partition`, `PartitionState` and `Replica` of Kafka, KIP-497 (maximal ISR), KIP-841 and KIP-903 (eligibility).
 Two things differ on purpose: a replica's end offset is what it has on *disk* (the leader counts its own flushed end), and
-min.insync.replicas does not hold the watermark back, it only decides whether a produce is admitted.
+min.insync.replicas decides whether a produce is admitted, and holds the watermark back only where there are eligible leader replicas.
 """
 
 from __future__ import annotations

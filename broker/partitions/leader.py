@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from broker.partitions.partition import Partition
 
 ACKS_ALL = -1
+# An unclean leader begins with what it has: nothing is left to recover when it first proposes an ISR (KIP-704).
+RECOVERED = 0
 
 # The controller said that nothing was changed and our epochs are right: the committed ISR stands.
 _NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
@@ -80,7 +82,6 @@ class LeaderEpoch:
         self.isr = IsrState(state.isr, state.partition_epoch)
         self.low_watermark = Watermark(UNKNOWN_OFFSET)
         self._maximal = self.isr.maximal
-        self._recovery_state = state.leader_recovery_state
         self._services = partition.services
         self.replicas: dict[int, ReplicaProgress] = {}
         self._follow_assignment(state, now)
@@ -160,7 +161,7 @@ class LeaderEpoch:
         """
         if self.ended:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if acks == ACKS_ALL and len(self.isr.isr) < self.partition.settings.min_insync_replicas:
+        if acks == ACKS_ALL and self.is_under_min_isr:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         services = self._services
         info = self.log.append_as_leader(
@@ -175,7 +176,17 @@ class LeaderEpoch:
         if not self.ended:
             self._advance()
 
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Fewer are in sync than min.insync.replicas asks for; it cannot ask for more than there are replicas."""
+        members = len(self.isr.isr)
+        count = len(self.replicas) + 1
+        return members < count and members < min(count, self.partition.settings.min_insync_replicas)
+
     def _advance(self) -> None:
+        if self.is_under_min_isr and self._services.metadata.image.features.keeps_eligible_leaders:
+            # Who has left the ISR may still be elected, as it has all that is committed: so nothing more is (KIP-966).
+            return
         watermark = self.high_watermark
         offset = next_high_watermark(
             watermark.offset,
@@ -310,7 +321,7 @@ class LeaderEpoch:
             partition_index=self.partition.index,
             leader_epoch=self.epoch,
             partition_epoch=self.isr.partition_epoch,
-            leader_recovery_state=self._recovery_state,
+            leader_recovery_state=RECOVERED,
             new_isr=tuple((member, self._broker_epoch(member)) for member in isr),
         )
         self._set_isr(replace(self.isr, proposed=isr))
@@ -358,7 +369,6 @@ class LeaderEpoch:
     def update(self, state: PartitionImage) -> None:
         """Newer metadata of the same leader epoch: ISR, assignment."""
         assert state.leader_epoch == self.epoch
-        self._recovery_state = state.leader_recovery_state
         self._follow_assignment(state, self._services.now())
         if state.partition_epoch > self.isr.partition_epoch:
             self._set_isr(IsrState(state.isr, state.partition_epoch))

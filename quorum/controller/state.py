@@ -19,7 +19,6 @@ from quorum.metadata.image import (
     TopicImage,
 )
 
-ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
@@ -45,7 +44,7 @@ class ControllerState:
     @property
     def has_eligible_leaders(self) -> bool:
         """Whether eligible leader replicas are kept (KIP-966)."""
-        return self.image.features.levels.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
+        return self.image.features.keeps_eligible_leaders
 
     def min_isr(self, topic: TopicImage) -> int:
         """min.insync.replicas of a topic; no more than it has replicas."""

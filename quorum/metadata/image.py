@@ -174,6 +174,11 @@ class FeaturesImage:
     metadata_version: int = 0
     levels: Map[str, int] = field(default_factory=Map)
 
+    @property
+    def keeps_eligible_leaders(self) -> bool:
+        """Whether there are eligible leader replicas (KIP-966)."""
+        return self.levels.get("eligible.leader.replicas.version", 0) > 0
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsImage:

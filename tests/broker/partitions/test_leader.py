@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from immutables import Map
 
 from broker.partitions.isr import FetchClock
 from broker.partitions.leader import open_leader_epoch
 from log.batch import iter_batches
+from quorum.metadata.image import FeaturesImage
 from quorum.runtime.errors import NotLeaderError
 from tests.broker.batches import append, batch
 from tests.broker.harness import open_harness, partition, registration, topic
@@ -248,3 +252,41 @@ async def test_the_end_of_an_epoch_is_the_exit_of_its_block(harness):
     with pytest.raises(KafkaError) as raised:
         append_to(leader, b"b")
     assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(("level", "watermark"), [(0, 1), (1, 0)])
+def test_with_eligible_leaders_nothing_is_committed_below_the_minimal_isr(
+    tmp_path, level, watermark
+):
+    """P2, KIP-966: who left the ISR may be elected, so that nothing may be committed that it lacks."""
+    harness = open_harness(tmp_path, min_insync_replicas="2")
+    leader = lead(harness, (11, 12, 13), isr=(11,))
+    image = harness.metadata.image
+    features = FeaturesImage(30, Map({"eligible.leader.replicas.version": level}))
+    harness.metadata.set(replace(image, features=features))
+    data = batch(b"a")
+    leader.append(data, list(iter_batches(data)), acks=1)
+    harness.flush()
+    assert leader.high_watermark.offset == watermark
+    fetched(harness, leader, 12, 1)
+    leader.update(leader.partition.state._replace(isr=(11, 12), partition_epoch=1))
+    assert leader.high_watermark.offset == 1
+
+
+def test_no_more_replicas_are_asked_for_than_there_are(tmp_path):
+    harness = open_harness(tmp_path, min_insync_replicas="3")
+    leader = lead(harness, (11, 12))
+    assert not leader.is_under_min_isr
+    leader.update(leader.partition.state._replace(isr=(11,), partition_epoch=1))
+    assert leader.is_under_min_isr
+    with pytest.raises(KafkaError) as caught:
+        append(harness, b"a")
+    assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_the_first_isr_of_an_unclean_leader_says_that_it_has_recovered(harness):
+    """KIP-704: else the controller would refuse every other member."""
+    leader = lead(harness, (11, 12), isr=(11,), leader_recovery_state=1)
+    fetched(harness, leader, 12, 0)
+    _, change = harness.isr_changes.submitted[-1]
+    assert (proposed(harness), change.leader_recovery_state) == ((11, 12), 0)
