@@ -358,7 +358,7 @@ async def _start(
         await parts.quorum.node.wait_caught_up()
         await ctx.metadata.wait_for(lambda image: 0 <= lifecycle.epoch <= image.provenance.offset)
         await _recover_logs(parts)
-        parts.publisher.activate()
+        await parts.publisher.activate()
         await nursery.start(ctx.groups.run)
         nursery.start_soon(parts.maintenance.run)
         nursery.start_soon(ctx.moves.run)

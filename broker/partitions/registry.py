@@ -6,7 +6,7 @@ Source: the part of Kafka's `ReplicaManager` that applies `TopicsDelta` and find
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from broker.partitions.leader import LeaderEpoch
@@ -123,25 +123,23 @@ class Partitions:
 
     def apply_topic(self, name: str, new: TopicImage | None) -> None:
         """Makes this topic's partitions here what `new` says (None: the topic is gone)."""
-        present = self._topics.get(name, {})
-        wanted = {} if new is None else self._assigned(new)
-        for index, partition in list(present.items()):
-            if new is None or index not in wanted or partition.topic_id != new.id:
+        for index, partition in list(self._topics.get(name, {}).items()):
+            if new is None or partition.topic_id != new.id or index not in new.partitions:
                 self._remove(partition)
-        for index, state in wanted.items():
-            assert new is not None
-            known = self.find(name, index)
-            if known is None:
-                self._add(new, index, state)
+        if new is not None:
+            self.apply_changes(new, new.partitions)
+
+    def apply_changes(self, topic: TopicImage, changed: Mapping[int, PartitionImage]) -> None:
+        """Makes the `changed` partitions of a topic here what they are now; costs nothing for the others."""
+        for index, state in changed.items():
+            known = self.find(topic.name, index)
+            if self.node_id not in state.replicas:
+                if known is not None:
+                    self._remove(known)
+            elif known is None:
+                self._add(topic, index, state)
             elif known.state is not state:
                 self._change(known, state)
-
-    def _assigned(self, topic: TopicImage) -> dict[int, PartitionImage]:
-        return {
-            index: state
-            for index, state in topic.partitions.items()
-            if self.node_id in state.replicas
-        }
 
     def _add(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
         saved = self._saved_watermark(topic.name, index)

@@ -136,3 +136,16 @@ def test_watermarks_are_saved_and_bounded_by_the_log(tmp_path):
     again.set_image(topic("t", partition((11, 12))), topic("u", partition((11, 12))))
     assert again.leader("t").high_watermark.offset == 0, "the log has nothing"
     assert again.leader("u").high_watermark.offset == 2
+
+
+def test_changes_cost_nothing_for_the_others(harness):
+    """As `apply_topic` of the whole topic, for the partitions that changed."""
+    harness.set_image(topic("t", partition(), partition(), partition((12,))))
+    partitions = harness.partitions
+    untouched = partitions.find("t", 0)
+    new = topic("t", partition((12,)), partition(leader_epoch=1), partition(), partition())
+    partitions.apply_changes(new, {index: new.partitions[index] for index in (1, 2, 3)})
+    assert partitions.find("t", 0) is untouched  # nobody said so
+    assert partitions.find("t", 1).state.leader_epoch == 1
+    partitions.apply_changes(new, {0: new.partitions[0]})
+    assert [partitions.find("t", index) is not None for index in range(4)] == [False, True, True, True]  # fmt: skip

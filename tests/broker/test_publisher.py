@@ -1,0 +1,107 @@
+"""Partitions here are what the image says, however the image came about."""
+
+import random
+
+import trio
+import trio.testing
+
+from broker.publisher import PARTITIONS_PER_TURN, BrokerPublisher
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import EMPTY, MetadataImage
+from quorum.metadata.loader import Manifest, MetadataLoader
+from quorum.metadata.records import image_to_records
+from tests.broker.harness import open_harness
+from tests.quorum.metadata.build import SOMEWHERE, change, partition, replay, topic, uid
+from wire.records.topics import RemoveTopicRecord
+
+NODE = 11
+
+
+def published(harness, report=lambda: None) -> BrokerPublisher:
+    return BrokerPublisher(
+        harness.metadata, harness.partitions, harness.settings, harness.directories, report
+    )
+
+
+def here(harness) -> dict:
+    return {(one.topic, one.index): one.state for one in harness.partitions}
+
+
+def wanted(image: MetadataImage) -> dict:
+    return {
+        (one.name, index): state
+        for one in image.topics.by_name.values()
+        for index, state in one.partitions.items()
+        if NODE in state.replicas
+    }
+
+
+def next_records(prng: random.Random, image: MetadataImage, number: int) -> list:
+    """A topic made, deleted, made again under its name, or some of its partitions changed or moved."""
+    names = sorted(image.topics.by_name)
+    kind = prng.randrange(4) if names else 0
+    if kind == 0:
+        name = f"t{number}"
+        made = [partition(number, i, prng.sample([NODE, 12, 13], 2)) for i in range(4)]
+        return [topic(name, number), *made]
+    known = image.topics.by_name[prng.choice(names)]
+    if kind == 1:
+        return [RemoveTopicRecord(topic_id=known.id)]
+    if kind == 2:
+        anew = [topic(known.name, number), partition(number, 0, [NODE, 12])]
+        return [RemoveTopicRecord(topic_id=known.id), *anew]
+    replicas = prng.sample([NODE, 12, 13], 2)
+    moved = change(0, 1, replicas=replicas, isr=replicas, leader=replicas[0], directories=[uid(1), uid(2)])  # fmt: skip
+    moved.topic_id, moved.partition_id = known.id, prng.choice(list(known.partitions))
+    return [moved]
+
+
+async def test_after_every_delta_the_partitions_are_those_of_the_image(tmp_path):
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    await publisher.activate()
+    prng, image = random.Random(5), EMPTY
+    for number in range(150):
+        delta = replay(next_records(prng, image, number), image)
+        image = delta.apply(SOMEWHERE)
+        publisher.publish(delta, image, Manifest(SOMEWHERE))
+        assert here(harness) == wanted(image)
+
+
+async def test_a_snapshot_is_published_as_its_difference(tmp_path):
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    loader = MetadataLoader([publisher])
+    await publisher.activate()
+    prng = random.Random(6)
+    for _ in range(30):
+        image = loader.image
+        for _ in range(5):
+            records = next_records(prng, image, prng.randrange(10_000))
+            image = replay(records, image).apply(SOMEWHERE)
+        delta = MetadataDelta(loader.image)
+        for record in image_to_records(image):
+            delta.replay(record)
+        delta.finish_snapshot()
+        loader.image = delta.apply(SOMEWHERE)
+        publisher.publish(delta, loader.image, Manifest(SOMEWHERE, is_snapshot=True))
+        assert here(harness) == wanted(image)
+
+
+async def test_what_is_published_during_activation_counts(tmp_path, nursery):
+    count = 3 * PARTITIONS_PER_TURN
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    records = [topic("t", 1), *(partition(1, i, [NODE]) for i in range(count)), topic("u", 2), partition(2, 0, [NODE])]  # fmt: skip
+    image = replay(records).apply(SOMEWHERE)
+    publisher.publish(replay(records), image, Manifest(SOMEWHERE))
+    assert here(harness) == {}
+    nursery.start_soon(publisher.activate)
+    await trio.lowlevel.checkpoint()
+    changes = [change(1, i, leader=NODE) for i in range(0, count, 7)]
+    changes += [RemoveTopicRecord(topic_id=uid(2)), topic("u", 3), partition(3, 1, [NODE])]
+    delta = replay(changes, image)
+    image = delta.apply(SOMEWHERE)
+    publisher.publish(delta, image, Manifest(SOMEWHERE))
+    await trio.testing.wait_all_tasks_blocked()
+    assert here(harness) == wanted(image)
