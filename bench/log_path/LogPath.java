@@ -6,11 +6,9 @@ import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Comparator;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Scanner;
-import java.util.stream.Stream;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.Time;
@@ -45,7 +43,7 @@ public class LogPath {
         while (lines.hasNextLine()) {
             String[] words = lines.nextLine().split(" ");
             switch (words[0]) {
-                case "append" -> append(words[1], Path.of(words[2]), Double.parseDouble(words[3]), words[4]);
+                case "append" -> append(words[1], Path.of(words[2]), Double.parseDouble(words[3]));
                 case "recover" -> recover(words[1]);
                 default -> throw new IllegalArgumentException(words[0]);
             }
@@ -63,7 +61,7 @@ public class LogPath {
     }
 
     /** Appends for twice the time to warm up, then measures: seconds, CPU seconds (of the process), bytes; then µs a read. */
-    static void append(String directory, Path batch, double seconds, String keep) throws Exception {
+    static void append(String directory, Path batch, double seconds) throws Exception {
         ByteBuffer data = ByteBuffer.wrap(Files.readAllBytes(batch));
         UnifiedLog log = open(directory, true);
         RequestLocal local = new RequestLocal(BufferSupplier.create());
@@ -77,9 +75,6 @@ public class LogPath {
         System.out.println(took + " " + used + " " + appended * data.limit() + " " + read(log, seconds / 2));
         log.flush(false);
         log.close();
-        if (keep.equals("drop")) {
-            delete(Path.of(directory));
-        }
     }
 
     static long run(UnifiedLog log, ByteBuffer data, RequestLocal local, double seconds) throws Exception {
@@ -113,13 +108,5 @@ public class LogPath {
         UnifiedLog log = open(directory, false);
         System.out.println((System.nanoTime() - begin) / 1e9 + " " + (PROCESS.getProcessCpuTime() - cpu) / 1e9 + " " + log.size());
         log.close();
-    }
-
-    static void delete(Path directory) throws Exception {
-        try (Stream<Path> paths = Files.walk(directory)) {
-            for (Path path : paths.sorted(Comparator.reverseOrder()).toList()) {
-                Files.delete(path);
-            }
-        }
     }
 }
