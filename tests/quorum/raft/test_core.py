@@ -10,6 +10,7 @@ import pytest
 from quorum.raft import messages as core
 from quorum.raft.core import NotLeader, Raft
 from quorum.raft.log_view import FetchKind, truncation_offset, validate_fetch
+from quorum.raft.ready import ControlBatch
 from quorum.raft.reign import OBSERVERS_MAX, Reign, majority_offset
 from quorum.raft.roles import (
     HIGHER_EPOCH,
@@ -76,9 +77,11 @@ class Talk:
             self.tokens += [send.token for send in ready.sends]
             if ready.append is not None:
                 for batch in getattr(ready.append, "batches", ()):
-                    base, size = self.log.end_offset, getattr(batch, "record_count", 1)
-                    fingerprint = chain(self.log.end_chain, self.raft.epoch, base)
-                    self.log.append(Entry(base, base + size, self.raft.epoch, base, fingerprint))
+                    base, epoch = self.log.end_offset, self.raft.epoch
+                    control = batch.records if isinstance(batch, ControlBatch) else ()
+                    fingerprint = chain(self.log.end_chain, epoch, base)
+                    end = base + batch.record_count
+                    self.log.append(Entry(base, end, epoch, base, fingerprint, control))
                 self.log.recover()
                 self.raft.log_changed(self.now)
 

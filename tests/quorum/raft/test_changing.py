@@ -1,0 +1,341 @@
+"""Changes of voters, rule by rule (KIP-853): what is refused and with which code, when it counts, who may stand and who is heard."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from quorum.raft import messages as core
+from quorum.raft.changing import UpgradeRefused
+from quorum.raft.core import NotLeader
+from quorum.raft.roles import Leader, Resigned
+from quorum.raft.types import Election, Endpoint, Identity, ReplicaKey
+from quorum.raft.voters import Voter, VoterSet
+from tests.quorum.raft.test_core import ME, Talk, fetch, vote
+from tests.simulation.storage import SimLog
+from wire.errors import ErrorCode
+
+
+def key(node_id: int, directory: int | None = None) -> ReplicaKey:
+    return ReplicaKey(node_id, bytes([directory or node_id]) * 16)
+
+
+def endpoints(node_id: int, host: str = "test") -> tuple[Endpoint, ...]:
+    return (Endpoint("C", host, node_id),)
+
+
+def dynamic(*ids: int) -> tuple[SimLog, Identity]:
+    """A directory formatted with these voters, and node 1."""
+    log = SimLog()
+    log.format(VoterSet.of(Voter(key(i), endpoints(i), 0, 1) for i in ids))
+    me = Identity(
+        1, key(1).directory_id, "ours", endpoints=endpoints(1), listener="C", is_controller=True
+    )
+    return log, me
+
+
+def leader_of(*ids: int) -> Talk:
+    log, me = dynamic(*ids)
+    talk = Talk(log, me=me)
+    if len(ids) > 1:
+        talk.lead()
+        for other in ids[1:]:
+            talk.ask(fetched(other, talk))
+    else:
+        talk.raft.flushed(talk.log.end_offset, talk.now)
+        talk._drain()
+    return talk
+
+
+def fetched(node_id: int, talk: Talk, directory: int | None = None) -> core.FetchRequest:
+    """A fetch of who has everything."""
+    end = talk.log.end_offset
+    return fetch(
+        epoch=talk.raft.epoch,
+        replica=key(node_id, directory),
+        fetch_offset=end,
+        last_fetched_epoch=talk.log.last_epoch,
+        high_watermark=end,
+        max_wait=0.0,
+    )
+
+
+def add(node_id: int, **changes: object) -> core.AddVoterRequest:
+    plain = core.AddVoterRequest(
+        cluster_id="ours", voter=key(node_id), endpoints=endpoints(node_id)
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def remove(node_id: int, **changes: object) -> core.RemoveVoterRequest:
+    return replace(core.RemoveVoterRequest(cluster_id="ours", voter=key(node_id)), **changes)  # type: ignore[arg-type]
+
+
+def update(node_id: int, epoch: int, **changes: object) -> core.UpdateVoterRequest:
+    plain = core.UpdateVoterRequest(
+        cluster_id="ours",
+        epoch=epoch,
+        voter=key(node_id),
+        endpoints=endpoints(node_id, "moved"),
+        kraft_version_min=0,
+        kraft_version_max=1,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (add(4, cluster_id="theirs"), ErrorCode.INCONSISTENT_CLUSTER_ID),
+        (add(4, voter=None), ErrorCode.INVALID_REQUEST),
+        (add(4, voter=ReplicaKey(4)), ErrorCode.INVALID_REQUEST),
+        (add(4, endpoints=()), ErrorCode.INVALID_REQUEST),
+        (add(4, endpoints=(Endpoint("OTHER", "h", 1),)), ErrorCode.INVALID_REQUEST),
+        (add(2), ErrorCode.DUPLICATE_VOTER),
+        (add(2, voter=key(2, 9)), ErrorCode.DUPLICATE_VOTER),
+        (remove(2, cluster_id="theirs"), ErrorCode.INCONSISTENT_CLUSTER_ID),
+        (remove(2, voter=None), ErrorCode.INVALID_REQUEST),
+        (remove(2, voter=ReplicaKey(2)), ErrorCode.INVALID_REQUEST),
+        (remove(7), ErrorCode.VOTER_NOT_FOUND),
+        (remove(2, voter=key(2, 9)), ErrorCode.VOTER_NOT_FOUND),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(request_, code):
+    talk = leader_of(1, 2, 3)
+    end = talk.log.end_offset
+    assert talk.ask(request_).error == code
+    assert (talk.log.end_offset, talk.log.history.voters.ids) == (end, (1, 2, 3))
+
+
+def test_only_a_leader_changes_voters():
+    log, me = dynamic(1, 2, 3)
+    talk = Talk(log, me=me)
+    for request in (add(4), remove(2), update(2, 0)):
+        assert talk.ask(request).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_static_quorum_has_its_voters_from_the_configuration():
+    talk = Talk(me=replace(ME, listener="C")).lead()
+    talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
+    assert talk.ask(add(4)).error == ErrorCode.UNSUPPORTED_VERSION
+    assert talk.ask(remove(2)).error == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_nothing_changes_before_the_epoch_has_committed():
+    """The bug of the first Raft papers: a change of an epoch whose predecessors may still count otherwise."""
+    log, me = dynamic(1, 2, 3)
+    talk = Talk(log, me=me).lead()
+    assert talk.raft.role.reign.high_watermark is None
+    for request in (add(4), remove(3), update(2, 1)):
+        assert talk.ask(request).error == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_one_change_at_a_time():
+    talk = leader_of(1, 2, 3)
+    assert talk.ask(remove(3)) is None
+    assert talk.ask(remove(2)).error == ErrorCode.REQUEST_TIMED_OUT
+    assert talk.ask(add(4)).error == ErrorCode.REQUEST_TIMED_OUT
+    assert talk.ask(update(2, 1)).error == ErrorCode.REQUEST_TIMED_OUT
+    talk.raft.flushed(talk.log.end_offset, talk.now)
+    talk._drain()
+    talk.ask(fetched(2, talk))
+    assert [a.error for a in talk.replies if isinstance(a, core.RemoveVoterAnswer)] == [0]
+    assert talk.ask(remove(2)) is None
+
+
+def test_a_change_that_nobody_confirms_is_answered_in_time_and_stays():
+    talk = leader_of(1, 2, 3)
+    talk.ask(remove(3))
+    talk.now = talk.raft.deadline()
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    for _ in range(5):
+        if any(isinstance(a, core.RemoveVoterAnswer) for a in talk.replies):
+            break
+        talk.now = talk.raft.deadline()
+        talk.raft.handle_timeout(talk.now)
+        talk._drain()
+    assert [a.error for a in talk.replies if isinstance(a, core.RemoveVoterAnswer)] == [
+        ErrorCode.REQUEST_TIMED_OUT
+    ]
+    assert talk.log.history.voters.ids == (1, 2)
+    assert talk.ask(add(4)).error == ErrorCode.REQUEST_TIMED_OUT, "it is still not committed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (core.ApiVersionsAnswer(kraft_versions=(0, 1)), None),
+        (core.ApiVersionsAnswer(kraft_versions=(0, 0)), ErrorCode.INVALID_REQUEST),
+        (core.ApiVersionsAnswer(kraft_versions=None), ErrorCode.INVALID_REQUEST),
+        (core.ApiVersionsAnswer(error=35, kraft_versions=(0, 1)), ErrorCode.REQUEST_TIMED_OUT),
+        (None, ErrorCode.REQUEST_TIMED_OUT),
+    ],
+)
+def test_a_new_voter_is_asked_for_its_versions(answer, code):
+    talk = leader_of(1, 2, 3)
+    talk.ask(fetched(4, talk))
+    assert talk.ask(add(4)) is None
+    assert isinstance(talk.sends[-1], core.ApiVersionsRequest)
+    if answer is None:
+        talk.raft.request_failed(talk.tokens[-1], talk.now)
+        talk._drain()
+    else:
+        talk.answer(answer)
+    answers = [a.error for a in talk.replies if isinstance(a, core.AddVoterAnswer)]
+    assert answers == ([] if code is None else [code])
+    assert (4 in talk.log.history.voters.by_id) == (code is None)
+
+
+@pytest.mark.parametrize("directory", [None, 9])
+def test_a_new_voter_must_have_caught_up_with_the_directory_that_it_names(directory):
+    talk = leader_of(1, 2, 3)
+    if directory is not None:
+        talk.ask(fetched(4, talk, directory))
+    talk.ask(add(4))
+    talk.answer(core.ApiVersionsAnswer(kraft_versions=(0, 1)))
+    assert talk.replies[-1].error == ErrorCode.REQUEST_TIMED_OUT
+    assert "lagging behind" in talk.replies[-1].message
+
+
+def test_an_early_answer_comes_with_the_append():
+    talk = leader_of(1, 2, 3)
+    talk.ask(fetched(4, talk))
+    talk.ask(add(4, ack_when_committed=False))
+    talk.answer(core.ApiVersionsAnswer(kraft_versions=(0, 1)))
+    assert [a.error for a in talk.replies if isinstance(a, core.AddVoterAnswer)] == [0]
+    assert talk.ask(remove(4)).error == ErrorCode.REQUEST_TIMED_OUT, "it is not committed"
+
+
+def test_a_change_ends_with_its_epoch():
+    talk = leader_of(1, 2, 3)
+    talk.ask(remove(3))
+    talk.ask(vote(epoch=9, candidate=key(2), voter=key(1), last_epoch=1, end_offset=99))
+    refused = [a.error for a in talk.replies if isinstance(a, core.RemoveVoterAnswer)]
+    assert refused == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_the_last_voter_stays():
+    talk = leader_of(1)
+    assert talk.ask(remove(1)).error == ErrorCode.VOTER_NOT_FOUND
+
+
+def test_a_second_voter_makes_a_leader_mind_its_majority():
+    talk = leader_of(1)
+    assert talk.raft.role.reign.check_deadline == float("inf")
+    talk.ask(fetched(2, talk))
+    talk.ask(add(2))
+    talk.answer(core.ApiVersionsAnswer(kraft_versions=(0, 1)))
+    assert talk.raft.role.reign.check_deadline < float("inf")
+    talk.now += 10
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert isinstance(talk.raft.role, Resigned)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"cluster_id": "theirs"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"epoch": 0}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"epoch": 2}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"voter": None}, ErrorCode.INVALID_REQUEST),
+        ({"voter": key(2, 9)}, ErrorCode.VOTER_NOT_FOUND),
+        ({"voter": key(7)}, ErrorCode.VOTER_NOT_FOUND),
+        ({"endpoints": ()}, ErrorCode.INVALID_REQUEST),
+        ({"kraft_version_min": -1}, ErrorCode.INVALID_REQUEST),
+        ({"kraft_version_min": 1, "kraft_version_max": 0}, ErrorCode.INVALID_REQUEST),
+        ({"kraft_version_max": 0}, ErrorCode.INVALID_REQUEST),
+        ({}, ErrorCode.NONE),
+    ],
+)
+def test_updates_are_judged(changes, code):
+    talk = leader_of(1, 2, 3)
+    assert talk.ask(replace(update(2, 1), **changes)).error == code
+    moved = talk.log.history.voters.get(2).endpoints == endpoints(2, "moved")
+    assert moved == (code is ErrorCode.NONE)
+
+
+def test_a_voter_with_another_directory_is_an_observer():
+    talk = leader_of(1, 2, 3)
+    end = talk.raft.role.reign.high_watermark
+    talk.raft.propose(b"x", 1, 1)
+    talk._drain()
+    talk.raft.flushed(talk.log.end_offset, talk.now)
+    talk._drain()
+    talk.ask(fetched(2, talk, directory=9))
+    assert talk.raft.role.reign.high_watermark == end
+    assert key(2, 9) in talk.raft.role.reign.observers
+    talk.ask(fetched(2, talk))
+    assert talk.raft.role.reign.high_watermark == end + 1
+
+
+def test_a_vote_is_for_a_directory_and_strangers_may_ask():
+    """Our set may be the older one."""
+    log, me = dynamic(1, 2, 3)
+    talk = Talk(log, me=me)
+    other = vote(candidate=key(8), voter=key(1, 9))
+    assert talk.ask(other).error == ErrorCode.INVALID_VOTER_KEY
+    granted = talk.ask(replace(other, voter=key(1)))
+    assert (granted.error, granted.granted) == (0, True)
+    assert not talk.ask(replace(other, voter=key(1), candidate=key(8, 9))).granted
+    begin = core.BeginQuorumEpochRequest(
+        cluster_id="ours", epoch=6, leader_id=8, voter=key(1, 9), endpoints=endpoints(8)
+    )
+    assert talk.ask(begin).error == ErrorCode.INVALID_VOTER_KEY
+    assert talk.raft.leader_peer is not None
+    assert talk.raft.leader_peer.port == 8
+
+
+def test_an_upgrade_needs_the_epoch_and_every_voter():
+    talk = Talk(me=replace(ME, listener="C", endpoints=endpoints(1))).lead()
+    with pytest.raises(NotLeader):
+        talk.raft.upgrade_kraft_version(1, 7, validate_only=False)
+    with pytest.raises(UpgradeRefused, match="not all"):
+        talk.raft.upgrade_kraft_version(1, 1, validate_only=False)
+    talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
+    for other in (2, 3):
+        assert talk.ask(update(other, 1)).error == 0
+    with pytest.raises(UpgradeRefused):
+        talk.raft.upgrade_kraft_version(2, 1, validate_only=False)
+    talk.raft.upgrade_kraft_version(1, 1, validate_only=True)
+    assert not talk.log.history.is_dynamic
+    talk.raft.upgrade_kraft_version(1, 1, validate_only=False)
+    talk.raft.upgrade_kraft_version(1, 1, validate_only=False)
+    talk._drain()
+    history = talk.log.history
+    assert (history.kraft_version, history.voters.keys) == (1, {key(1), key(2), key(3)})
+    with pytest.raises(UpgradeRefused, match="downgrade"):
+        talk.raft.upgrade_kraft_version(0, 1, validate_only=False)
+
+
+def test_who_removed_itself_and_alone_knows_it_still_stands():
+    """Nobody else could be elected: its log is the longest. Once the change is committed it is an observer."""
+    talk = leader_of(1, 2)
+    talk.ask(remove(1))
+    restarted = Talk(talk.log, Election(1, 1), replace(talk.raft.identity))
+    assert isinstance(restarted.raft.role, Resigned)
+    restarted.now = restarted.raft.deadline()
+    restarted.raft.handle_timeout(restarted.now)
+    restarted._drain()
+    asked = [one for one in restarted.sends if isinstance(one, core.VoteRequest)]
+    assert asked, "it asks 2 for its vote"
+    for _ in range(2):  # the pre-vote, then the vote
+        restarted.answer(core.VoteAnswer(epoch=restarted.raft.epoch, granted=True))
+    assert isinstance(restarted.raft.role, Leader)
+    restarted.raft.flushed(restarted.log.end_offset, restarted.now)
+    restarted._drain()
+    assert restarted.raft.role.reign.high_watermark is None, "it is no part of the majority"
+    restarted.ask(fetched(2, restarted))
+    assert isinstance(restarted.raft.role, Resigned), "the set without it is committed"
+
+
+def test_who_is_voted_out_for_good_does_not_stand():
+    log, _ = dynamic(1, 2)
+    history = log.history
+    history.set_voters(3, history.voters.remove(key(1)))
+    assert history.may_stand(key(1), None)
+    assert history.may_stand(key(1), 3)
+    assert not history.may_stand(key(1), 4)
+    assert not history.may_stand(key(7), None)
