@@ -172,6 +172,7 @@ class LogCleaner:
             return await run_blocking(_guarded, partition_log, step)
 
         end_offset = await in_thread(cleaning.build_map)
+        await self._settle(partition, partition_log, end_offset)
         for sources in await in_thread(partial(cleaning.groups, end_offset)):
             cleaned = await in_thread(partial(cleaning.clean, sources))
             old = [source.segment for source in sources]
@@ -189,6 +190,18 @@ class LogCleaner:
             cleaning.bytes_written,
         )
 
+    async def _settle(
+        self, partition: Partition, partition_log: PartitionLog, end_offset: int
+    ) -> None:
+        """Compaction leaves gaps: to recovery they are a loss, unless they lie below the recovery point that it reads."""
+        directory = self._directories.holding(partition.topic, partition.index)
+        if directory is None:
+            raise CleaningStopped("the replica is gone")
+        if partition_log.flushed_offset < end_offset:
+            await _flush(partition_log)
+        while not await run_blocking(directory.write_checkpoints, directory.collect_checkpoints()):
+            pass  # a truncation came between: as rare as leaders change
+
     async def _note(self, partition: Partition, end_offset: int) -> None:
         directory = self._directories.holding(partition.topic, partition.index)
         if directory is not None:
@@ -205,6 +218,15 @@ def _guarded(partition_log: PartitionLog, step: Callable[[], T]) -> T:
             if partition_log.names.gone:
                 raise CleaningStopped("the replica is gone") from missing
             raise
+
+
+async def _flush(partition_log: PartitionLog) -> None:
+    with partition_log.storage(f"flush of {partition_log.directory.name}"):
+        flush = partition_log.prepare_flush()
+        try:
+            await run_blocking(flush.run)
+        finally:
+            partition_log.finish_flush(flush)
 
 
 def _sync_names(partition_log: PartitionLog) -> None:

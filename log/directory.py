@@ -184,6 +184,7 @@ class LogDirectory:
             clean_shutdown=self.clean_shutdown,
             now_ms=self._now_ms(),
             log_start_offset=self.offsets.log_starts.get(key, 0),
+            cleaned_to=self.offsets.cleaner_offsets.get(key, 0),
             files=self._files,
             health=self.health,
         )
@@ -341,9 +342,9 @@ class LogDirectory:
         written = {key for key, log in self._logs.items() if log.must_close}
         return self.offsets.collect(high_watermarks, written)
 
-    def write_checkpoints(self, collected: CollectedCheckpoints) -> None:
-        """Blocks; for a thread. Recovery points older than a truncation are left out. Raises KafkaError."""
-        self.offsets.write(collected)
+    def write_checkpoints(self, collected: CollectedCheckpoints) -> bool:
+        """Blocks; for a thread. Recovery points older than a truncation are left out: gives False then. Raises KafkaError."""
+        return self.offsets.write(collected)
 
     def close(
         self,
@@ -395,7 +396,7 @@ class LogDirectory:
                 self._files.pwrite(file, format_partition_metadata(topic_id), 0)
 
     def _open_new(self, directory: Path, config: LogConfig) -> PartitionLog:
-        log = PartitionLog.open(
+        return PartitionLog.open(
             directory,
             config,
             recovery_point=0,
@@ -404,8 +405,6 @@ class LogDirectory:
             files=self._files,
             health=self.health,
         )
-        log.note_new_directory()
-        return log
 
     def _adopt(self, key: TopicPartition, log: PartitionLog) -> PartitionLog:
         log.before_truncate = lambda offset: self.offsets.lower_recovery_point(key, offset)

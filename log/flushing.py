@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from log.checkpoints import LEADER_EPOCHS
-from log.files import Files
+from log.files import Files, OpenFile
 from log.flush import Flush, Names
 from log.health import DirectoryHealth
 from log.leader_epochs import LeaderEpochs
+from log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from log.segment import Segment
 
 
@@ -30,20 +31,17 @@ class Flushing:
         self._files = files
         self._health = health
         self._running: list[Flush] = []
-        self._names_version = 0  # counts changes of names in the directory
+        # Counts changes of names in the directory. The first flush makes them durable as it finds them, and the directory's own:
+        # the process that made or recovered them may have been killed before its flush.
+        self._names_version = 1
         self._names_saved = 0
         self._epochs_saved = -1 if epochs.version else 0
-        self._directory_is_new = False
+        self._directory_is_durable = False
 
     def names_changed(self) -> None:
         """A file was made, renamed or removed; the next flush makes that durable."""
         self._names_version += 1
         self.touched = True
-
-    def directory_is_new(self) -> None:
-        """The next flush makes the directory's own name durable too."""
-        self._directory_is_new = True
-        self.names_changed()
 
     def prepare(self, end_offset: int, segments: Iterable[Segment], active: Segment) -> Flush:
         """What makes everything below `end_offset` durable; `segments` hold what is not yet. Raises OSError."""
@@ -54,15 +52,26 @@ class Flushing:
                     flush.open_files.append(segment.file)
                     if segment is not active:
                         flush.open_files += segment.index_files()
+                    elif segment.transaction_index.changed:
+                        flush.open_files.append(segment.transaction_index.file())
+            if not self._directory_is_durable:
+                flush.open_files += self._identity()
         flush.epochs = self.unsaved_epochs()
         flush.epochs_version = self._epochs.version
         flush.names_version = self._names_version
         if self._names_version != self._names_saved:
             flush.directories.append(self._directory)
-        if self._directory_is_new:
+        if not self._directory_is_durable:
             flush.directories.append(self._directory.parent)
         self._running.append(flush)
         return flush
+
+    def _identity(self) -> list[OpenFile]:
+        """Without its topic id the replica would be taken for another topic's, and put aside."""
+        try:
+            return [self._files.open(self._directory / PARTITION_METADATA, write=False)]
+        except FileNotFoundError:
+            return []  # the metadata log
 
     def unsaved_epochs(self) -> tuple[Path, bytes] | None:
         """The file of leader epochs, if it must be written."""
@@ -79,7 +88,7 @@ class Flushing:
         self._epochs_saved = max(self._epochs_saved, flush.epochs_version)
         self._names_saved = max(self._names_saved, flush.names_version)
         if self._directory.parent in flush.directories:
-            self._directory_is_new = False
+            self._directory_is_durable = True
         self.flushed_offset = max(self.flushed_offset, flush.end_offset)
         return self.flushed_offset
 

@@ -97,19 +97,26 @@ class OffsetCheckpoints:
             files[HIGH_WATERMARKS] = self.high_watermarks.copy()
         return CollectedCheckpoints(self._truncations, files)
 
-    def write(self, collected: CollectedCheckpoints) -> None:
+    def write(self, collected: CollectedCheckpoints) -> bool:
         """Blocks; for a thread. What a file holds already is not written again, nor recovery points older than a truncation.
 
-        Raises KafkaError.
+        Returns:
+            Whether all are durable now.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR.
         """
+        all_written = True
         for name, offsets in collected.files.items():
             if name == LOG_START_OFFSETS:
                 offsets = {key: offset for key, offset in offsets.items() if offset > 0}
             text = format_offsets(offsets)
             with self._writing, self._health.guard(f"writing {name}"):
                 is_old = name == RECOVERY_POINTS and collected.truncations != self._truncations
+                all_written &= not is_old
                 if not is_old and self._saved.get(name) != hash(text):
                     self._save(name, text)
+        return all_written
 
     def _save(self, name: str, text: bytes) -> None:
         self._saved.pop(name, None)

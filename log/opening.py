@@ -33,6 +33,7 @@ def load_log(
     recovery_point: int,
     clean_shutdown: bool,
     log_start_offset: int,
+    cleaned_to: int,
 ) -> tuple[list[Segment], LeaderEpochs]:
     """The segments, the last one ready for appending, and the epochs of what they hold.
 
@@ -52,16 +53,21 @@ def load_log(
         _load_after_clean_shutdown(segments[-1], config)
     else:
         found = LeaderEpochs() if epochs is None else epochs
-        _recover(segments, config, recovery_point, found, files)
+        _recover(segments, config, recovery_point, cleaned_to, found, files)
     end_offset = segments[-1].next_offset
     if not clean_shutdown and end_offset < recovery_point:
         raise SegmentDamaged(
             f"{directory} ends at {end_offset}, {recovery_point} offsets were flushed"
         )
-    if epochs is None or not _epochs_agree(epochs, segments[-1]):
+    start_offset = max(log_start_offset, segments[0].base_offset)
+    if (
+        epochs is None
+        or not _knows_end(epochs, segments[-1])
+        or not (clean_shutdown or _knows_start(epochs, segments[0], start_offset))
+    ):
         epochs = _epochs_of(segments, files)
     epochs.truncate_from_end(end_offset)
-    epochs.truncate_from_start(max(log_start_offset, segments[0].base_offset))
+    epochs.truncate_from_start(start_offset)
     return segments, epochs
 
 
@@ -79,21 +85,26 @@ def _recover(
     segments: list[Segment],
     config: LogConfig,
     recovery_point: int,
+    cleaned_to: int,
     epochs: LeaderEpochs,
     files: Files,
 ) -> None:
-    """Checks all segments that reach over the recovery point; those after a cut or a hole go."""
+    """Checks all segments that reach over the recovery point; those after a cut or a hole go.
+
+    Compaction leaves holes too, but in the flushed part only: what it cleans is below the recovery point, or `cleaned_to` of a Kafka.
+    """
 
     def note(view: BatchView) -> None:
         if view.leader_epoch > epochs.latest_epoch:
             epochs.assign(view.leader_epoch, view.base_offset)
 
     bases = [segment.base_offset for segment in segments]
-    first = max(0, bisect_right(bases, recovery_point) - 1)
+    # With the one that ends at the recovery point: a truncation to there may be undone.
+    first = max(0, bisect_right(bases, recovery_point - 1) - 1)
     keep = first
     for segment in segments[first:]:
         before = segments[keep - 1].next_offset if keep > first else segment.base_offset
-        has_hole = segment.base_offset != before and not config.compacts
+        has_hole = segment.base_offset > max(before, recovery_point, cleaned_to)
         if segment.base_offset < before or has_hole:
             break
         keep += 1
@@ -128,7 +139,17 @@ def _read_epochs(directory: Path, files: Files) -> LeaderEpochs | None:
         return None
 
 
-def _epochs_agree(epochs: LeaderEpochs, active: Segment) -> bool:
+def _knows_start(epochs: LeaderEpochs, first: Segment, start_offset: int) -> bool:
+    """After a crash the log may start lower again than the file says: deletions come back that were not checkpointed."""
+    if not first.exists or epochs.epoch_for(start_offset) >= 0:
+        return True
+    for _, view in scan_headers(first.files, first.file, 0, first.size):
+        if view.last_offset >= start_offset:
+            return view.leader_epoch < 0 or epochs.epoch_for(view.base_offset) >= 0
+    return True
+
+
+def _knows_end(epochs: LeaderEpochs, active: Segment) -> bool:
     """An old copy of the file would not know the epoch of the last batch."""
     if active.last_epoch is None or active.last_epoch < 0:
         return True

@@ -99,6 +99,7 @@ class PartitionLog:
         clean_shutdown: bool,
         now_ms: int,
         log_start_offset: int = 0,
+        cleaned_to: int = 0,
         files: Files = REAL_FILES,
         health: DirectoryHealth | None = None,
     ) -> PartitionLog:
@@ -106,6 +107,7 @@ class PartitionLog:
 
         Every offset below `recovery_point` was flushed: only what lies above may be cut. After a `clean_shutdown` everything
         was, and nothing is checked but the end. `log_start_offset` is as checkpointed; the first segment's base if that is higher.
+        Below `cleaned_to` there may be gaps between segments: compaction was there.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR, the flushed part is damaged (this replica only), or the disk failed (the directory).
@@ -120,6 +122,7 @@ class PartitionLog:
                     recovery_point=recovery_point,
                     clean_shutdown=clean_shutdown,
                     log_start_offset=log_start_offset,
+                    cleaned_to=cleaned_to,
                 )
             except SegmentDamaged as damage:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
@@ -404,7 +407,8 @@ class PartitionLog:
 
         Raises OSError: the directory is offline, now or before.
         """
-        unflushed = self._segments.since(self.flushed_offset)
+        # A segment that was sealed since its last flush has indexes to be synced, although all of its batches are.
+        unflushed = self._segments.since(self.flushed_offset - 1)
         return self._flushing.prepare(self.log_end_offset, unflushed, self._segments.active)
 
     def finish_flush(self, flush: Flush) -> int:
@@ -594,7 +598,3 @@ class PartitionLog:
     @property
     def flushed_offset(self) -> int:
         return self._flushing.flushed_offset
-
-    def note_new_directory(self) -> None:
-        """The directory was just made: the next flush makes its own name durable too."""
-        self._flushing.directory_is_new()

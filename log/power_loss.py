@@ -64,6 +64,10 @@ class SyncVolume(NamedTuple):
 Operation = Write | Resize | Sync | Create | Rename | Remove | SyncDirectory | SyncVolume
 
 
+# Every file by its path with its bytes, every directory with None; a directory comes before what is in it.
+Tree = dict[str, bytes | None]
+
+
 class Style(Enum):
     """What survives of the work since the last syncs."""
 
@@ -150,8 +154,8 @@ class Disk:
 
     # Crashing
 
-    def after(self, style: Style, prng: Random) -> dict[Path, bytes | None]:
-        """Every file with its bytes, every directory with None."""
+    def after(self, style: Style, prng: Random) -> Tree:
+        """A state that may be found."""
         pending = [at for at, _ in self._pending]
         pending += [at for file in self._files.values() for at, _ in file.pending]
         cut = prng.choice(pending or [0])
@@ -166,7 +170,7 @@ class Disk:
         }
         return self._tree(names, contents)
 
-    def keeping(self, keep_bytes: int, *, all_names: bool = False) -> dict[Path, bytes | None]:
+    def keeping(self, keep_bytes: int, *, all_names: bool = False) -> Tree:
         """Of each file's unsynced writes the first `keep_bytes`; names as last synced, or as they are."""
         names = {node: dict(found) for node, found in self._names.items()}
         for _, change in self._pending if all_names else ():
@@ -185,21 +189,19 @@ class Disk:
             case _:
                 return len(self._pending)
 
-    def _tree(
-        self, names: Mapping[int, Mapping[str, int]], contents: Mapping[int, bytes]
-    ) -> dict[Path, bytes | None]:
-        tree: dict[Path, bytes | None] = {}
+    def _tree(self, names: Mapping[int, Mapping[str, int]], contents: Mapping[int, bytes]) -> Tree:
+        tree: Tree = {}
 
-        def walk(path: Path, node: int) -> None:
+        def walk(path: str, node: int) -> None:
             tree[path] = None
             for name, child in names.get(node, {}).items():
                 if child in contents:
-                    tree[path / name] = contents[child]
+                    tree[f"{path}/{name}"] = contents[child]
                 else:
-                    walk(path / name, child)
+                    walk(f"{path}/{name}", child)
 
         for path, node in self._roots.items():
-            walk(path, node)
+            walk(str(path), node)
         return tree
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import crc32c
 
@@ -142,11 +143,16 @@ def recover_segment(
         OSError
     """
     files, file = segment.files, segment.file
-    start, expected = _start_of_check(segment, recovery_point)
+    start, expected, epoch = _start_of_check(segment, recovery_point)
     valid_end = start
     for position, view in scan_headers(files, file, start, segment.size):
-        if view.base_offset < expected or not crc_is_valid(files, file, position, view):
+        # An older epoch after a newer one was truncated once, and the truncation did not reach the disk.
+        is_stale = 0 <= view.leader_epoch < epoch
+        if is_stale or not segment.can_hold(view, expected):
             break
+        if not crc_is_valid(files, file, position, view):
+            break
+        epoch = view.leader_epoch
         valid_end = position + view.size
         expected = view.next_offset
         note(view)
@@ -165,29 +171,36 @@ def recover_segment(
     return cut
 
 
-def _start_of_check(segment: Segment, recovery_point: int) -> tuple[int, int]:
-    """Where to begin: the position of the first batch that reaches over the recovery point, and its least offset."""
+class _Start(NamedTuple):
+    """Of the check: the position of the first batch that reaches over the recovery point, its least offset, the epoch of the one before."""
+
+    position: int
+    offset: int
+    epoch: int
+
+
+def _start_of_check(segment: Segment, recovery_point: int) -> _Start:
     if recovery_point <= segment.base_offset:
-        return 0, segment.base_offset
+        return _Start(0, segment.base_offset, -1)
     try:
         slot = segment.offset_index.floor(recovery_point - 1 - segment.base_offset)
         indexed = segment.offset_index.entry(slot)[1] if slot >= 0 else 0
     except IndexDamaged:
         indexed = 0
     found = _skip_flushed(segment, indexed, recovery_point)
-    if indexed and found[1] < recovery_point:
+    if indexed and found.offset < recovery_point:
         # The index may be of another file: without it, from the beginning.
         found = _skip_flushed(segment, 0, recovery_point)
     return found
 
 
-def _skip_flushed(segment: Segment, start: int, recovery_point: int) -> tuple[int, int]:
-    reached, expected = start, segment.base_offset
+def _skip_flushed(segment: Segment, start: int, recovery_point: int) -> _Start:
+    reached = _Start(start, segment.base_offset, -1)
     for position, view in scan_headers(segment.files, segment.file, start, segment.size):
-        if view.last_offset >= recovery_point or view.base_offset < expected:
+        if view.last_offset >= recovery_point or not segment.can_hold(view, reached.offset):
             break
-        reached, expected = position + view.size, view.next_offset
-    return reached, expected
+        reached = _Start(position + view.size, view.next_offset, view.leader_epoch)
+    return reached
 
 
 def _forget_unflushed_index(segment: Segment, position: int) -> None:

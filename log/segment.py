@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from log.batch import MAGIC, NO_TIMESTAMP, BatchView
+from log.config import RELATIVE_OFFSET_MAX
 from log.files import Files, OpenFile
 from log.index import IndexDamaged, OffsetIndex, TimeIndex
 from log.old_batches import opened
@@ -229,7 +230,7 @@ class Segment:
         for position, view in scan_headers(self.files, self.file, start, self.size):
             if position == start and entry and view.last_offset != self.base_offset + entry[0]:
                 return self.rebuild(index_interval)
-            if view.base_offset < self.next_offset:
+            if not self.can_hold(view, self.next_offset):
                 break
             self._note(position, view, index_interval)
             reached = position + view.size
@@ -290,12 +291,19 @@ class Segment:
         self._reset(None, (NO_TIMESTAMP, self.base_offset))
         reached = 0
         for position, view in scan_headers(self.files, self.file, 0, self.size):
-            if view.base_offset < self.next_offset:
+            if not self.can_hold(view, self.next_offset):
                 break
             self._note(position, view, index_interval)
             reached = position + view.size
         self.seal()
         return reached
+
+    def can_hold(self, view: BatchView, expected_offset: int) -> bool:
+        """Whether offsets go on with the batch. They are not under its CRC: damaged ones may be anything."""
+        return (
+            view.base_offset >= expected_offset
+            and view.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+        )
 
     # Finding
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from log.power_loss import (
     Sync,
     SyncDirectory,
     SyncVolume,
+    Tree,
     Write,
 )
 
@@ -221,6 +222,10 @@ class FaultyFiles(Files):
 
     # Crashing
 
+    def watch(self, path: Path) -> None:
+        """Everything below the directory `path` is durable now, and part of what a crash leaves. Raises OSError."""
+        self._directory(path)
+
     @property
     def disk(self) -> Disk:
         """As it is now."""
@@ -243,14 +248,17 @@ class FaultyFiles(Files):
         make_so(disk.keeping(keep_bytes), instead_of=disk.keeping(1 << 62, all_names=True))
 
 
-def make_so(tree: Mapping[Path, bytes | None], *, instead_of: Mapping[Path, bytes | None]) -> None:
+def make_so(tree: Tree, *, instead_of: Tree) -> None:
     """Changes real files and directories from one state to another."""
-    for path in sorted(instead_of, reverse=True):
+    for path in reversed(instead_of):
         if path not in tree:
-            path.rmdir() if instead_of[path] is None else path.unlink()
-    for path in sorted(tree):
-        content = tree[path]
+            os.rmdir(path) if instead_of[path] is None else os.unlink(path)
+    for path, content in tree.items():
+        if path in instead_of and instead_of[path] == content:
+            continue
         if content is None:
-            path.mkdir(exist_ok=True)
-        elif path not in instead_of or instead_of[path] != content:
-            path.write_bytes(content)
+            os.mkdir(path)
+        else:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            os.write(fd, content)
+            os.close(fd)

@@ -39,10 +39,11 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """Methods raise OSError, and `IndexDamaged` when the file is none."""
 
-    __slots__ = ("_count", "_files", "_last_offset", "path")
+    __slots__ = ("_count", "_files", "_last_offset", "changed", "path")
 
     def __init__(self, path: Path, files: Files) -> None:
         self.path = path
+        self.changed = False  # since this object was made: to be synced before the offsets it speaks of count as flushed
         self._files = files
         self._count: int | None = None  # None: the file was not looked at yet
         self._last_offset = -1
@@ -66,6 +67,7 @@ class TransactionIndex:
         count = self._load()
         if entry.last_offset <= self._last_offset:
             return False
+        self.changed = True
         self._files.pwrite(self.file(), _ENTRY.pack(0, *entry), count * ENTRY_BYTES)
         self._count = count + 1
         self._last_offset = entry.last_offset
@@ -109,6 +111,7 @@ class TransactionIndex:
 
     def _cut(self, count: int) -> None:
         if self._size():
+            self.changed = True
             self._files.truncate(self.file(), count * ENTRY_BYTES)
         self._count = count
         self._last_offset = self._entry(count - 1).last_offset if count else -1
@@ -155,7 +158,7 @@ class TransactionIndex:
                 raise IndexDamaged(f"{self.path} has fewer than {count} entries")
             for version, *fields in _ENTRY.iter_unpack(data):
                 entry = AbortedTransaction(*fields)
-                if version != 0 or not 0 <= entry.first_offset <= entry.last_offset > before:
+                if version != 0 or not 0 <= entry.first_offset < entry.last_offset > before:
                     raise IndexDamaged(
                         f"{self.path}: no entry of version 0 after {before}: {entry}"
                     )
