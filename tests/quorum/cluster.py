@@ -92,6 +92,16 @@ class TestCluster:
         self.voters = {i: Peer(i, *one.address) for i, one in self._listeners.items()}
         self.members: dict[int, Member] = {}
 
+    def identity(self, node_id: int) -> Identity:
+        peer = self.voters.get(node_id)
+        endpoints = (Endpoint("CONTROLLER", peer.host, peer.port),) if peer else ()
+        return Identity(
+            node_id, bytes([node_id]) * 16, CLUSTER_ID, self.voters, endpoints=endpoints
+        )
+
+    def registry(self) -> Registry[Member]:
+        return Registry(HANDLERS)
+
     async def start(self, node_id: int) -> Member:
         ready: trio.Event = trio.Event()
         self.nursery.start_soon(self._run, node_id, ready)
@@ -103,13 +113,9 @@ class TestCluster:
         group_commit = GroupCommit(directory)
         log = open_metadata_log(directory, LogConfig(max_message_bytes=8 << 20))
         peer = self.voters.get(node_id)
-        endpoints = (Endpoint("CONTROLLER", peer.host, peer.port),) if peer else ()
-        identity = Identity(
-            node_id, bytes([node_id]) * 16, CLUSTER_ID, self.voters, endpoints=endpoints
-        )
         names = Names()
         node = QuorumNode(
-            NodeSettings(identity, self.timeouts, self.policy),
+            NodeSettings(self.identity(node_id), self.timeouts, self.policy),
             log,
             names,
             directory=log.log.directory,
@@ -123,7 +129,7 @@ class TestCluster:
                     await nursery.start(node.run)
                     if peer is not None:
                         await nursery.start(
-                            serve_listener, [self._listener(node_id)], Registry(HANDLERS), member
+                            serve_listener, [self._listener(node_id)], self.registry(), member
                         )
                     ready.set()
         finally:

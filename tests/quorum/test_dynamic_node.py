@@ -1,0 +1,156 @@
+"""A dynamic quorum over real sockets and directories: it grows and shrinks, restarts, and writes its voters into snapshots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import trio
+
+from log.config import LogConfig
+from log.directory import LogDirectory
+from log.meta_properties import MetaProperties
+from quorum.handlers.add_raft_voter import add_raft_voter
+from quorum.handlers.remove_raft_voter import remove_raft_voter
+from quorum.handlers.update_raft_voter import update_raft_voter
+from quorum.metadata_log import open_metadata_log
+from quorum.quorum_state_file import FILE_NAME
+from quorum.raft import messages as core
+from quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey
+from quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
+from quorum.runtime.clock import now_ms
+from quorum.snapshots import SnapshotContent
+from quorum.storage import FirstVoters, format_paths
+from tests.quorum.cluster import CLUSTER_ID, HANDLERS, Member, TestCluster, until
+from wire.records.topics import TopicRecord
+from wire.transport.api_versions import Features
+from wire.transport.registry import Registry
+
+FEATURES = Features(supported={"kraft.version": (0, 1)})
+
+
+class DynamicCluster(TestCluster):
+    """Controllers that know each other's addresses as bootstrap servers; the first `voters` are formatted as voters."""
+
+    __test__ = False
+    voters_at_first = 1
+    auto_join = False
+
+    def identity(self, node_id: int) -> Identity:
+        peer = self.voters[node_id]
+        return Identity(
+            node_id,
+            key(node_id).directory_id,
+            CLUSTER_ID,
+            bootstrap=tuple(Peer(-2 - i, p.host, p.port) for i, p in self.voters.items()),
+            endpoints=(Endpoint("CONTROLLER", peer.host, peer.port),),
+            listener="CONTROLLER",
+            is_controller=True,
+            auto_join=self.auto_join,
+        )
+
+    def registry(self) -> Registry[Member]:
+        changes = (add_raft_voter, remove_raft_voter, update_raft_voter)
+        return Registry((*HANDLERS, *changes), features=lambda _member: FEATURES)
+
+    def _directory(self, node_id: int) -> LogDirectory:
+        path = self.root / f"node-{node_id}"
+        if not path.exists():
+            format_paths([path], CLUSTER_ID, node_id, quorum=self._first_voters(path, node_id))
+            identity = MetaProperties.load(path)
+            replace(identity, directory_id=key(node_id).directory_id).save(path)
+        return LogDirectory(path, now_ms=now_ms)
+
+    def _first_voters(self, path: Path, node_id: int) -> FirstVoters | None:
+        if node_id > self.voters_at_first:
+            return None
+        ids = range(1, self.voters_at_first + 1)
+        voters = VoterSet.of(Voter(key(i), self.identity(i).endpoints, 0, 1) for i in ids)
+        return FirstVoters(path, voters)
+
+    async def change(self, request: core.Request) -> core.ChangeAnswer:
+        answer = await (await self.leader()).node.ask(request)()
+        assert isinstance(answer, core.ChangeAnswer)
+        return answer
+
+    async def add(self, node_id: int) -> core.ChangeAnswer:
+        endpoints = self.identity(node_id).endpoints
+        return await self.change(
+            core.AddVoterRequest(cluster_id=CLUSTER_ID, voter=key(node_id), endpoints=endpoints)
+        )
+
+    async def remove(self, node_id: int) -> core.ChangeAnswer:
+        return await self.change(core.RemoveVoterRequest(cluster_id=CLUSTER_ID, voter=key(node_id)))
+
+    def agree_on(self, *ids: int) -> bool:
+        return all(member.node.voters.ids == ids for member in self.members.values())
+
+
+def key(node_id: int) -> ReplicaKey:
+    return ReplicaKey(node_id, bytes([node_id]) * 16)
+
+
+async def test_a_quorum_grows_and_shrinks_and_starts_again(tmp_path: Path) -> None:
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            cluster = DynamicCluster(tmp_path, nursery, 3, None)
+            for i in (1, 2, 3):
+                await cluster.start(i)
+            await cluster.propose("a")
+            await until(lambda: all(m.names.names == ["a"] for m in cluster.members.values()))
+            for i in (2, 3):
+                assert (await cluster.add(i)).error == 0
+            await cluster.propose("b")
+            await until(lambda: cluster.agree_on(1, 2, 3))
+            assert (await cluster.remove(1)).error == 0
+            await cluster.leader(above=1)
+            await cluster.propose("c")
+            await until(lambda: cluster.agree_on(2, 3))
+            await until(lambda: cluster.members[1].names.names == ["a", "b", "c"])
+            for member in cluster.members.values():
+                await member.kill()
+            assert (
+                '"data_version":1'
+                in (tmp_path / f"node-2/__cluster_metadata-0/{FILE_NAME}").read_text()
+            )
+            for i in (1, 2, 3):
+                await cluster.start(i)
+            await cluster.propose("d")
+            await until(lambda: cluster.members[1].names.names == ["a", "b", "c", "d"])
+            assert cluster.agree_on(2, 3)
+            cluster.close()
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_controller_joins_by_itself_from_a_snapshot(tmp_path: Path) -> None:
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            cluster = DynamicCluster(tmp_path, nursery, 2, None)
+            cluster.auto_join = True
+            await cluster.start(1)
+            await cluster.propose("a")
+            await write_snapshot(await cluster.leader())
+            cluster.timeouts = replace(
+                cluster.timeouts, fetch=0.3
+            )  # so often it looks at the voters
+            joining = await cluster.start(2)
+            await until(lambda: cluster.agree_on(1, 2))
+            assert joining.names.snapshots == 1
+            await cluster.propose("b")
+            await until(lambda: joining.names.names == ["a", "b"])
+            cluster.close()
+            nursery.cancel_scope.cancel()
+    log = open_metadata_log(LogDirectory(tmp_path / "node-2", now_ms=now_ms), LogConfig())
+    assert log.history.voters.ids == (1, 2)
+    assert log.history.kraft_version == DYNAMIC_QUORUM
+    assert log.history.voters_at(log.start_offset - 1).ids == (1,), "from the snapshot"
+
+
+async def write_snapshot(member: Member) -> None:
+    """Everything so far, as the snapshotter would; the log before it goes."""
+    node = member.node
+    end = node.applied_offset
+    records = [TopicRecord(name=name, topic_id=bytes(16)) for name in member.names.names]
+    content = SnapshotContent(end, member.names.epochs[-1], 7, records, 30)
+    await node.snapshotter.write(content)
+    node.log.clean_before(node.log.latest_snapshot, now_ms())
