@@ -3,7 +3,20 @@
 import pytest
 
 from log.meta_properties import MetaProperties
-from quorum.storage import FormatError, format_directories, random_uuid, read_bootstrap
+from quorum.initial_voters import parse_initial_voters, standalone_voter
+from quorum.metadata_partition import DIRECTORY_NAME
+from quorum.raft.types import OffsetAndEpoch, ReplicaKey
+from quorum.raft.voters import QuorumHistory
+from quorum.snapshot_files import snapshot_name
+from quorum.storage import (
+    FormatError,
+    check_quorum_kind,
+    format_directories,
+    inspect_directories,
+    random_uuid,
+    read_bootstrap,
+)
+from quorum.voter_records import note_snapshot
 from tests.quorum.config_of import config_of
 from wire.errors import RemoteProtocolError
 from wire.primitives import uuid_from_text
@@ -76,3 +89,85 @@ def test_ids_are_new_and_no_options():
     ids = {random_uuid() for _ in range(200)}
     assert len(ids) == 200
     assert all(len(uuid_from_text(one)) == 16 and not one.startswith("-") for one in ids)
+
+
+# --- dynamic quorums
+
+DYNAMIC = {"controller_quorum_voters": "", "controller_quorum_bootstrap_servers": "h:9093"}
+DIRECTORY = "JEXY6aqzQY-32P5TStzaFg"
+
+
+def voters_of(path):
+    history = QuorumHistory()
+    data = (path / DIRECTORY_NAME / snapshot_name(OffsetAndEpoch(0, 0))).read_bytes()
+    note_snapshot(history, 0, data)
+    return history
+
+
+def test_a_directory_begins_with_its_first_voters(tmp_path):
+    config = config_of(log_dirs=f"{tmp_path / 'a'},{tmp_path / 'b'}", **DYNAMIC)
+    voters = parse_initial_voters(
+        f"1@h:9093:{DIRECTORY},2@[::1]:9094:{random_uuid()}", "CONTROLLER"
+    )
+    format_directories(config, ID, voters=voters)
+    history = voters_of(tmp_path / "a")
+    assert (history.kraft_version, history.voters, history.voters_offset) == (1, voters, -1)
+    assert not (tmp_path / "b" / DIRECTORY_NAME).exists()
+    assert MetaProperties.load(tmp_path / "a").directory_id == uuid_from_text(DIRECTORY)
+    assert MetaProperties.load(tmp_path / "b").directory_id != uuid_from_text(DIRECTORY)
+    found = inspect_directories(config)
+    assert (found.problems, found.kraft_version, found.voters) == ([], 1, voters)
+    assert [voter.endpoints[0].host for voter in voters] == ["h", "::1"]
+
+
+def test_one_that_is_no_voter_keeps_an_id_of_its_own(tmp_path):
+    voters = parse_initial_voters(f"2@h:9093:{DIRECTORY}", "CONTROLLER")
+    format_directories(config_of(log_dirs=tmp_path / "a", **DYNAMIC), ID, voters=voters)
+    assert voters_of(tmp_path / "a").voters.ids == (2,)
+    assert MetaProperties.load(tmp_path / "a").directory_id != uuid_from_text(DIRECTORY)
+
+
+def test_a_controller_alone_listens_where_it_says():
+    voters = standalone_voter(config_of(**DYNAMIC), bytes([7]) * 16)
+    (voter,) = voters
+    assert (voter.key, voter.kraft_version_max) == (ReplicaKey(1, bytes([7]) * 16), 1)
+    assert voter.peer.port == config_of().controller_listeners[0].port
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1", "1@h:9093", f"h:9093:{DIRECTORY}", f"-1@h:1:{DIRECTORY}", f"1@h:70000:{DIRECTORY}", f"1@::1:9093:{DIRECTORY}",
+     f"1@h:1:{DIRECTORY},1@h:2:{DIRECTORY}", "1@h:1:short", f"x@h:1:{DIRECTORY}", f"1@:1:{DIRECTORY}"],
+)  # fmt: skip
+def test_what_is_no_voter(text):
+    with pytest.raises(ValueError, match=r"voter|than once"):
+        parse_initial_voters(text, "CONTROLLER")
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_dynamic", "version", "why"),
+    [
+        ({}, True, None, "not both"),
+        (DYNAMIC, False, None, "who votes first"),
+        ({}, False, 1, "kraft.version"),
+        (DYNAMIC, True, 0, "kraft.version"),
+        ({}, False, 0, None),
+        (DYNAMIC, True, 1, None),
+    ],
+)
+def test_a_quorum_is_static_or_dynamic(changes, is_dynamic, version, why):
+    config = config_of(**changes)
+    if why is None:
+        check_quorum_kind(config, is_dynamic=is_dynamic, kraft_version=version)
+        return
+    with pytest.raises(FormatError, match=why):
+        check_quorum_kind(config, is_dynamic=is_dynamic, kraft_version=version)
+
+
+def test_problems_of_directories_are_listed(tmp_path):
+    config = config_of(log_dirs=f"{tmp_path / 'a'},{tmp_path / 'b'},{tmp_path / 'c'}")
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    MetaProperties("one", 1, bytes(15) + b"\xff").save(tmp_path / "a")
+    problems = inspect_directories(config).problems
+    assert len(problems) == 2
