@@ -152,6 +152,9 @@ def _settings(config: ServerConfig, directory: LogDirectory) -> ControllerSettin
         idle=config["metadata.max.idle.interval.ms"] / 1000,
         balance=config["leader.imbalance.check.interval.seconds"] if balance else 0.0,
         unclean=config["unclean.leader.election.interval.ms"] / 1000,
+        token_sweep=config["delegation.token.expiry.check.interval.ms"] / 1000
+        if config["delegation.token.secret.key"]
+        else 0.0,
         prng=random.Random(),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.context import Context
 from broker.features import features_of
 from broker.handlers.alter_client_quotas import alter_client_quotas
+from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
 from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from broker.handlers.alter_user_scram_credentials import alter_user_scram_credentials
@@ -34,6 +35,7 @@ from broker.handlers.incremental_alter_configs import incremental_alter_configs
 from broker.handlers.init_producer_id import init_producer_id
 from broker.handlers.join_group import join_group
 from broker.handlers.leave_group import leave_group
+from broker.handlers.list_config_resources import list_config_resources
 from broker.handlers.list_groups import list_groups
 from broker.handlers.list_offsets import list_offsets
 from broker.handlers.list_partition_reassignments import list_partition_reassignments
@@ -51,6 +53,8 @@ from broker.handlers.write_txn_markers import write_txn_markers
 from wire.transport.registry import Registry
 
 HANDLERS = (
+    alter_configs,
+    list_config_resources,
     alter_replica_log_dirs,
     alter_partition_reassignments,
     list_partition_reassignments,

@@ -37,25 +37,38 @@ class ConfigTypeId(IntEnum):
 
 
 class ConfigError(Exception):
-    """A wrong setting. `origin` is where it was written, `fix` what to do."""
+    """A wrong setting. `origin` is where it was written, `fix` what to do, `answer` how Kafka words it to a client."""
 
     def __init__(
-        self, key: str, value: object, why: str, *, origin: str = "", fix: str = ""
+        self,
+        key: str,
+        value: object,
+        why: str,
+        *,
+        origin: str = "",
+        fix: str = "",
+        answer: str | None = None,
     ) -> None:
         where = f" ({origin})" if origin else ""
         super().__init__(f"{key}={value}{where}: {why}")
         self.key, self.value, self.why, self.origin, self.fix = key, value, why, origin, fix
+        self.answer = answer or f"Invalid value {value} for configuration {key}: {why}"
 
 
 Check = Callable[[Any], str | None]  # why a value is wrong; None when it is right
 
 
 def at_least(low: float) -> Check:
-    return lambda value: None if value >= low else f"must be at least {low}"
+    return lambda value: None if value >= low else f"Value must be at least {low}"
 
 
 def between(low: float, high: float) -> Check:
-    return lambda value: None if low <= value <= high else f"must be between {low} and {high}"
+    def why(value: Any) -> str | None:
+        if value < low:
+            return f"Value must be at least {low}"
+        return f"Value must be no more than {high}" if value > high else None
+
+    return why
 
 
 def between_or_default(low: float, high: float) -> Check:
@@ -65,13 +78,15 @@ def between_or_default(low: float, high: float) -> Check:
 
 
 def one_of(*choices: str) -> Check:
-    return lambda value: None if value in choices else "must be one of " + ", ".join(choices)
+    return lambda value: (
+        None if value in choices else "String must be one of: " + ", ".join(choices)
+    )
 
 
 def all_of(*choices: str) -> Check:
     """A list of nothing but the choices."""
     return lambda value: (
-        None if set(value) <= set(choices) else "may hold only " + ", ".join(choices)
+        None if set(value) <= set(choices) else "String must be one of: " + ", ".join(choices)
     )
 
 
@@ -130,14 +145,14 @@ class ConfigKey:
             case "boolean":
                 if text.lower() in {"true", "false"}:
                     return text.lower() == "true"
-                raise self._wrong(text, origin, "must be true or false")
+                raise self._wrong(text, origin, "Expected value to be either true or false")
             case "int" | "long" | "short":
                 return self._integer(text, origin)
             case "double":
                 try:
                     return float(text)
                 except ValueError:
-                    raise self._wrong(text, origin, "must be a number") from None
+                    raise self._wrong(text, origin, "Not a number of type DOUBLE") from None
             case "list":
                 return [word.strip() for word in text.split(",") if word.strip()]
             case _:
@@ -148,9 +163,9 @@ class ConfigKey:
         try:
             value = int(text)
         except ValueError:
-            raise self._wrong(text, origin, "must be a whole number") from None
+            raise self._wrong(text, origin, f"Not a number of type {self.kind.upper()}") from None
         if not low <= value <= high:
-            raise self._wrong(text, origin, f"does not fit a {self.kind} of Kafka's")
+            raise self._wrong(text, origin, f"Not a number of type {self.kind.upper()}")
         return value
 
     def _wrong(self, text: str, origin: str, why: str) -> ConfigError:

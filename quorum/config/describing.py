@@ -1,14 +1,19 @@
-"""The answer to DescribeConfigs (32), the same of a broker and of a controller: each tells of topics, of itself, and of the
-brokers' default.
-
-Left out: loggers, client metrics, groups (INVALID_REQUEST).
+"""The answer to DescribeConfigs (32), the same of a broker and of a controller: each tells of topics, groups and client metrics, of
+itself and its loggers, and of the brokers' default. Source: Kafka's `ConfigHelper`.
 """
 
 from __future__ import annotations
 
 from quorum.config.description import ConfigDescription
 from quorum.config.server import ServerConfig
-from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from quorum.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+)
 from quorum.metadata.topic_names import why_illegal
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_configs import (
@@ -70,12 +75,39 @@ def _describe(
     if resource.resource_type == BROKER_RESOURCE:
         if not name:
             return description.cluster_default(wanted)
-        if name != str(node_id):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is node {node_id}, not {name!r}")
+        _check_node(name, node_id, f"{node_id} or empty string,")
         return description.broker(wanted)
+    if resource.resource_type == BROKER_LOGGER_RESOURCE:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        _check_node(name, node_id, str(node_id))
+        return description.loggers(wanted)
+    if resource.resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            message = "Client metrics subscription name must not be empty"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        return description.client_metrics(name, wanted)
+    if resource.resource_type == GROUP_RESOURCE:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return description.group(name, wanted)
     raise KafkaError(
-        ErrorCode.INVALID_REQUEST, f"resources of type {resource.resource_type} are not described"
+        ErrorCode.INVALID_REQUEST,
+        f"Unexpected resource type {resource.resource_type} for resource {name}",
     )
+
+
+def _check_node(name: str, node_id: int, expected: str) -> None:
+    try:
+        number = int(name)
+    except ValueError:
+        message = f"Broker id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
+    if number != node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {expected} but received {name}",
+        )
 
 
 def _failed(resource: DescribeConfigsResource, error: KafkaError) -> DescribeConfigsResult:

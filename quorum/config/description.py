@@ -1,4 +1,4 @@
-"""What DescribeConfigs tells of topics and of this node: values, where they come from, what would hold otherwise.
+"""What DescribeConfigs tells of topics, groups, subscriptions and of this node: values, where they come from, what would hold otherwise.
 
 Source: `ConfigHelper` and `DynamicBrokerConfig` of Kafka, KIP-226 (sources and synonyms). Sensitive values are never shown.
 """
@@ -6,14 +6,25 @@ Source: `ConfigHelper` and `DynamicBrokerConfig` of Kafka, KIP-226 (sources and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from quorum.config.definition import ConfigKey
+from quorum.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+from quorum.config.definition import ConfigDef, ConfigKey
+from quorum.config.dynamic_keys import dynamic_key
+from quorum.config.group_keys import GROUP_CONFIGS
+from quorum.config.loggers import logger_levels
 from quorum.config.server import ServerConfig
 from quorum.config.server_keys import SERVER_CONFIGS
 from quorum.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS
-from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigsImage
+from quorum.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigsImage,
+)
 from wire.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,
@@ -28,6 +39,9 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class Setting(NamedTuple):
@@ -62,28 +76,94 @@ class ConfigDescription:
             for key in _chosen(TOPIC_CONFIGS, wanted)
         ]
 
+    def group(self, name: str, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
+        """All configs of a group, whether there is one or not."""
+        return self._own_or_default(GROUP_CONFIGS, GROUP_RESOURCE, name, Source.GROUP, wanted)
+
+    def client_metrics(
+        self, name: str, wanted: Iterable[str] | None
+    ) -> list[DescribeConfigsResourceResult]:
+        """All configs of a subscription to clients' metrics."""
+        return self._own_or_default(
+            CLIENT_METRICS_CONFIGS, CLIENT_METRICS_RESOURCE, name, Source.CLIENT_METRICS, wanted
+        )
+
+    def loggers(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
+        """The levels of this process."""
+        return [
+            DescribeConfigsResourceResult(
+                name=name,
+                value=level,
+                read_only=False,
+                config_source=Source.LOGGER,
+                is_sensitive=False,
+                synonyms=[],
+                config_type=0,
+                documentation=None,
+            )
+            for name, level in logger_levels().items()
+            if wanted is None or name in wanted
+        ]
+
+    def _own_or_default(
+        self,
+        table: ConfigDef,
+        kind: int,
+        name: str,
+        source: Source,
+        wanted: Iterable[str] | None,
+    ) -> list[DescribeConfigsResourceResult]:
+        own = self._configs.of(kind, name)
+
+        def settings(key: ConfigKey) -> list[Setting]:
+            default = Setting(key.name, _text(key, key.default), Source.DEFAULT)
+            if key.name not in own:
+                return [default]
+            return [Setting(key.name, own[key.name], source), default]
+
+        return [self._result(key, settings(key), read_only=False) for key in _chosen(table, wanted)]
+
     def broker(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """All configs of this node, or those `wanted` that exist."""
-        return [
+        known = [
             self._result(
                 key, [*self._broker_settings(key.name)], read_only=key.scope == "read-only"
             )
             for key in _chosen(SERVER_CONFIGS, wanted)
             if not key.internal
         ]
+        own = self._configs.of(BROKER_RESOURCE, str(self._config.node_id))
+        for_all = self._configs.of(BROKER_RESOURCE, "")
+        kept = [
+            self._kept(
+                name,
+                [
+                    Setting(name, values[name], source)
+                    for values, source in (
+                        (own, Source.DYNAMIC_BROKER),
+                        (for_all, Source.DYNAMIC_DEFAULT_BROKER),
+                    )
+                    if name in values
+                ],
+            )
+            for name in sorted({*own, *for_all} - SERVER_CONFIGS.keys())
+            if wanted is None or name in wanted
+        ]
+        return known + kept
 
     def cluster_default(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """The dynamic configs of all brokers."""
         dynamic = self._configs.of(BROKER_RESOURCE, "")
         return [
-            self._result(
-                SERVER_CONFIGS[name],
-                [Setting(name, value, Source.DYNAMIC_DEFAULT_BROKER)],
-                read_only=False,
-            )
-            for name, value in dynamic.items()
-            if name in SERVER_CONFIGS and (wanted is None or name in wanted)
+            self._kept(name, [Setting(name, value, Source.DYNAMIC_DEFAULT_BROKER)])
+            for name, value in sorted(dynamic.items())
+            if wanted is None or name in wanted
         ]
+
+    def _kept(self, name: str, settings: list[Setting]) -> DescribeConfigsResourceResult:
+        """A dynamic config; of what is not known here nobody can say that it is no secret."""
+        key = dynamic_key(name) or ConfigKey(name, "password", None, "")
+        return self._result(replace(key, name=name), settings, read_only=False)
 
     def _topic_defaults(self, key: ConfigKey) -> Iterator[Setting]:
         """In order of precedence: what holds when the topic says nothing."""

@@ -250,11 +250,26 @@ def check_topic_configs(configs: Mapping[str, str]) -> None:
     """Raises ConfigError for an unknown key, a wrong value, or values that contradict each other."""
     for key, text in configs.items():
         if key not in TOPIC_CONFIGS:
-            raise ConfigError(key, text, "Unknown topic config name")
+            raise ConfigError(
+                key, text, "unknown config of a topic", answer=f"Unknown topic config name: {key}"
+            )
         TOPIC_CONFIGS[key].parse(text)
     low, high = (TOPIC_CONFIGS[k].parse(configs[k]) if k in configs else None for k in _LAGS)
     if low is not None and high is not None and low > high:
-        raise ConfigError(_LAGS[0], low, f"must not be above {_LAGS[1]} ({high})")
+        raise ConfigError(
+            _LAGS[0],
+            low,
+            f"must not be above {_LAGS[1]} ({high})",
+            answer=f"conflict topic config setting {_LAGS[0]} ({low}) > {_LAGS[1]} ({high})",
+        )
+    if configs.get("remote.storage.enable", "").strip().lower() == "true":
+        raise ConfigError(
+            "remote.storage.enable",
+            "true",
+            "there is no tiered storage here",
+            answer="Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )
 
 
 _LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")

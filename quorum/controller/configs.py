@@ -1,89 +1,155 @@
-"""IncrementalAlterConfigs: every resource is checked as it would be afterwards, and changed as a whole or not at all.
+"""IncrementalAlterConfigs and AlterConfigs: every resource is checked as it would be afterwards, and changed as a whole or not at all.
 
-Source: Kafka's `ConfigurationControlManager`, `ControllerConfigurationValidator`, `DynamicBrokerConfig`. Left out: policies, loggers,
-configs of groups and of client metrics, prefixes of listeners.
+Source: Kafka's `ConfigurationControlManager`, KIP-339, KIP-966. Left out: `alter.config.policy.class.name`; loggers, which are of one
+process (`quorum.config.loggers`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
-from quorum.config.definition import ConfigDef, ConfigError
-from quorum.config.server_keys import SERVER_CONFIGS
-from quorum.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
+from quorum.config.loggers import Operation
+from quorum.controller.config_checks import MIN_ISR, RESOURCE_TYPES, Changes, check, key_of
+from quorum.controller.features import ELR_VERSION
 from quorum.controller.topics import RECORDS_MAX
-from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
-from quorum.metadata.topic_names import why_illegal
+from quorum.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigResource,
+    MetadataImage,
+)
 from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
-from wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    AlterConfigsResourceResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from wire.messages import alter_configs as legacy
+from wire.messages import incremental_alter_configs as incremental
 from wire.records.configs import ConfigRecord
+from wire.records.topics import ClearElrRecord
 from wire.schema import Message
 
-SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-# Longer ones would not fit the strings of older versions. Kafka's number.
-VALUE_SIZE_MAX = 0x7FFF
+R = TypeVar("R", incremental.AlterConfigsResource, legacy.AlterConfigsResource)
+
+NONE = KafkaError(ErrorCode.NONE)
 
 
 def alter_configs(
-    request: IncrementalAlterConfigsRequest, image: MetadataImage
-) -> Result[Message, IncrementalAlterConfigsResponse]:
+    request: incremental.IncrementalAlterConfigsRequest, image: MetadataImage
+) -> Result[Message, incremental.IncrementalAlterConfigsResponse]:
     """All resources that can be changed, in one atomic batch; each is answered by itself.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too much at once; nothing is changed.
     """
-    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
+    records, errors = _decide(request.resources, _incremental_changes, image)
+    return Result([] if request.validate_only else records, incremental_response(errors))
+
+
+def replace_configs(
+    request: legacy.AlterConfigsRequest, image: MetadataImage
+) -> Result[Message, legacy.AlterConfigsResponse]:
+    """The same where a request says all that a resource shall have: what it does not name goes.
+
+    Raises:
+        KafkaError: as `alter_configs`.
+    """
+    records, errors = _decide(request.resources, _legacy_changes, image)
+    return Result([] if request.validate_only else records, legacy_response(errors))
+
+
+def incremental_response(
+    errors: Mapping[ConfigResource, KafkaError],
+) -> incremental.IncrementalAlterConfigsResponse:
+    """One answer a resource; NONE where it went well."""
+    return incremental.IncrementalAlterConfigsResponse(
+        responses=[
+            incremental.AlterConfigsResourceResponse(
+                error_code=error.code,
+                error_message=error.message if error.code else None,
+                resource_type=kind,
+                resource_name=name,
+            )
+            for (kind, name), error in errors.items()
+        ]
+    )
+
+
+def legacy_response(errors: Mapping[ConfigResource, KafkaError]) -> legacy.AlterConfigsResponse:
+    """The same for AlterConfigs."""
+    return legacy.AlterConfigsResponse(
+        responses=[
+            legacy.AlterConfigsResourceResponse(
+                error_code=error.code,
+                error_message=error.message if error.code else None,
+                resource_type=kind,
+                resource_name=name,
+            )
+            for (kind, name), error in errors.items()
+        ]
+    )
+
+
+def fail_incremental(
+    request: incremental.IncrementalAlterConfigsRequest, code: ErrorCode, message: str
+) -> incremental.IncrementalAlterConfigsResponse:
+    """The answer when nothing could be decided."""
+    error = KafkaError(code, message)
+    return incremental_response({resource_of(one): error for one in request.resources})
+
+
+def fail_legacy(
+    request: legacy.AlterConfigsRequest, code: ErrorCode, message: str
+) -> legacy.AlterConfigsResponse:
+    """The same for AlterConfigs."""
+    error = KafkaError(code, message)
+    return legacy_response({resource_of(one): error for one in request.resources})
+
+
+def resource_of(
+    resource: incremental.AlterConfigsResource | legacy.AlterConfigsResource,
+) -> ConfigResource:
+    return resource.resource_type, resource.resource_name
+
+
+def _decide(
+    resources: Iterable[R],
+    changes_of: Callable[[R, Mapping[str, str]], Changes],
+    image: MetadataImage,
+) -> tuple[list[Message], dict[ConfigResource, KafkaError]]:
+    listed = list(resources)
+    times = Counter(map(resource_of, listed))
     records: list[Message] = []
-    responses: dict[tuple[int, str], AlterConfigsResourceResponse] = {}
-    for resource in request.resources:
-        key = (resource.resource_type, resource.resource_name)
-        if key in responses:
+    errors: dict[ConfigResource, KafkaError] = {}
+    for resource in listed:
+        kind, name = key = resource_of(resource)
+        if key in errors:
             continue
-        code, message = ErrorCode.NONE, None
         try:
             if times[key] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
-            records += _alter(resource, image)
+            if kind not in RESOURCE_TYPES or kind == BROKER_LOGGER_RESOURCE:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {kind}.")
+            present = image.configs.of(kind, name)
+            changes = changes_of(resource, present)
+            check(kind, name, present, changes, image)
+            records += _records(kind, name, present, changes)
+            errors[key] = NONE
         except KafkaError as error:
-            code, message = error.code, error.message
-        responses[key] = AlterConfigsResourceResponse(
-            error_code=code, error_message=message, resource_type=key[0], resource_name=key[1]
-        )
+            errors[key] = error
+    if image.features.levels.get(ELR_VERSION, 0):
+        records += _cleared_elrs(records)
     if len(records) > RECORDS_MAX:
         raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, f"one request may make at most {RECORDS_MAX} changes"
+            ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
         )
-    response = IncrementalAlterConfigsResponse(responses=list(responses.values()))
-    return Result([] if request.validate_only else records, response)
+    return records, errors
 
 
-def _alter(resource: AlterConfigsResource, image: MetadataImage) -> list[Message]:
-    kind, name = resource.resource_type, resource.resource_name
-    if kind not in (TOPIC_RESOURCE, BROKER_RESOURCE):
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"configs of resource type {kind} cannot be set here"
-        )
-    _check_operations(resource.configs)
-    table = TOPIC_CONFIGS if kind == TOPIC_RESOURCE else SERVER_CONFIGS
-    present = image.configs.of(kind, name)
-    changes = {one.name: _new_value(one, table, present.get(one.name)) for one in resource.configs}
-    after = {k: v for k, v in {**present, **changes}.items() if v is not None}
-    try:
-        if kind == TOPIC_RESOURCE:
-            _check_topic(name, after, image)
-        else:
-            _check_broker(name, changes, image)
-    except ConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
-    # An unchanged config of a broker is written all the same: it makes the broker read its files again (KAFKA-14136).
+def _records(
+    kind: int, name: str, present: Mapping[str, str], changes: Changes
+) -> list[ConfigRecord]:
+    """An unchanged config of a broker is written all the same: it makes the broker read its files again (KAFKA-14136)."""
     return [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
         for key, value in changes.items()
@@ -91,72 +157,72 @@ def _alter(resource: AlterConfigsResource, image: MetadataImage) -> list[Message
     ]
 
 
-def _check_operations(configs: list[AlterableConfig]) -> None:
-    names = [one.name for one in configs]
-    why = None
-    if len(set(names)) != len(names):
-        why = "a key is named twice"
-    elif any(one.config_operation not in (SET, DELETE, APPEND, SUBTRACT) for one in configs):
-        why = "an operation is unknown"
-    elif missing := [
-        one.name for one in configs if one.value is None and one.config_operation != DELETE
-    ]:
-        why = f"no value is given for {', '.join(missing)}"
-    if why is not None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+def _cleared_elrs(records: Iterable[Message]) -> list[Message]:
+    """Who was eligible to lead under another min.insync.replicas is not any more (KIP-966); no name means all topics."""
+    return [
+        ClearElrRecord(topic_name=one.resource_name if one.resource_type == TOPIC_RESOURCE else "")
+        for one in records
+        if isinstance(one, ConfigRecord) and one.name == MIN_ISR
+    ]
 
 
-def _new_value(config: AlterableConfig, table: ConfigDef, present: str | None) -> str | None:
-    given = config.value or ""
-    if config.config_operation == DELETE:
-        return None
-    if config.config_operation == SET:
-        value = given
-    else:
-        key = table.get(config.name)
-        if key is None or key.kind != "list":
+def _legacy_changes(resource: legacy.AlterConfigsResource, present: Mapping[str, str]) -> Changes:
+    _check_names([one.name for one in resource.configs])
+    _check_values([one.name for one in resource.configs if one.value is None])
+    given = {one.name: one.value for one in resource.configs}
+    return {**given, **{key: None for key in present if key not in given}}
+
+
+def _incremental_changes(
+    resource: incremental.AlterConfigsResource, present: Mapping[str, str]
+) -> Changes:
+    configs = resource.configs
+    _check_names([one.name for one in configs])
+    for one in configs:
+        if one.config_operation not in list(Operation):
             raise KafkaError(
-                ErrorCode.INVALID_CONFIG, f"{config.name} is no list: set it, or delete it"
+                ErrorCode.INVALID_REQUEST, f"Unknown operations type {one.config_operation}"
             )
-        default = ",".join(key.default or [])
-        parts = [part for part in (present if present is not None else default).split(",") if part]
-        if config.config_operation == APPEND:
-            parts += [part for part in given.split(",") if part not in parts]
-        else:
-            parts = [part for part in parts if part not in given.split(",")]
-        value = ",".join(parts)
-    if len(value) > VALUE_SIZE_MAX:
+    _check_values(
+        [
+            one.name
+            for one in configs
+            if one.value is None and one.config_operation != Operation.DELETE
+        ]
+    )
+    return {
+        one.name: _new_value(one, resource.resource_type, present.get(one.name)) for one in configs
+    }
+
+
+def _check_names(names: list[str]) -> None:
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+
+
+def _check_values(missing: list[str]) -> None:
+    if missing:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(missing)}"
+        )
+
+
+def _new_value(config: incremental.AlterableConfig, kind: int, present: str | None) -> str | None:
+    operation, given = Operation(config.config_operation), config.value or ""
+    if operation is Operation.DELETE:
+        return None
+    if operation is Operation.SET:
+        return given
+    key = key_of(kind, config.name)
+    if key is None or key.kind != "list":
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"the value of {config.name} has {len(value)} characters, {VALUE_SIZE_MAX} are allowed",
+            f"Can't {operation.name} to key {config.name} because its type is not LIST.",
         )
-    return value
-
-
-def _check_topic(name: str, configs: Mapping[str, str], image: MetadataImage) -> None:
-    if (why := why_illegal(name)) is not None:
-        code = ErrorCode.INVALID_TOPIC_EXCEPTION if name else ErrorCode.INVALID_REQUEST
-        raise KafkaError(code, why)
-    check_topic_configs(configs)
-    if name not in image.topics.by_name:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-
-
-def _check_broker(name: str, changes: Mapping[str, str | None], image: MetadataImage) -> None:
-    """Taking a config away is always allowed: nobody should be stuck with what an older version wrote."""
-    if name and not name.isdecimal():
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is no id of a broker")
-    for key, value in changes.items():
-        if value is None:
-            continue
-        known = SERVER_CONFIGS.get(key)
-        if known is None:
-            raise ConfigError(key, value, "unknown configuration key of a broker")
-        if known.scope == "read-only":
-            raise ConfigError(key, value, "cannot be changed while a broker runs")
-        if known.scope == "per-broker" and not name:
-            raise ConfigError(key, value, "can only be set for one broker at a time")
-        known.parse(value)
-    cluster = image.cluster
-    if name and int(name) not in cluster.brokers and int(name) not in cluster.controllers:
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"node {name} is not registered")
+    default = ",".join(key.default or [])
+    parts = [part for part in (default if present is None else present).split(",") if part]
+    if operation is Operation.APPEND:
+        parts += [part for part in given.split(",") if part not in parts]
+    else:
+        parts = [part for part in parts if part not in given.split(",")]
+    return ",".join(parts)

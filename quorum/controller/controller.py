@@ -18,6 +18,7 @@ import trio
 from quorum.config.server import ServerConfig
 from quorum.controller.activation import activation_records
 from quorum.controller.brokers import PARTITIONS_PER_STEP, fence_broker
+from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from quorum.controller.elections import balance_leaders, elect_unclean
 from quorum.controller.index import Key, PartitionIndex, in_slices
 from quorum.controller.leases import Lease
@@ -29,6 +30,7 @@ from quorum.controller.topics import TopicRules
 from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.image import BrokerRegistration, MetadataImage
 from quorum.metadata.loader import MetadataLoader
+from quorum.runtime.clock import now_ms
 from quorum.runtime.deferred import Result
 from quorum.runtime.epoch import open_epoch
 from quorum.runtime.errors import NotLeaderError
@@ -72,6 +74,7 @@ class ControllerSettings:
     idle: float = 0.5
     balance: float = 300.0
     unclean: float = 300.0
+    token_sweep: float = 0.0  # between looks for expired delegation tokens
     prng: random.Random = field(default_factory=random.Random)
 
 
@@ -173,6 +176,7 @@ class Controller:
                 nursery.start_soon(self._suspect_orphans, reign)
                 nursery.start_soon(self._keep_moving, reign)
                 nursery.start_soon(self._balance, reign)
+                nursery.start_soon(self._expire_tokens, reign)
                 nursery.start_soon(self._empty_leaving, reign)
                 nursery.start_soon(self._find_leaders, reign)
                 nursery.start_soon(self._elect_unclean, reign)
@@ -296,6 +300,14 @@ class Controller:
             await trio.sleep(self.settings.idle)
             if reign.next_offset == before:
                 _try(reign, Result([NoOpRecord()], None))
+
+    async def _expire_tokens(self, reign: Reign) -> None:
+        """Removes delegation tokens that have run out; more than one sweep takes are swept at once."""
+        while self.settings.token_sweep:
+            records = expired_tokens(reign.image.tokens, now_ms=now_ms())
+            if records:
+                _try(reign, Result(records, None))
+            await trio.sleep(0 if len(records) == EXPIRED_MAX else self.settings.token_sweep)
 
     async def _balance(self, reign: Reign) -> None:
         """Moves leaders back to preferred replicas, from time to time."""

@@ -21,7 +21,13 @@ from quorum.metadata.acls import (
     ResourceType,
 )
 from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import AclsImage, MetadataImage
+from quorum.metadata.image import (
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    AclsImage,
+    ConfigResource,
+    MetadataImage,
+)
 from quorum.metadata.loader import Manifest
 
 WILDCARD_PRINCIPAL = "User:*"
@@ -45,6 +51,16 @@ class Action(NamedTuple):
     operation: Operation
     resource_type: ResourceType = ResourceType.CLUSTER
     resource_name: str = CLUSTER_NAME
+
+
+def config_resource(resource: ConfigResource) -> tuple[ResourceType, str]:
+    """What an ACL must be about to change or see the configs of `resource`: the topic or group itself, else the cluster."""
+    kind, name = resource
+    if kind == TOPIC_RESOURCE:
+        return ResourceType.TOPIC, name
+    if kind == GROUP_RESOURCE:
+        return ResourceType.GROUP, name
+    return ResourceType.CLUSTER, CLUSTER_NAME
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from quorum.authorization import require
 from quorum.controller.context import ControllerContext
 from quorum.controller.handlers.alter_client_quotas import alter_client_quotas
+from quorum.controller.handlers.alter_configs import alter_configs
 from quorum.controller.handlers.alter_partition_reassignments import alter_partition_reassignments
 from quorum.controller.handlers.alter_user_scram_credentials import alter_user_scram_credentials
 from quorum.controller.handlers.create_acls import create_acls
@@ -46,13 +47,14 @@ ADDRESS_SIZES = (4, 16)
 
 FORWARDED: Registry[ControllerContext] = Registry(
     (
+        alter_configs,
         create_topics,
         delete_topics,
         create_partitions,
         incremental_alter_configs,
         alter_partition_reassignments,
-    list_partition_reassignments,
-    elect_leaders,
+        list_partition_reassignments,
+        elect_leaders,
         unregister_broker,
         describe_quorum,
         add_raft_voter,

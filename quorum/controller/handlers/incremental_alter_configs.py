@@ -1,14 +1,24 @@
-"""IncrementalAlterConfigs (44): changes configs of topics and brokers. Not done: loggers, groups, client metrics."""
+"""IncrementalAlterConfigs (44): changes configs of topics, brokers, groups and client metrics, and the log levels of this controller."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from quorum.controller.configs import alter_configs
+from quorum.authorization import may
+from quorum.config.loggers import alter_loggers
+from quorum.controller.configs import (
+    NONE,
+    alter_configs,
+    fail_incremental,
+    incremental_response,
+    resource_of,
+)
 from quorum.controller.context import ControllerContext
-from wire.errors import ErrorCode
+from quorum.metadata.acls import Operation
+from quorum.metadata.authorizer import Action, config_resource
+from quorum.metadata.image import BROKER_LOGGER_RESOURCE, ConfigResource
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -16,24 +26,31 @@ from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-def _fail(
-    request: IncrementalAlterConfigsRequest, code: ErrorCode, message: str
-) -> IncrementalAlterConfigsResponse:
-    responses = [
-        AlterConfigsResourceResponse(
-            error_code=code,
-            error_message=message,
-            resource_type=one.resource_type,
-            resource_name=one.resource_name,
-        )
-        for one in request.resources
-    ]
-    return IncrementalAlterConfigsResponse(responses=responses)
-
-
-@handles(IncrementalAlterConfigsRequest, versions="0-1", on_error=_fail)
+@handles(IncrementalAlterConfigsRequest, versions="0-1", on_error=fail_incremental)
 def incremental_alter_configs(
-    request: IncrementalAlterConfigsRequest, ctx: ControllerContext, _call: Call
+    request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[IncrementalAlterConfigsResponse]:
-    result = alter_configs(request, ctx.controller.reign().image)
-    return ctx.controller.submit(result, partial(_fail, request))
+    answered = _answered_here(request, ctx, call)
+    left = [one for one in request.resources if resource_of(one) not in answered]
+    result = alter_configs(request.replace(resources=left), ctx.controller.reign().image)
+    result.response.responses.extend(incremental_response(answered).responses)
+    return ctx.controller.submit(result, partial(fail_incremental, request))
+
+
+def _answered_here(
+    request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
+) -> dict[ConfigResource, KafkaError]:
+    """Loggers, which are not in the log, and what the caller may not change."""
+    answered: dict[ConfigResource, KafkaError] = {}
+    for resource in request.resources:
+        key = resource_of(resource)
+        if not may(ctx, call.connection, Action(Operation.ALTER_CONFIGS, *config_resource(key))):
+            answered[key] = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        elif resource.resource_type == BROKER_LOGGER_RESOURCE:
+            try:
+                only = request.validate_only
+                alter_loggers(resource, ctx.config.node_id, validate_only=only)
+                answered[key] = NONE
+            except KafkaError as error:
+                answered[key] = error
+    return answered

@@ -1,8 +1,4 @@
-"""All that a controller's listener answers: the quorum's APIs, and those of the controller.
-
-Not served of what Kafka 4.3's controller serves: access control, SCRAM, delegation tokens, quotas, reassignments, features,
-AlterConfigs (0.11's way).
-"""
+"""All that a controller's listener answers: the quorum's APIs, and those of the controller, as Kafka 4.3's `ControllerApis`."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ from quorum.controller.context import ControllerContext
 from quorum.controller.features import SUPPORTED_FEATURES
 from quorum.controller.handlers.allocate_producer_ids import allocate_producer_ids
 from quorum.controller.handlers.alter_client_quotas import alter_client_quotas
+from quorum.controller.handlers.alter_configs import alter_configs
 from quorum.controller.handlers.alter_partition import alter_partition
 from quorum.controller.handlers.alter_partition_reassignments import alter_partition_reassignments
 from quorum.controller.handlers.alter_user_scram_credentials import alter_user_scram_credentials
@@ -60,6 +57,7 @@ QUORUM_HANDLERS = (
     update_raft_voter,
 )
 CONTROLLER_HANDLERS = (
+    alter_configs,
     create_topics,
     delete_topics,
     create_partitions,

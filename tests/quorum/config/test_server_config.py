@@ -44,7 +44,7 @@ def test_an_unknown_key_is_kept_with_a_hint():
 @pytest.mark.parametrize(
     ("changes", "key", "why"),
     [
-        ({"node_id": "one"}, "node.id", "whole number"),
+        ({"node_id": "one"}, "node.id", "Not a number of type INT"),
         ({"node_id": "-2"}, "node.id", "at least 0"),
         ({"process_roles": "zookeeper"}, "process.roles", "broker, controller"),
         ({"process_roles": None}, "process.roles", "not set"),
@@ -55,8 +55,8 @@ def test_an_unknown_key_is_kept_with_a_hint():
         ({"listeners": "PLAINTEXT://localhost:9092"}, "listeners", "must listen"),
         ({"listeners": "localhost:9092"}, "listeners", "NAME://host:port"),
         ({"auto_create_topics_enable": "yes"}, "auto.create.topics.enable", "true or false"),
-        ({"num_partitions": "9999999999"}, "num.partitions", "does not fit"),
-        ({"trimaran_log_fsync": "sometimes"}, "trimaran.log.fsync", "one of commit, none"),
+        ({"num_partitions": "9999999999"}, "num.partitions", "Not a number of type INT"),
+        ({"trimaran_log_fsync": "sometimes"}, "trimaran.log.fsync", "one of: commit, none"),
     ],
 )
 def test_a_wrong_setting_is_named(changes, key, why):

@@ -3,12 +3,13 @@
 import pytest
 
 from quorum.controller.activation import activation_records
-from quorum.controller.configs import APPEND, DELETE, SET, SUBTRACT, alter_configs
+from quorum.controller.configs import alter_configs, replace_configs
 from quorum.controller.controllers import register_controller
 from quorum.controller.features import bootstrap_records
 from quorum.controller.producer_ids import PRODUCER_ID_MAX, allocate_producer_ids
 from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic, uid
 from wire.errors import ErrorCode, KafkaError
+from wire.messages import alter_configs as alter_messages
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.controller_registration import ControllerRegistrationRequest, Listener
 from wire.messages.incremental_alter_configs import (
@@ -18,13 +19,15 @@ from wire.messages.incremental_alter_configs import (
 )
 from wire.records.features import FeatureLevelRecord
 from wire.records.producer_ids import ProducerIdsRecord
+from wire.records.topics import ClearElrRecord
 from wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
 IMAGE = image_of(
     features(), broker(1), topic("t", 1), partition(1, 0, [1]), config("retention.ms", "5")
 )
@@ -102,10 +105,30 @@ def test_append_and_subtract_begin_with_the_default():
             resource(BROKER, "9", ("min.insync.replicas", SET, "1")),
             ErrorCode.BROKER_ID_NOT_REGISTERED,
         ),
-        (resource(BROKER, "1", ("node.id", SET, "7")), ErrorCode.INVALID_CONFIG),
+        (resource(BROKER, "1", ("node.id", SET, "7")), ErrorCode.INVALID_REQUEST),
         (resource(BROKER, "1", ("no.such.key", SET, "7")), ErrorCode.INVALID_CONFIG),
-        (resource(BROKER, "", ("min.insync.replicas", SET, "0")), ErrorCode.INVALID_CONFIG),
-        (resource(77, "t"), ErrorCode.INVALID_REQUEST),
+        (resource(BROKER, "", ("min.insync.replicas", SET, "0")), ErrorCode.INVALID_REQUEST),
+        (resource(77, "t"), ErrorCode.UNSUPPORTED_VERSION),
+        (resource(LOGGER, "1", ("root", SET, "INFO")), ErrorCode.UNSUPPORTED_VERSION),
+        (resource(TOPIC, "t", ("remote.storage.enable", SET, "true")), ErrorCode.INVALID_CONFIG),
+        (resource(METRICS, "", ("interval.ms", SET, "1000")), ErrorCode.INVALID_REQUEST),
+        (resource(METRICS, "m", ("interval.ms", SET, "99")), ErrorCode.INVALID_REQUEST),
+        (resource(METRICS, "m", ("no.such.key", SET, "1")), ErrorCode.INVALID_REQUEST),
+        (resource(METRICS, "m", ("match", SET, "client_id=[")), ErrorCode.INVALID_CONFIG),
+        (resource(METRICS, "m", ("match", SET, "shoe_size=1")), ErrorCode.INVALID_CONFIG),
+        (resource(METRICS, "m", ("metrics", SET, "a,a")), ErrorCode.INVALID_CONFIG),
+        (resource(GROUP, "", ("share.auto.offset.reset", SET, "x")), ErrorCode.INVALID_REQUEST),
+        (resource(GROUP, "g", ("no.such.key", SET, "x")), ErrorCode.INVALID_CONFIG),
+        (
+            resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "1000")),
+            ErrorCode.INVALID_CONFIG,
+        ),
+        (resource(BROKER, "-1", ("min.insync.replicas", SET, "1")), ErrorCode.INVALID_REQUEST),
+        (resource(BROKER, "1", ("ssl.keystore.location", SET, "/x")), ErrorCode.INVALID_REQUEST),
+        (
+            resource(BROKER, "", ("listener.name.a.ssl.keystore.location", SET, "/x")),
+            ErrorCode.INVALID_REQUEST,
+        ),
     ],
 )
 def test_what_cannot_be_changed(asked, code):
@@ -138,6 +161,114 @@ def test_far_too_much_fails_as_a_request():
     with pytest.raises(KafkaError) as caught:
         alter(*many)
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def told(*asked, image=IMAGE):
+    """The message of the answer."""
+    request = IncrementalAlterConfigsRequest(resources=list(asked), validate_only=False)
+    return alter_configs(request, image).response.responses[0].error_message
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            resource(TOPIC, "t", ("retention.ms", SET, "later")),
+            "Invalid value later for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
+            resource(TOPIC, "t", ("retention.ms", SET, "-2")),
+            "Invalid value -2 for configuration retention.ms: Value must be at least -1",
+        ),
+        (resource(TOPIC, "t", ("foo", SET, "1")), "Unknown topic config name: foo"),
+        (
+            resource(TOPIC, "t", ("retention.ms", APPEND, "1")),
+            "Can't APPEND to key retention.ms because its type is not LIST.",
+        ),
+        (resource(TOPIC, "u", ("retention.ms", SET, "1")), "The topic 'u' does not exist."),
+        (
+            resource(TOPIC, "t", ("retention.ms", SET, "1" * 32_768)),
+            "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes.",
+        ),
+        (
+            resource(BROKER, "1", ("node.id", SET, "7")),
+            "Cannot update these configs dynamically: [node.id]",
+        ),
+        (resource(BROKER, "9", ("min.insync.replicas", SET, "1")), "No node with id 9 found."),
+        (
+            resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "1000")),
+            "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+        ),
+    ],
+)
+def test_errors_are_told_in_kafkas_words(asked, message):
+    assert told(asked) == message
+
+
+def test_groups_and_subscriptions_have_configs():
+    group = resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
+    metrics = resource(METRICS, "m", ("metrics", APPEND, "a"), ("match", SET, "client_id=x.*"))
+    records, codes = alter(group, metrics)
+    assert codes == [ErrorCode.NONE, ErrorCode.NONE]
+    assert records == [
+        config("consumer.session.timeout.ms", "50000", (GROUP, "g")),
+        config("metrics", "a", (METRICS, "m")),
+        config("match", "client_id=x.*", (METRICS, "m")),
+    ]
+
+
+def test_what_only_apache_kafka_acts_on_is_kept():
+    """`kafka-reassign-partitions --throttle` sets these."""
+    asked = resource(
+        BROKER,
+        "1",
+        ("leader.replication.throttled.rate", SET, "1000"),
+        ("listener.name.external.ssl.keystore.password", SET, "secret"),
+    )
+    records, codes = alter(asked)
+    assert (len(records), codes) == (2, [ErrorCode.NONE])
+
+
+def test_eligible_leaders_and_min_insync_replicas():
+    """KIP-966: with them no broker has its own, the cluster must have one, and a change forgets who was eligible."""
+    level = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)
+    image = image_of(level, base=IMAGE)
+    topic_change = resource(TOPIC, "t", ("min.insync.replicas", SET, "2"))
+    cluster_change = resource(BROKER, "", ("min.insync.replicas", SET, "2"))
+    records, _ = alter(topic_change, cluster_change, image=image)
+    assert [r.topic_name for r in records if isinstance(r, ClearElrRecord)] == ["t", ""]
+    assert (
+        told(resource(BROKER, "1", ("min.insync.replicas", SET, "2")), image=image)
+        == "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+    )
+    assert (
+        told(resource(BROKER, "", ("min.insync.replicas", DELETE, None)), image=image)
+        == "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+    )
+
+
+def replaced(kind, name, *configs, image=IMAGE, validate_only=False):
+    listed = [alter_messages.AlterableConfig(name=n, value=v) for n, v in configs]
+    request = alter_messages.AlterConfigsRequest(
+        resources=[
+            alter_messages.AlterConfigsResource(
+                resource_type=kind, resource_name=name, configs=listed
+            )
+        ],
+        validate_only=validate_only,
+    )
+    result = replace_configs(request, image)
+    return result.records, ErrorCode(result.response.responses[0].error_code)
+
+
+def test_the_old_way_takes_away_what_it_does_not_name():
+    assert replaced(TOPIC, "t", ("segment.ms", "7")) == (
+        [config("segment.ms", "7"), config("retention.ms", None)],
+        ErrorCode.NONE,
+    )
+    assert replaced(TOPIC, "t", ("segment.ms", "7"), validate_only=True)[0] == []
+    assert replaced(TOPIC, "t", ("segment.ms", None)) == ([], ErrorCode.INVALID_REQUEST)
+    assert replaced(TOPIC, "t", ("a", "1"), ("a", "2")) == ([], ErrorCode.INVALID_REQUEST)
 
 
 # --- producer ids

@@ -1,0 +1,66 @@
+"""ListConfigResources (74): the resources that configs can be asked of, by type (KIP-1142).
+
+Version 0 was ListClientMetricsResources and tells of those only (KIP-714).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker.context import Context
+from quorum.authorization import require
+from quorum.metadata.acls import Operation
+from quorum.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+ALL = (
+    GROUP_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+)
+
+
+@handles(ListConfigResourcesRequest, versions="0-1")
+def list_config_resources(
+    request: ListConfigResourcesRequest, ctx: Context, call: Call
+) -> ListConfigResourcesResponse:
+    require(ctx, call, Operation.DESCRIBE_CONFIGS)
+    supported = ALL if call.header.api_version else (CLIENT_METRICS_RESOURCE,)
+    wanted = set(request.resource_types or supported)
+    if not wanted <= set(supported):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    image = ctx.metadata.image
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in ALL
+            if kind in wanted
+            for name in _names(kind, image)
+        ]
+    )
+
+
+def _names(kind: int, image: MetadataImage) -> Iterable[str]:
+    """Topics and brokers that there are, groups and subscriptions that have configs."""
+    if kind == TOPIC_RESOURCE:
+        return sorted(image.topics.by_name)
+    if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
+        brokers = sorted(image.cluster.brokers.values(), key=lambda one: one.id)
+        return [str(broker.id) for broker in brokers if not broker.fenced]
+    return sorted(name for of, name in image.configs.by_resource if of == kind)

@@ -1,0 +1,119 @@
+"""The levels of a node's loggers as configs: resources of type BROKER_LOGGER, of one process and never in the metadata log.
+
+Source: Kafka's `RuntimeLoggerManager`, `LoggingController`, KIP-412. FATAL and TRACE, which Python does not have, become CRITICAL and DEBUG.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from enum import IntEnum
+
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+
+log = logging.getLogger(__name__)
+
+ROOT = "root"
+_LEVELS = {
+    "DEBUG": logging.DEBUG,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "INFO": logging.INFO,
+    "TRACE": logging.DEBUG,
+    "WARN": logging.WARNING,
+}
+_NAMES = {
+    logging.DEBUG: "DEBUG",
+    logging.INFO: "INFO",
+    logging.WARNING: "WARN",
+    logging.ERROR: "ERROR",
+    logging.CRITICAL: "FATAL",
+}
+
+
+class Operation(IntEnum):
+    """What a change of a config does to the present value."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def logger_levels() -> dict[str, str]:
+    """Level in effect by logger, the root's first."""
+    names = sorted(
+        name
+        for name, found in logging.root.manager.loggerDict.items()
+        if isinstance(found, logging.Logger)
+    )
+    levels = {ROOT: _name(logging.root.level)}
+    return levels | {name: _name(logging.getLogger(name).getEffectiveLevel()) for name in names}
+
+
+def alter_loggers(resource: AlterConfigsResource, node_id: int, *, validate_only: bool) -> None:
+    """Sets the levels of this process, all or none.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, INVALID_CONFIG, and why.
+    """
+    _check_node(resource.resource_name, node_id)
+    known = logger_levels()
+    for change in resource.configs:
+        _check(change, known)
+    if not validate_only:
+        _apply(resource.configs)
+
+
+def _check_node(name: str, node_id: int) -> None:
+    try:
+        number = int(name)
+    except ValueError:
+        message = f"Node id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
+    if number != node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected node id. Expected {node_id}, but received {number}",
+        )
+
+
+def _check(change: AlterableConfig, known: dict[str, str]) -> None:
+    name, operation = change.name, change.config_operation
+    if operation in (Operation.APPEND, Operation.SUBTRACT):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource",
+        )
+    if operation not in (Operation.SET, Operation.DELETE):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unknown operation type {operation} is not allowed for the BROKER_LOGGER resource",
+        )
+    if name not in known:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if operation == Operation.SET and change.value not in _LEVELS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {change.value} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(_LEVELS)}",
+        )
+    if operation == Operation.DELETE and name == ROOT:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Removing the log level of the {ROOT} logger is not allowed"
+        )
+
+
+def _apply(changes: Iterable[AlterableConfig]) -> None:
+    for change in changes:
+        logger = logging.root if change.name == ROOT else logging.getLogger(change.name)
+        if change.config_operation == Operation.SET:
+            logger.setLevel(_LEVELS[change.value or ""])
+        else:
+            logger.setLevel(logging.NOTSET)
+        log.warning("log level of %s is now %s", change.name, _name(logger.getEffectiveLevel()))
+
+
+def _name(level: int) -> str:
+    return _NAMES.get(level, logging.getLevelName(level))

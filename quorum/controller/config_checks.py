@@ -1,0 +1,131 @@
+"""Whether a resource may have the configs that a request gives it. Source: Kafka's `ControllerConfigurationValidator`,
+`ConfigurationControlManager`, KIP-966. One table a kind of resource says what there is (`quorum.config`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quorum.config.client_metrics_keys import CLIENT_METRICS_CONFIGS, check_client_metrics_configs
+from quorum.config.definition import ConfigError, ConfigKey
+from quorum.config.dynamic_keys import check_broker_configs, dynamic_key
+from quorum.config.group_keys import GROUP_CONFIGS, check_group_configs
+from quorum.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
+from quorum.controller.features import ELR_VERSION
+from quorum.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+)
+from quorum.metadata.topic_names import why_illegal
+from wire.errors import ErrorCode, KafkaError
+
+MIN_ISR = "min.insync.replicas"
+# Longer ones would not fit the strings of older versions. Kafka's number.
+VALUE_SIZE_MAX = 0x7FFF
+RESOURCE_TYPES = {
+    TOPIC_RESOURCE: "TOPIC",
+    BROKER_RESOURCE: "BROKER",
+    BROKER_LOGGER_RESOURCE: "BROKER_LOGGER",
+    CLIENT_METRICS_RESOURCE: "CLIENT_METRICS",
+    GROUP_RESOURCE: "GROUP",
+}
+
+Changes = Mapping[str, str | None]
+
+
+def key_of(kind: int, name: str) -> ConfigKey | None:
+    """What is known of a config of such a resource."""
+    match kind:
+        case 2:
+            return TOPIC_CONFIGS.get(name)
+        case 4:
+            return dynamic_key(name)
+        case 16:
+            return CLIENT_METRICS_CONFIGS.get(name)
+        case 32:
+            return GROUP_CONFIGS.get(name)
+        case _:
+            return None
+
+
+def check(
+    kind: int, name: str, present: Mapping[str, str], changes: Changes, image: MetadataImage
+) -> None:
+    """Looks at a resource as it would be afterwards; taking away what a broker has is always allowed.
+
+    Raises:
+        KafkaError: why it cannot be.
+    """
+    _check_changes(kind, name, changes, image)
+    after = {key: value for key, value in {**present, **changes}.items() if value is not None}
+    try:
+        if kind == TOPIC_RESOURCE:
+            _check_topic(name, after, image)
+        elif kind == BROKER_RESOURCE:
+            _check_broker(name, changes, image)
+        elif kind == CLIENT_METRICS_RESOURCE:
+            if not name:
+                raise _invalid("Subscription name can't be empty")
+            check_client_metrics_configs(after)
+        elif kind == GROUP_RESOURCE:
+            if not name:
+                raise _invalid("Default group resources are not allowed.")
+            check_group_configs(after)
+        else:
+            raise _invalid(f"Unknown resource type {RESOURCE_TYPES.get(kind, 'UNKNOWN')}")
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, error.answer) from error
+
+
+def _check_changes(kind: int, name: str, changes: Changes, image: MetadataImage) -> None:
+    if any(value is not None and len(value) > VALUE_SIZE_MAX for value in changes.values()):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{VALUE_SIZE_MAX} bytes.",
+        )
+    if kind != BROKER_RESOURCE or MIN_ISR not in changes:
+        return
+    if not image.features.levels.get(ELR_VERSION, 0):
+        return
+    if name:
+        message = f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    if changes[MIN_ISR] is None:
+        message = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _check_topic(name: str, configs: Mapping[str, str], image: MetadataImage) -> None:
+    if not name:
+        raise _invalid("Default topic resources are not allowed.")
+    if (why := why_illegal(name)) is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    check_topic_configs(configs)
+    if name not in image.topics.by_name:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+        )
+
+
+def _check_broker(name: str, changes: Changes, image: MetadataImage) -> None:
+    if name:
+        try:
+            broker_id = int(name)
+        except ValueError:
+            raise _invalid("Unable to parse broker name as a base 10 number.") from None
+        if broker_id < 0:
+            raise _invalid("Invalid negative broker ID.")
+    given = {key: value for key, value in changes.items() if value is not None}
+    check_broker_configs(given, of_one_broker=bool(name))
+    cluster = image.cluster
+    if name and int(name) not in cluster.brokers and int(name) not in cluster.controllers:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {int(name)} found.")
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,30 @@
+"""AlterConfigs (33): replaces all configs of resources, as clients did before IncrementalAlterConfigs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from quorum.authorization import may
+from quorum.controller.configs import fail_legacy, legacy_response, replace_configs, resource_of
+from quorum.controller.context import ControllerContext
+from quorum.metadata.acls import Operation
+from quorum.metadata.authorizer import Action, config_resource
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+
+@handles(AlterConfigsRequest, versions="0-2", on_error=fail_legacy)
+def alter_configs(
+    request: AlterConfigsRequest, ctx: ControllerContext, call: Call
+) -> Parked[AlterConfigsResponse]:
+    refused = {
+        key: KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        for key in map(resource_of, request.resources)
+        if not may(ctx, call.connection, Action(Operation.ALTER_CONFIGS, *config_resource(key)))
+    }
+    left = [one for one in request.resources if resource_of(one) not in refused]
+    result = replace_configs(request.replace(resources=left), ctx.controller.reign().image)
+    result.response.responses.extend(legacy_response(refused).responses)
+    return ctx.controller.submit(result, partial(fail_legacy, request))
