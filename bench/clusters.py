@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +31,7 @@ class Cluster:
     controller_bootstrap: str
     pids: Callable[[], list[int]]
     kill: Callable[[int], None]
+    stop: Callable[[int], None]
     start: Callable[[int], None]
 
 
@@ -38,6 +42,15 @@ def trimaran(*words: str) -> str:
     if done.returncode != 0:
         raise RuntimeError(f"trimaran {' '.join(words)}: {done.stderr}")
     return done.stdout
+
+
+def _terminate(pid: int) -> None:
+    """Ends a process of the local cluster as an operator would, and waits for its end."""
+    os.kill(pid, signal.SIGTERM)
+    while Path(f"/proc/{pid}/stat").exists():
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.01)
 
 
 @contextmanager
@@ -60,6 +73,7 @@ def ours(
             up["controller_bootstrap"],
             lambda: [n["pid"] for n in nodes()],
             lambda node_id: trimaran("chaos", "kill", str(node_id), "--data", str(data)) and None,
+            lambda node_id: _terminate(next(n["pid"] for n in nodes() if n["id"] == node_id)),
             lambda node_id: (
                 trimaran("chaos", "restart", str(node_id), "--data", str(data)) and None
             ),
@@ -90,6 +104,7 @@ def kafka(
                 cluster.controller_bootstrap,
                 lambda: cluster.pids,
                 lambda node_id: cluster.kill(node(node_id)),
+                lambda node_id: cluster.kill(node(node_id), signal.SIGTERM),
                 lambda node_id: cluster.start_node(node(node_id)),
             )
     finally:

@@ -1,0 +1,137 @@
+"""What the scale bench asks of a cluster, of either system: plain requests of one connection to each broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+from bench.clusters import Cluster
+from wire.blocking import BlockingConnection
+from wire.client.bootstrap import parse_bootstrap
+from wire.client.errors import ConnectionLost, ConnectRefused
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+SECONDS_MAX = 180.0
+PAUSE_SECONDS = (
+    0.05  # between two questions: an answer about 10,000 partitions costs a broker some 20 ms
+)
+LATEST = -1
+
+Clients = Mapping[int, BlockingConnection]
+"""By broker id; 0 is any of them, for requests that brokers pass on."""
+
+
+@contextmanager
+def open_clients(cluster: Cluster) -> Iterator[Clients]:
+    """A connection to each broker, once all take one."""
+    with ExitStack() as stack:
+        clients: dict[int, BlockingConnection] = {}
+        for address in parse_bootstrap(cluster.bootstrap):
+            client = _connected(address)
+            stack.callback(client.close)
+            clients[_id_at(client, address)] = client
+        yield {0: next(iter(clients.values())), **clients}
+
+
+def _connected(address: tuple[str, int]) -> BlockingConnection:
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        try:
+            return BlockingConnection(address, timeout=5.0)
+        except (ConnectRefused, ConnectionLost):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_SECONDS)
+
+
+def _id_at(client: BlockingConnection, address: tuple[str, int]) -> int:
+    deadline = time.monotonic() + SECONDS_MAX
+    while time.monotonic() < deadline:
+        for broker in client.call(MetadataRequest(topics=[])).brokers:
+            if broker.port == address[1]:
+                return int(broker.node_id)
+        time.sleep(PAUSE_SECONDS)
+    raise RuntimeError(f"no broker listens at {address}")
+
+
+def create_topics(
+    client: BlockingConnection, partitions: Mapping[str, int], replication: int = 3
+) -> None:
+    """All in one request."""
+    topics = [
+        CreatableTopic(
+            name=name,
+            num_partitions=count,
+            replication_factor=replication,
+            assignments=[],
+            configs=[],
+        )
+        for name, count in partitions.items()
+    ]
+    answer = client.call(CreateTopicsRequest(topics=topics), timeout=SECONDS_MAX)
+    for topic in answer.topics:
+        if topic.error_code:
+            raise RuntimeError(f"{topic.name}: {topic.error_code} {topic.error_message}")
+
+
+def create_partitions(client: BlockingConnection, name: str, count: int) -> None:
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[topic], timeout_ms=60_000, validate_only=False)
+    result = client.call(request, timeout=SECONDS_MAX).results[0]
+    if result.error_code:
+        raise RuntimeError(f"{name}: {result.error_code} {result.error_message}")
+
+
+def _metadata(client: BlockingConnection, name: str) -> MetadataResponse:
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
+    )
+    answer: MetadataResponse = client.call(request, timeout=SECONDS_MAX)
+    return answer
+
+
+def known_everywhere(clients: Clients, name: str, count: int, pause: float = 0.0) -> bool:
+    """Every broker's metadata has all partitions of the topic, each with a leader."""
+    time.sleep(pause)
+    for broker_id, client in clients.items():
+        if broker_id:
+            partitions = _metadata(client, name).topics[0].partitions
+            if len(partitions) < count or any(one.leader_id < 0 for one in partitions):
+                return False
+    return True
+
+
+def all_applied(clients: Clients, name: str, count: int) -> bool:
+    """Every partition's leader answers for it, which it does once it has begun to lead."""
+    partitions = _metadata(clients[0], name).topics[0].partitions
+    if len(partitions) < count:
+        return False
+    led: dict[int, list[int]] = {}
+    for one in partitions:
+        led.setdefault(one.leader_id, []).append(one.partition_index)
+    return all(
+        broker_id in clients and _all_answer(clients[broker_id], name, indices)
+        for broker_id, indices in led.items()
+    )
+
+
+def _all_answer(client: BlockingConnection, name: str, indices: list[int]) -> bool:
+    wanted = [ListOffsetsPartition(partition_index=one, timestamp=LATEST) for one in indices]
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=wanted)]
+    )
+    answer = client.call(request, timeout=SECONDS_MAX)
+    return not any(one.error_code for one in answer.topics[0].partitions)
+
+
+def seconds_until(holds: Callable[[], bool]) -> float:
+    began = time.perf_counter()
+    while not holds():
+        if time.perf_counter() - began > SECONDS_MAX:
+            raise RuntimeError(f"not within {SECONDS_MAX:.0f} s")
+        time.sleep(PAUSE_SECONDS)
+    return time.perf_counter() - began
