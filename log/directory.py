@@ -9,7 +9,9 @@ Threads: the calls that may take long (`purge`, `write_checkpoints`, `close`, me
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from threading import Lock
 
 from log.checkpoints import TopicPartition
 from log.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
@@ -68,6 +70,10 @@ class LogDirectory:
         self._files = files
         self._now_ms = now_ms
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        # After a crash: checked ahead by a thread, and what keeps two from opening the same log.
+        self._checked: dict[TopicPartition, PartitionLog] = {}
+        self._opening: dict[TopicPartition, Lock] = {}
+        self._unusable: dict[TopicPartition, str] = {}
         self._names: set[TopicPartition] = set()
         self._futures: dict[TopicPartition, Path] = {}
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
@@ -75,6 +81,10 @@ class LogDirectory:
         self._lock = self._take_lock()
         try:
             self.meta_properties = MetaProperties.load(path, files)
+            if not self.meta_properties.cluster_id:
+                raise MetaPropertiesError(
+                    f"{path}: meta.properties has no cluster.id, Kafka before 2.4 wrote it; add that of the cluster it is to belong to"
+                )
             with self.health.guard(f"opening {path}"):
                 if not self.meta_properties.has_directory_id:
                     self.meta_properties = self.meta_properties.with_directory_id()
@@ -177,18 +187,52 @@ class LogDirectory:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition} is not in {self.path}"
             )
-        log = PartitionLog.open(
-            self._directory(key),
-            config,
-            recovery_point=self.offsets.recovery_points.get(key, 0),
-            clean_shutdown=self.clean_shutdown,
-            now_ms=self._now_ms(),
-            log_start_offset=self.offsets.log_starts.get(key, 0),
-            cleaned_to=self.offsets.cleaner_offsets.get(key, 0),
-            files=self._files,
-            health=self.health,
-        )
+        with self._alone(key):
+            log = self._checked.pop(key, None) or self._load(key, config)
+        log.config = config
         return self._adopt(key, log)
+
+    def must_check(self, topic: str, partition: int) -> bool:
+        """Whether opening the log reads all that a crash may have left in it: `check_log` does that in a thread."""
+        key = (topic, partition)
+        if self.clean_shutdown or key in self._logs or key in self._checked:
+            return False
+        return key in self._names and key not in self._unusable
+
+    def check_log(self, topic: str, partition: int, config: LogConfig) -> None:
+        """Opens a log, so that `open_log` finds it ready. For a thread; who opens or deletes the log meanwhile waits.
+
+        Raises:
+            KafkaError: as `open_log`, which raises it again.
+        """
+        key = (topic, partition)
+        with self._alone(key):
+            if self.must_check(topic, partition):
+                self._checked[key] = self._load(key, config)
+
+    def _alone(self, key: TopicPartition) -> AbstractContextManager[object]:
+        return nullcontext() if self.clean_shutdown else self._opening.setdefault(key, Lock())
+
+    def _load(self, key: TopicPartition, config: LogConfig) -> PartitionLog:
+        if (reason := self._unusable.get(key)) is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        try:
+            return PartitionLog.open(
+                self._directory(key),
+                config,
+                recovery_point=self.offsets.recovery_points.get(key, 0),
+                clean_shutdown=self.clean_shutdown,
+                now_ms=self._now_ms(),
+                log_start_offset=self.offsets.log_starts.get(key, 0),
+                cleaned_to=self.offsets.cleaner_offsets.get(key, 0),
+                files=self._files,
+                health=self.health,
+            )
+        except (
+            KafkaError
+        ) as error:  # it is as damaged when it is asked for next, and checking it takes long
+            self._unusable[key] = error.message
+            raise
 
     def create_log(
         self, topic: str, partition: int, topic_id: bytes | None, config: LogConfig
@@ -226,14 +270,16 @@ class LogDirectory:
             self._take_away((topic, partition), STRAY_SUFFIX)
 
     def _take_away(self, key: TopicPartition, suffix: str) -> Path:
-        log = self._logs.pop(key, None)
-        if log is not None:
-            log.close(clean=False)
-        names = Names() if log is None else log.names
-        target = self.path / aside_name(*key, suffix)
-        with self.health.guard(f"renaming {key[0]}-{key[1]}"), names.taken_away():
-            self._files.rename(self._directory(key), target)
-        self._names.discard(key)
+        with self._alone(key):
+            log = self._logs.pop(key, None) or self._checked.pop(key, None)
+            if log is not None:
+                log.close(clean=False)
+            names = Names() if log is None else log.names
+            target = self.path / aside_name(*key, suffix)
+            with self.health.guard(f"renaming {key[0]}-{key[1]}"), names.taken_away():
+                self._files.rename(self._directory(key), target)
+            self._names.discard(key)
+        self._unusable.pop(key, None)
         self._topic_ids.pop(key, None)
         self.offsets.forget(key)
         return target
@@ -361,6 +407,8 @@ class LogDirectory:
             KafkaError: KAFKA_STORAGE_ERROR; the marker was not written then.
         """
         try:
+            while self._checked:
+                self._adopt(*self._checked.popitem())
             clean = broker_epoch is not None and self.offline is None
             self._close_logs(clean=clean)
             if clean:

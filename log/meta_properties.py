@@ -34,7 +34,10 @@ class MetaPropertiesError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Identity of a log directory; `directory_id` is a UUID of 16 bytes, nil where the file has none."""
+    """Identity of a log directory; `directory_id` is a UUID of 16 bytes, nil where the file has none.
+
+    `cluster_id` is empty where the file has none: Kafka before 2.4 wrote none. Such a directory can be read, not served (`log/directory.py`).
+    """
 
     cluster_id: str
     node_id: int
@@ -59,7 +62,9 @@ class MetaProperties:
                 raise ValueError(f"version {version} where 0 and 1 are known")
             directory_id = properties.get("directory.id")
             return cls(
-                cluster_id=properties["cluster.id"],
+                cluster_id=properties["cluster.id"]
+                if version
+                else properties.get("cluster.id", ""),
                 node_id=int(properties[_node_key(version)]),
                 directory_id=NIL_UUID if directory_id is None else uuid_from_text(directory_id),
                 version=version,
