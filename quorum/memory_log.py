@@ -24,6 +24,7 @@ class MemoryLog:
     """Implements `LogView` and what the driver needs of an observer's log."""
 
     is_durable = False
+    refetch_upto: int | None = None
 
     def __init__(self) -> None:
         self.history = QuorumHistory()

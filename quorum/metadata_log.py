@@ -5,6 +5,7 @@ Source: Kafka's `KafkaRaftLog`. Left out: cleaning by time; the driver cleans wh
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,10 +17,13 @@ from quorum.metadata_partition import PARTITION, TOPIC
 from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
 from quorum.raft.types import OffsetAndEpoch, ensure
 from quorum.raft.voters import QuorumHistory
+from quorum.refetch import RefetchMark
 from quorum.snapshot_files import SnapshotFiles
 from quorum.snapshot_format import CheckedSnapshot, SnapshotDamaged, check_snapshot
 from quorum.voter_records import encode_control_batch, note_batch, note_snapshot
-from wire.errors import RemoteProtocolError
+from wire.errors import KafkaError, RemoteProtocolError
+
+log = logging.getLogger(__name__)
 
 # What one look at the log brings into memory: a few batches of the largest size that we propose.
 READ_BYTES = 1 << 20
@@ -34,8 +38,9 @@ class MetadataLog:
         self.log = log
         self.snapshots = snapshots
         self.history = QuorumHistory()
+        self.refetch = RefetchMark(log.directory)
         self._open()
-        self._note_voters()
+        self._look_through()
 
     def _open(self) -> None:
         """Finishes what a crash interrupted: a fetched snapshot that had not yet taken the place of the log."""
@@ -49,19 +54,38 @@ class MetadataLog:
                 f"{self.log.directory} begins at {self.start_offset} without a snapshot"
             )
 
-    def _note_voters(self) -> None:
-        """The history by the newest good snapshot and the log behind it."""
+    def _look_through(self) -> None:
+        """The history by the newest good snapshot and the log behind it, every batch of which is checked.
+
+        What is older is checked by whoever fetches it. From the first damaged batch on the log is fetched again (R15).
+        """
         latest = self._newest_good_snapshot()
         offset = self.start_offset
         if latest is not None:
             note_snapshot(self.history, latest.id.offset, latest.data)
             offset = max(latest.id.offset, offset)
         while offset < self.end_offset:
-            for batch in self.batches(offset, self.end_offset):
-                note_batch(self.history, batch)
-                offset = batch.next_offset
+            try:
+                for batch in self.batches(offset, self.end_offset):
+                    check_batch(batch)
+                    note_batch(self.history, batch)
+                    offset = batch.next_offset
+            except (RemoteProtocolError, KafkaError) as error:
+                log.error(
+                    "%s is damaged at offset %d of %d: fetching it again, no vote until then (%s)",
+                    self.log.directory,
+                    offset,
+                    self.end_offset,
+                    error,
+                )
+                self.refetch.set(self.end_offset)
+                self.log.truncate_to(offset)
 
     # --- LogView
+
+    @property
+    def refetch_upto(self) -> int | None:
+        return self.refetch.upto
 
     @property
     def start_offset(self) -> int:
@@ -210,7 +234,7 @@ def open_metadata_log(directory: LogDirectory, config: LogConfig) -> MetadataLog
         SnapshotDamaged, KafkaError.
     """
     if (TOPIC, PARTITION) in directory:
-        log = directory.open_log(TOPIC, PARTITION, config)
+        partition = directory.open_log(TOPIC, PARTITION, config)
     else:
-        log = directory.create_log(TOPIC, PARTITION, None, config)
-    return MetadataLog(log, SnapshotFiles(log.directory))
+        partition = directory.create_log(TOPIC, PARTITION, None, config)
+    return MetadataLog(partition, SnapshotFiles(partition.directory))

@@ -438,6 +438,11 @@ class QuorumNode:
             self._uncommitted_bytes -= self._uncommitted.popleft()[1]
         self.high_watermark.advance(offset)
         self._applier.wake()
+        upto = self.log.refetch_upto
+        if upto is not None and offset >= upto:
+            assert isinstance(self.log, MetadataLog)
+            log.info("all that was damaged is here again, up to offset %d", upto)
+            self.log.refetch.clear()
 
     def _publish(self, raft: Raft) -> None:
         """Tells the rest of the process who leads."""

@@ -89,7 +89,7 @@ class Raft:
         self._fetched_watermark = -1
         self._polled_at = now
         self._counted = self._state.voters
-        if self._state.is_voter and self._state.voters.majority == 1:
+        if self._state.is_voter and self._state.may_stand and self._state.voters.majority == 1:
             elections.become_prospective(self._state, now)
         self._poll(now)
 
@@ -390,7 +390,7 @@ def _first_role(
 ) -> Role:
     """Where a (re)started replica begins: never in a role that lets it lead or vote twice in one epoch."""
     voters = log.history.voters
-    may_stand = log.history.may_stand(identity.key, None)
+    may_stand = log.refetch_upto is None and log.history.may_stand(identity.key, None)
     rank = sum(voter < identity.node_id for voter in voters.ids)
     soon = now + timeouts.start_delay * (1 + rank) + prng.uniform(0, timeouts.start_delay)
     deadline = soon if may_stand else inf

@@ -79,7 +79,9 @@ def _judge_vote(state: State, request: VoteRequest, now: float) -> VoteAnswer:
     up_to_date = (
         OffsetAndEpoch(request.end_offset, request.last_epoch).rank >= end_of(state.log).rank
     )
-    granted = grants(state.role, request.candidate, up_to_date, request.pre_vote)
+    granted = state.keeps_promises and grants(
+        state.role, request.candidate, up_to_date, request.pre_vote
+    )
     if granted and not request.pre_vote:
         _record_vote(state, request.candidate, now)
     return replace(state.answer(VoteAnswer), granted=granted)

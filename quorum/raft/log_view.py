@@ -20,6 +20,10 @@ class LogView(Protocol):
         """The voters by what is in the log, kept in step with every change of it."""
 
     @property
+    def refetch_upto(self) -> int | None:
+        """Where the log ended before damaged data was taken out of it; None once all of it is here again, or if there was none."""
+
+    @property
     def start_offset(self) -> int: ...
 
     @property

@@ -99,7 +99,15 @@ class State:
     @property
     def may_stand(self) -> bool:
         """See `QuorumHistory.may_stand`."""
-        return self.log.history.may_stand(self.identity.key, self.high_watermark)
+        return self.keeps_promises and self.log.history.may_stand(
+            self.identity.key, self.high_watermark
+        )
+
+    @property
+    def keeps_promises(self) -> bool:
+        """False for a log that lacks data that was flushed: it may be shorter than what we have acknowledged (R15)."""
+        upto = self.log.refetch_upto
+        return upto is None or (self.high_watermark is not None and self.high_watermark >= upto)
 
     @property
     def own_vote(self) -> frozenset[int]:

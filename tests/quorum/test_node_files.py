@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from log.batch import NewRecord, build_batch
+from log.batch import NewRecord, build_batch, iter_batches
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
@@ -246,3 +246,30 @@ def test_fetched_batches_are_checked(log: MetadataLog) -> None:
     damaged[70] ^= 1
     with pytest.raises(KafkaError, match="CRC"):
         validate_fetched(bytes(damaged), 0, 2)
+
+
+# --- damage in what was flushed (R15)
+
+
+def damage(log: MetadataLog, offset: int) -> None:
+    """One bit of the batch at `offset` flips on the disk."""
+    path = log.log.directory / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    batch = next(b for b in iter_batches(memoryview(data)) if b.base_offset == offset)
+    position = sum(b.size for b in iter_batches(memoryview(bytes(data))) if b.base_offset < offset)
+    data[position + batch.size - 1] ^= 1
+    batch = None
+    path.write_bytes(data)
+
+
+def test_what_is_behind_damage_is_fetched_again(log: MetadataLog) -> None:
+    append(log, 1, 3, 3, 3)
+    end = log.end_offset
+    log.log.flush()
+    damage(log, 3)
+    again = MetadataLog(log.log, SnapshotFiles(log.log.directory))
+    assert (again.end_offset, again.refetch_upto) == (3, end)
+    once_more = MetadataLog(log.log, SnapshotFiles(log.log.directory))
+    assert once_more.refetch_upto == end, "it is remembered"
+    once_more.refetch.clear()
+    assert MetadataLog(log.log, SnapshotFiles(log.log.directory)).refetch_upto is None

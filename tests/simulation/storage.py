@@ -45,6 +45,7 @@ class SimLog:
 
     def __init__(self) -> None:
         self.history = QuorumHistory()
+        self.refetch_upto: int | None = None
         # by snapshot: kraft.version and voters; in real files they are a part of the bytes
         self.quorums: dict[OffsetAndEpoch, tuple[int, VoterSet | None]] = {}
         self.start_offset = 0

@@ -376,3 +376,33 @@ def test_truncation_goes_to_where_the_logs_part():
     assert truncation_offset(log, OffsetAndEpoch(7, 2)) == 5
     assert truncation_offset(log, OffsetAndEpoch(7, 3)) == 7
     assert truncation_offset(log, OffsetAndEpoch(0, 0)) == 0
+
+
+def test_who_has_lost_flushed_data_neither_votes_nor_stands_until_it_has_fetched_it():
+    """R15: its log may be shorter than what it acknowledged."""
+    log = log_of((5, 1))
+    log.refetch_upto = 8
+    talk = Talk(log, Election(1))
+    assert talk.raft.deadline() == float("inf") or not isinstance(talk.raft.role, Prospective)
+    for pre_vote in (True, False):
+        asked = vote(epoch=5, last_epoch=1, end_offset=99, pre_vote=pre_vote)
+        assert not talk.ask(asked).granted
+    talk.now += 100
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert isinstance(talk.raft.role, Unattached)
+    talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None))
+    for watermark, stands in ((5, False), (8, True)):
+        entry = log_of((5, 1), (3, 1)).entries[-1:] if watermark == 8 else b""
+        talk.answer(core.FetchAnswer(epoch=5, leader_id=2, high_watermark=watermark, records=entry))
+        if watermark == 8:
+            log.append(entry[0])
+            talk.raft.flushed(log.end_offset, talk.now)
+            talk._drain()
+            talk.raft.log_changed(talk.now)
+            talk._drain()
+            talk.answer(core.FetchAnswer(epoch=5, leader_id=2, high_watermark=8))
+        talk.now += 100
+        talk.raft.handle_timeout(talk.now)
+        talk._drain()
+        assert isinstance(talk.raft.role, Prospective) == stands
