@@ -1,0 +1,232 @@
+"""Whether a log that was recovered from what a crash left is one that may be: against a naive replay of its batches."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+from log.batch import BatchView, decode_records
+from log.partition_log import PartitionLog
+from log.power_loss import Disk, Style, Tree
+from log.producers_marker import read_end_marker
+from log.testing import FaultyFiles, make_so
+from tests.log.crash.life import (
+    INDEX,
+    TOPIC,
+    TOPIC_ID,
+    Batch,
+    Life,
+    Step,
+    open_directories,
+    read_batches,
+    views_of,
+)
+
+
+class Violation(AssertionError):
+    """What a crash must not do."""
+
+
+def demand(condition: object, what: str, *facts: object) -> None:
+    if not condition:
+        raise Violation(": ".join([what, *map(str, facts)]))
+
+
+@dataclass
+class Naive:
+    """What the batches say, read from the first to the last."""
+
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    producers: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    open: dict[int, int] = field(default_factory=dict)
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)
+    records: list[tuple[int, int, int]] = field(default_factory=list)  # timestamp, offset, epoch
+
+    @classmethod
+    def of(cls, batches: list[Batch], start_offset: int) -> Naive:
+        naive = cls()
+        for view in views_of(batches):
+            if not naive.epochs or naive.epochs[-1][0] < view.leader_epoch:
+                naive.epochs.append((view.leader_epoch, max(view.base_offset, start_offset)))
+            for record in decode_records(view):
+                if record.offset >= start_offset:
+                    naive.records.append((record.timestamp_ms, record.offset, view.leader_epoch))
+            if view.producer_id >= 0:
+                naive._note_producer(view)
+        kept = [e for e in naive.epochs if e[1] > start_offset]
+        below = [e for e in naive.epochs if e[1] <= start_offset]
+        naive.epochs = below[-1:] + kept
+        return naive
+
+    def _note_producer(self, view: BatchView) -> None:
+        producer = view.producer_id
+        if not view.is_control:
+            self.producers[producer] = view.producer_epoch, view.last_sequence, view.last_offset
+            if view.is_transactional:
+                self.open.setdefault(producer, view.base_offset)
+            return
+        marker = read_end_marker(view)
+        first = self.open.pop(producer, None)
+        if marker is not None and first is not None and not marker.is_commit:
+            self.aborted.append((producer, first, view.base_offset))
+
+
+def place_on_disk(tree: Tree, root: Path, target: Path) -> None:
+    """The tree, which was below `root`, below `target`, and nothing else."""
+    shutil.rmtree(target, ignore_errors=True)
+    source = str(root)
+    moved = {
+        f"{target}{path.removeprefix(source)}": content
+        for path, content in tree.items()
+        if path.startswith(source)
+    }
+    make_so(moved, instead_of={})
+
+
+def content_of(root: Path) -> dict[str, bytes]:
+    """All files but indexes, which are completed when they are needed."""
+    return {
+        os.path.join(folder, name): Path(folder, name).read_bytes()
+        for folder, _, names in os.walk(root)
+        for name in names
+        if not name.endswith(("index", ".lock"))
+    }
+
+
+def check_tree(life: Life, step: Step, tree: Tree, scratch: Path, prng: Random) -> int:
+    """Recovers what a crash in `step` left, and judges it; gives how many states were tried."""
+    place_on_disk(tree, life.root, scratch)
+    files = FaultyFiles()
+    files.watch(scratch)
+    first = _recovered(life, step, scratch, files)
+    if prng.random() < 0.3:
+        before = content_of(scratch)
+        second = _recovered(life, step, scratch, FaultyFiles())
+        demand(second == first, "a second recovery finds another log")
+        demand(content_of(scratch) == before, "a second recovery changes files")
+    if prng.random() < 0.3:
+        operations = files.recording.operations
+        disk = Disk(files.recording)
+        for operation in operations[: prng.randint(0, len(operations))]:
+            disk.apply(operation)
+        place_on_disk(disk.after(prng.choice(list(Style)), prng), scratch, scratch)
+        _recovered(life, step, scratch, FaultyFiles())
+        return 2
+    return 1
+
+
+def _recovered(life: Life, step: Step, root: Path, files: FaultyFiles) -> list[Batch]:
+    # What was compacted stays so when the topic's cleanup.policy becomes `delete`, and recovery must bear it.
+    config = replace(life.config, compacts=False, deletes=True)
+    directories = open_directories(root, files)
+    try:
+        holder = directories.holding(TOPIC, INDEX)
+        if holder is None:
+            demand(not required(step), "the replica is gone")
+            return []
+        if required(step):
+            demand(holder.topic_id(TOPIC, INDEX) == TOPIC_ID, "the topic id is lost")
+        log = holder.open_log(TOPIC, INDEX, config)
+        return _judge(life, step, log)
+    finally:
+        directories.close(broker_epoch=None, high_watermarks={})
+
+
+def required(step: Step) -> list[Batch]:
+    """What was acked before the step, and is not taken away by it."""
+    after = {batch.place for batch in step.after.batches}
+    acked = min(step.before.acked_offset, step.after.acked_offset)
+    start = max(step.before.start_offset, step.after.start_offset)
+    return [
+        batch
+        for batch in step.before.batches
+        if batch.last_offset < acked and batch.last_offset >= start and batch.place in after
+    ]
+
+
+def _judge(life: Life, step: Step, log: PartitionLog) -> list[Batch]:
+    batches = read_batches(log)
+    demand(
+        log.log_start_offset <= max(step.before.start_offset, step.after.start_offset),
+        "the log's start is too high",
+    )
+    last: Batch | None = None
+    for batch in batches:
+        demand(batch in life.written, "never written", batch.place)
+        demand(
+            last is None or (last, batch) in life.follows,
+            "does not follow",
+            last and last.place,
+            batch.place,
+        )
+        last = batch
+    places = {batch.place for batch in batches}
+    for batch in required(step):
+        demand(batch.place in places, "acked and lost", batch.place, step.name)
+    _judge_state(life, log, batches)
+    return batches
+
+
+def _judge_state(life: Life, log: PartitionLog, batches: list[Batch]) -> None:
+    naive = Naive.of(batches, log.log_start_offset)
+    end = log.log_end_offset
+    demand(not batches or batches[-1].last_offset < end, "ends before its last batch")
+    if life.config.compacts:
+        for view in views_of(batches):
+            if view.base_offset >= log.log_start_offset:
+                demand(log.epochs.epoch_for(view.base_offset) == view.leader_epoch, "epoch", view)
+    else:
+        demand(not batches or batches[-1].last_offset + 1 == end, "ends behind its last batch")
+        demand(log.epochs.entries() == naive.epochs, "epochs", log.epochs.entries(), naive.epochs)
+        _judge_producers(log, batches, naive)
+    _judge_lookups(log, batches, naive)
+
+
+def _judge_producers(log: PartitionLog, batches: list[Batch], naive: Naive) -> None:
+    producers = dict(log.producers.entries())
+    for producer, facts in naive.producers.items():
+        entry = producers.get(producer)
+        demand(entry is not None and entry.batches, "producer forgotten", producer)
+        kept = entry.batches[-1]
+        demand(
+            (entry.epoch, kept.last_sequence, kept.last_offset) == facts, "producer", facts, kept
+        )
+    first = batches[0].base_offset if batches else log.log_end_offset
+    for producer, offset in naive.open.items():
+        start = producers[producer].transaction_start
+        demand(start == offset or 0 <= start < first, "open transaction", producer, start, offset)
+    for producer, entry in producers.items():
+        demand(
+            entry.transaction_start < first or producer in naive.open,
+            "transaction that ended",
+            producer,
+        )
+    end = log.log_end_offset
+    found = {
+        (a.producer_id, a.last_offset): a.first_offset for a in log.aborted_transactions(first, end)
+    }
+    wanted = {(producer, last): offset for producer, offset, last in naive.aborted}
+    for key, offset in wanted.items():
+        demand(
+            found.get(key) == offset or found.get(key, first) < first, "abort forgotten", key, found
+        )
+    for key, offset in found.items():
+        demand(key in wanted or offset < first, "abort that never was", key, wanted)
+    if first == 0:
+        stable = min([end, *naive.open.values()])
+        demand(log.producers.last_stable_offset(end) == stable, "last stable offset", stable)
+
+
+def _judge_lookups(log: PartitionLog, batches: list[Batch], naive: Naive) -> None:
+    end = log.log_end_offset
+    for batch in batches:
+        if batch.base_offset >= log.log_start_offset:
+            data = log.read_bytes(batch.base_offset, 1, upto_offset=end)
+            demand(data == batch.data, "another batch is read", batch.place)
+    for timestamp, _, _ in naive.records[::3]:
+        wanted = next(record for record in naive.records if record[0] >= timestamp)
+        found = log.offset_for_timestamp(timestamp)
+        demand(found is not None and tuple(found) == wanted, "timestamp", timestamp, found, wanted)

@@ -1,0 +1,398 @@
+"""The life of one partition in two log directories, step by step at random, and what is known to be true after each step.
+
+A life is a function of its seed. Every file operation is recorded, so that `tests.log.crash.check` can say of each moment what a crash
+then must leave: what was acked (flushed and reported) before the step in which it falls.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from broker.directories import LogDirectories
+from broker.directory_moves import align
+from log import directory as directory_module
+from log.batch import BatchView, NewRecord, build_batch, iter_batches
+from log.codecs import Compression
+from log.compaction.cleaning import CleanerLimits
+from log.compaction.planning import dirt_of, plan_round
+from log.config import LogConfig
+from log.directory import LogDirectory
+from log.meta_properties import MetaProperties
+from log.partition_log import PartitionLog
+from log.producers_marker import EndMarker, build_end_marker
+from log.testing import FaultyFiles
+
+TOPIC, INDEX = KEY = ("t", 0)
+TOPIC_ID = bytes(range(100, 116))
+DIRECTORIES = ("d0", "d1")
+PRODUCERS = 3
+
+
+class Batch(NamedTuple):
+    """A batch with its bytes; two are the same place of the same history when `place` is the same."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    data: bytes
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Compaction keeps it."""
+        return self.base_offset, self.last_offset, self.leader_epoch
+
+
+def batches_of(data: bytes | bytearray | memoryview) -> list[Batch]:
+    return [
+        Batch(v.base_offset, v.last_offset, v.leader_epoch, bytes(v.buffer))
+        for v in iter_batches(memoryview(data))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`acked_offset`: what is below it was said to be durable. Of `batches` the first may reach below `start_offset`."""
+
+    batches: tuple[Batch, ...] = ()
+    start_offset: int = 0
+    acked_offset: int = 0
+
+
+class Step(NamedTuple):
+    """Operations [first, end) of the recording."""
+
+    name: str
+    first: int
+    end: int
+    before: State
+    after: State
+
+
+def config_of(seed: int) -> LogConfig:
+    """Every third life is of a compacted topic."""
+    prng = random.Random(seed)
+    compacts = seed % 3 == 2
+    return LogConfig(
+        segment_bytes=prng.choice([1400, 2500, 5000]),
+        index_interval_bytes=prng.choice([1, 150, 400]),
+        retention_ms=-1,
+        compacts=compacts,
+        deletes=not compacts or prng.random() < 0.5,
+        delete_retention_ms=0,
+    )
+
+
+def format_directories(root: Path) -> None:
+    for number, name in enumerate(DIRECTORIES):
+        (root / name).mkdir()
+        MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes([number + 1] * 16)).save(root / name)
+
+
+def open_directories(root: Path, files: FaultyFiles) -> LogDirectories:
+    """As a broker does at its start."""
+    directories = LogDirectories([LogDirectory(root / name, files=files) for name in DIRECTORIES])
+    directories.finish_moves()
+    return directories
+
+
+class Life:
+    """`steps` and `files.recording` are the outcome; `written` are all batches that ever were, `follows` which came after which."""
+
+    def __init__(self, root: Path, seed: int) -> None:
+        format_directories(root)
+        self.root = root
+        self.seed = seed
+        self.config = config_of(seed)
+        self.files = FaultyFiles()
+        self.files.watch(root)
+        self.steps: list[Step] = []
+        self.written: set[Batch] = set()
+        self.follows: set[tuple[Batch | None, Batch]] = set()
+        self.state = State()
+        self._prng = random.Random(seed)
+        self._clock_ms = 1_000_000
+        self._epoch = 0
+        self._values = 0
+        self._sequences = dict.fromkeys(range(PRODUCERS), 0)
+        self._open_transactions: set[int] = set()
+        self.directories = open_directories(root, self.files)
+        self.log = self._open()
+
+    def run(self, steps: int) -> Life:
+        names = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
+        for _ in range(steps):
+            self.take(self._prng.choice(names))
+        self.directories.close(broker_epoch=None, high_watermarks={})
+        return self
+
+    def take(self, name: str) -> None:
+        first, before = len(self.files.recording.operations), self.state
+        getattr(self, name)()
+        end = len(self.files.recording.operations)
+        self.steps.append(Step(name, first, end, before, self.state))
+
+    def _open(self) -> PartitionLog:
+        return self.directories.open_log(TOPIC, INDEX, TOPIC_ID, self.config)
+
+    # Notes
+
+    def _note_appended(self, data: bytes | bytearray | memoryview) -> None:
+        last = self.state.batches[-1] if self.state.batches else None
+        new = batches_of(data)
+        for batch in new:
+            self.written.add(batch)
+            self.follows.add((last, batch))
+            last = batch
+        self._change(batches=(*self.state.batches, *new))
+
+    def _note_flushed(self, offset: int) -> None:
+        self._change(acked=max(self.state.acked_offset, offset))
+
+    def _change(
+        self, *, batches: tuple[Batch, ...] | None = None, start: int | None = None, acked: int = -1
+    ) -> None:
+        state = self.state
+        self.state = State(
+            state.batches if batches is None else batches,
+            state.start_offset if start is None else start,
+            state.acked_offset if acked < 0 else acked,
+        )
+
+    # Writing
+
+    def _records(self) -> list[NewRecord]:
+        prng = self._prng
+        self._clock_ms += prng.randint(-30, 60)
+        records = []
+        for _ in range(prng.randint(1, 4)):
+            self._values += 1
+            value = b"%d" % self._values + b"x" * prng.choice([0, 20, 120])
+            records.append(NewRecord(b"k%d" % prng.randint(0, 6), value, self._clock_ms))
+        return records
+
+    def _batch(self, **fields: int) -> bytearray:
+        prng = self._prng
+        producer = prng.choice([-1, *range(PRODUCERS)])
+        records = self._records()
+        transactional = producer in self._open_transactions or (
+            producer >= 0 and prng.random() < 0.5
+        )
+        if producer >= 0:
+            fields |= {"producer_id": producer, "producer_epoch": 0}
+            fields["base_sequence"] = self._sequences[producer]
+            self._sequences[producer] += len(records)
+            if transactional:
+                self._open_transactions.add(producer)
+        compression = prng.choice([Compression.NONE, Compression.NONE, Compression.LZ4])
+        return bytearray(
+            build_batch(records, compression=compression, is_transactional=transactional, **fields)
+        )
+
+    def _marker(self) -> bytearray | None:
+        if not self._open_transactions:
+            return None
+        producer = self._prng.choice(sorted(self._open_transactions))
+        self._open_transactions.discard(producer)
+        marker = EndMarker(self._prng.random() < 0.5, 0)
+        return build_end_marker(
+            marker, producer_id=producer, producer_epoch=0, timestamp_ms=self._clock_ms
+        )
+
+    def _append(self, data: bytearray) -> None:
+        view = memoryview(data)
+        self.log.append_as_leader(
+            view, list(iter_batches(view)), leader_epoch=self._epoch, now_ms=self._clock_ms
+        )
+        self._note_appended(data)
+
+    def lead(self) -> None:
+        if self._prng.random() < 0.1:
+            self._epoch += 1
+            self.log.assign_epoch(self._epoch)
+        self._append(bytearray().join(self._batch() for _ in range(self._prng.randint(1, 2))))
+
+    def mark(self) -> None:
+        marker = self._marker()
+        if marker is not None:
+            self._append(marker)
+
+    def follow(self) -> None:
+        data, offset = bytearray(), self.log.log_end_offset
+        for _ in range(self._prng.randint(1, 6)):
+            self._epoch += self._prng.random() < 0.1
+            data += self._batch(base_offset=offset, leader_epoch=self._epoch)
+            offset = batches_of(data)[-1].last_offset + 1
+        self.log.append_as_follower(memoryview(data), now_ms=self._clock_ms)
+        self._note_appended(data)
+
+    def roll(self) -> None:
+        self.log.roll(self._clock_ms)
+
+    def flush(self) -> None:
+        self._note_flushed(self.log.flush())
+
+    def flush_while_appending(self) -> None:
+        flush = self.log.prepare_flush()
+        self.lead()
+        if self._prng.random() < 0.3:
+            self.log.roll(self._clock_ms)
+        flush.run()
+        self._note_flushed(self.log.finish_flush(flush))
+
+    # Shortening
+
+    def truncate(self) -> None:
+        end = self.log.log_end_offset
+        offset = self._prng.randint(max(self.log.log_start_offset, end - 25), end)
+        self._shorten(lambda: self.log.truncate_to(offset))
+
+    def empty(self) -> None:
+        if self._prng.random() < 0.2:
+            end = self.log.log_end_offset
+            offset = self._prng.randint(self.log.log_start_offset, end + 20)
+            self._shorten(lambda: self.log.truncate_fully_and_start_at(offset))
+
+    def _shorten(self, action) -> None:
+        action()
+        log = self.log
+        kept = tuple(b for b in self.state.batches if b.last_offset < log.log_end_offset)
+        if log.segment_base_offsets[0] >= log.log_end_offset:
+            kept = ()
+        acked = min(self.state.acked_offset, log.log_end_offset)
+        self._change(batches=kept, start=log.log_start_offset, acked=acked)
+        self._epoch += 1  # what comes next is another leader's
+        self._open_transactions.clear()
+
+    def delete_records(self) -> None:
+        mark = self.state.acked_offset
+        if self.log.log_start_offset < mark:
+            self.log.delete_records_before(
+                self._prng.randint(self.log.log_start_offset, min(mark, self.log.log_end_offset))
+            )
+        self.log.apply_retention(self._clock_ms, self.log.flushed_offset)
+        first = self.log.segment_base_offsets[0]
+        kept = tuple(b for b in self.state.batches if b.last_offset >= first)
+        self._change(batches=kept, start=self.log.log_start_offset)
+
+    def compact(self) -> None:
+        log = self.log
+        if not self.config.compacts:
+            return
+        mark = log.flushed_offset
+        directory = self.directories.holding(TOPIC, INDEX)
+        cleaned_to = directory.offsets.cleaner_offsets.get(KEY)
+        dirt = dirt_of(log, cleaned_to=cleaned_to, high_watermark=mark, now_ms=self._clock_ms)
+        if not dirt.dirty_bytes:
+            return
+        cleaning = plan_round(
+            log, dirt, limits=CleanerLimits(1 << 16), map_key=bytes(16), now_ms=self._clock_ms,
+            pause=lambda _: None,
+        )  # fmt: skip
+        end_offset = cleaning.build_map()
+        assert directory.write_checkpoints(directory.collect_checkpoints())  # as the log cleaner
+        for sources in cleaning.groups(end_offset):
+            cleaned = cleaning.clean(sources)
+            assert log.replace_segments([source.segment for source in sources], cleaned)
+            self._note_content()
+        self.files.fsync_directory(log.directory)
+        log.purge()
+        directory.offsets.save_cleaner_offsets({KEY: end_offset})
+
+    def _note_content(self) -> None:
+        """After a compaction: whatever is in the log now."""
+        batches = tuple(read_batches(self.log))
+        self.written.update(batches)
+        self.follows.update(zip([None, *batches], batches, strict=False))
+        self._change(batches=batches)
+
+    # Directories
+
+    def checkpoint(self) -> None:
+        for directory in self.directories.all:
+            directory.save_checkpoints({KEY: self.log.flushed_offset})
+
+    def purge(self) -> None:
+        for directory in self.directories.all:
+            directory.purge()
+
+    def reopen_log(self) -> None:
+        directory = self.directories.holding(TOPIC, INDEX)
+        directory.close_log(TOPIC, INDEX)
+        self._note_flushed(self.log.log_end_offset)
+        self.log = self._open()
+
+    def stop(self) -> None:
+        """Clean, the files synced one by one or all at once."""
+        many = directory_module.SYNCS_MAX
+        directory_module.SYNCS_MAX = self._prng.choice([0, many])
+        self.directories.close(broker_epoch=3, high_watermarks={KEY: self.log.flushed_offset})
+        directory_module.SYNCS_MAX = many
+        self._note_flushed(self.log.log_end_offset)
+        self._start()
+
+    def kill(self) -> None:
+        """The process ends at once; what it wrote is in the page cache."""
+        self.directories.close(broker_epoch=None, high_watermarks={})
+        self._start()
+
+    def _start(self) -> None:
+        self.directories = open_directories(self.root, self.files)
+        self.log = self._open()
+        start = self.log.log_start_offset
+        kept = tuple(b for b in self.state.batches if b.last_offset >= start)
+        found = tuple(b for b in read_batches(self.log) if b.last_offset >= start)
+        after = [b for b in found if b.last_offset >= self.state.start_offset]
+        assert after == [b for b in kept if b.last_offset >= self.state.start_offset]
+        self._change(batches=found, start=start)
+
+    def move(self) -> None:
+        current = self.directories.holding(TOPIC, INDEX)
+        target = next(one for one in self.directories.all if one is not current)
+        source = self.log
+        copy = target.open_future(TOPIC, INDEX, TOPIC_ID, self.config)
+        align(source, copy)
+        while copy.log_end_offset < source.log_end_offset:
+            data = source.read_bytes(copy.log_end_offset, 900, upto_offset=source.log_end_offset)
+            copy.append_as_follower(memoryview(data))
+            align(source, copy)
+            if self._prng.random() < 0.04:
+                copy.close(clean=False)  # given up, or left for the next process
+                if self._prng.random() < 0.5:
+                    target.drop_future(TOPIC, INDEX)
+                else:
+                    self.kill()
+                return
+        copy.flush()
+        start = source.log_start_offset
+        copy.close()
+        current.delete_log(TOPIC, INDEX)
+        current.settle_names()
+        target.promote_future(TOPIC, INDEX, end_offset=copy.flushed_offset, start_offset=start)
+        self._note_flushed(copy.flushed_offset)
+        self.log = self._open()
+        self._note_content()
+
+
+WEIGHTS = {
+    "lead": 10, "follow": 5, "mark": 4, "flush": 5, "flush_while_appending": 2, "roll": 1, "truncate": 2, "empty": 1,
+    "delete_records": 2, "compact": 3, "checkpoint": 4, "purge": 1, "reopen_log": 1, "stop": 1, "kill": 1, "move": 1,
+}  # fmt: skip
+
+
+def read_batches(log: PartitionLog) -> list[Batch]:
+    """All from the log's start to its end, by reads that follow each other."""
+    offset, found = log.log_start_offset, []
+    while offset < log.log_end_offset:
+        data = log.read_bytes(offset, 1 << 20, upto_offset=log.log_end_offset)
+        if not data:
+            break  # the rest was compacted away
+        found += batches_of(data)
+        offset = found[-1].last_offset + 1
+    return found
+
+
+def views_of(batches: list[Batch]) -> list[BatchView]:
+    return [view for batch in batches for view in iter_batches(memoryview(batch.data))]

@@ -1,0 +1,139 @@
+"""Planted bugs: each must be found by some life or damage, or the crash tests are not worth their time.
+
+A mutant is a function whose text is changed in one place. Most are bugs that somebody had, here or in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import log.opening
+import log.producer_snapshots
+from log import directory, offset_checkpoints, recovery
+from log.compaction.cleaning import Round
+from log.flush import Flush
+from log.flushing import Flushing
+from log.partition_log import PartitionLog
+from log.segments import Segments
+from log.transaction_index import TransactionIndex
+from tests.log.crash.damage import try_damages
+from tests.log.crash.run import Tally, run_seed
+
+SEEDS = 40  # lives tried until one notices
+SHARE = 0.12
+STRIDE = 7
+
+
+class Mutant(NamedTuple):
+    """`old` in the function `name` of `owner` becomes `new`."""
+
+    what: str
+    owner: Any
+    name: str
+    old: str
+    new: str
+
+    def planted(self) -> AbstractContextManager[Any]:
+        function = getattr(self.owner, self.name)
+        source = textwrap.dedent(inspect.getsource(function))
+        assert source.count(self.old) == 1, f"{self.what}: the text is not there once"
+        found: dict[str, Any] = {}
+        text = "from __future__ import annotations\n" + source.replace(self.old, self.new)
+        exec(compile(text, self.what, "exec"), function.__globals__, found)
+        return mock.patch.object(self.owner, self.name, found[self.name])
+
+
+MUTANTS = [
+    Mutant("a new segment's directory is not synced (KAFKA-3968)", Flush, "_write_names",
+           "self.files.fsync_directory(directory)", "pass"),
+    Mutant("only the active segment is synced", PartitionLog, "prepare_flush",
+           "self._segments.since(self.flushed_offset - 1)", "[self._segments.active]"),
+    Mutant("a segment sealed after its last flush is not synced", PartitionLog, "prepare_flush",
+           "self.flushed_offset - 1", "self.flushed_offset"),
+    Mutant("epochs are not saved by a flush", Flushing, "prepare",
+           "flush.epochs = self.unsaved_epochs()", "flush.epochs = None"),
+    Mutant("recovery points ahead of the flush", directory.LogDirectory, "_note_offsets",
+           "log.flushed_offset", "log.log_end_offset"),
+    Mutant("the flushed offset moves when the flush begins", Flushing, "prepare",
+           "self._running.append(flush)", "self._running.append(flush); self.flushed_offset = end_offset"),
+    Mutant("recovery points are not lowered before a truncation", PartitionLog, "_lower_recovery_point",
+           "self.before_truncate(offset)", "pass"),
+    Mutant("a checkpoint is renamed before it is synced", offset_checkpoints, "write_atomically",
+           "files.fdatasync(file)", "pass"),
+    Mutant("a checkpoint's name is not synced", offset_checkpoints, "write_atomically",
+           "files.fsync_directory(path.parent)", "pass"),
+    Mutant("the flushed part is cut too", log.opening, "load_log",
+           "segments = list_segments(directory, files)", "recovery_point = 0; segments = list_segments(directory, files)"),
+    Mutant("the CRC is not checked", log.opening, "recover_segment",
+           "not crc_is_valid(files, file, position, view)", "False"),
+    Mutant("unflushed index entries are trusted", log.opening, "recover_segment",
+           "_forget_unflushed_index(segment, start)", "pass"),
+    Mutant("segments behind a hole are kept", log.opening, "_recover",
+           "if segment.base_offset < before or has_hole:", "if segment.base_offset < before:"),
+    Mutant("a truncation to a segment's end may be undone", log.opening, "_recover",
+           "bisect_right(bases, recovery_point - 1)", "bisect_right(bases, recovery_point)"),
+    Mutant("unflushed aborts stay in the transaction index", log.opening, "_recover",
+           "segment.transaction_index.truncate_to(recovery_point)", "pass"),
+    Mutant("producer snapshots above the recovery point are trusted", log.opening, "_recover",
+           "if offset > recovery_point:", "if offset < 0:"),
+    Mutant("aborts are not indexed again", log.producer_snapshots, "_replay",
+           "segment.transaction_index.append(aborted)", "pass"),
+    Mutant("the active transaction index is not synced", Flushing, "prepare",
+           "elif segment.transaction_index.changed:", "elif False:"),
+    Mutant("a zeroed abort is one", TransactionIndex, "_entries_from",
+           "entry.first_offset < entry.last_offset > before", "entry.first_offset <= entry.last_offset > before"),
+    Mutant("the topic id is not synced", Flushing, "_identity",
+           "return [self._files.open(self._directory / PARTITION_METADATA, write=False)]", "return []"),
+    Mutant("a directory that was found is taken for durable", Flushing, "__init__",
+           "self._directory_is_durable = False", "self._directory_is_durable = True; self._names_version = 0"),
+    Mutant("the clean marker stays (KAFKA-10471)", directory, "take_marker",
+           "files.unlink(path)", "pass"),
+    Mutant("the clean marker is written before the logs are closed", directory.LogDirectory, "close",
+           "self._close_logs(clean=clean)", "clean and write_marker(self.path, 1, self._files); self._close_logs(clean=clean)"),
+    Mutant("a cleaned segment is not synced", Round, "_sync",
+           "self.files.fdatasync(file)", "pass"),
+    Mutant("an interrupted swap is dropped (KAFKA-12520)", recovery, "_complete_swaps",
+           "if base is None:", "if True:"),
+    Mutant("the new transaction index of a swapped segment is taken for the old one", recovery, "_complete_swaps",
+           "base if file_name(base, LOG_SUFFIX) in names else base + 1", "base"),
+    Mutant("the old segment goes before the new one is complete", Segments, "replace",
+           "self._rename_new(base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)", "pass"),
+    Mutant("start offsets of epochs are believed after a crash", log.opening, "_knows_start",
+           "return view.leader_epoch < 0 or epochs.epoch_for(view.base_offset) >= 0", "return True"),
+    Mutant("a moved replica's recovery point is guessed", directory.LogDirectory, "promote_future",
+           "self.offsets.recovery_points[key] = end_offset", "self.offsets.recovery_points[key] = end_offset + 5"),
+]  # fmt: skip
+
+
+def survivors(root: Path) -> tuple[dict[str, str], list[str]]:
+    """How each mutant was found, and those that were not."""
+    killed, survived = {}, []
+    for number, mutant in enumerate(MUTANTS):
+        how = find(mutant, root / f"mutant-{number}")
+        if how is None:
+            survived.append(mutant.what)
+        else:
+            killed[mutant.what] = how
+    return killed, survived
+
+
+def find(mutant: Mutant, root: Path, *, seeds: int = SEEDS) -> str | None:
+    """What the mutant was found by."""
+    root.mkdir()
+    with mutant.planted():
+        try:
+            _, failures = try_damages(root, stride=STRIDE)
+            for seed in range(1, seeds + 1):
+                if failures:
+                    break
+                tally = Tally()
+                run_seed(seed, root, tally, share=SHARE, enough=1)
+                failures = [f"life {seed}, {failure}" for failure in tally.failures]
+        except Exception as error:  # noqa: BLE001 - the life itself met it
+            return repr(error)
+    return failures[0] if failures else None

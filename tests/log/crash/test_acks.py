@@ -1,0 +1,116 @@
+"""P6: nobody is told that an offset is durable before its bytes and names are; many who wait share one fdatasync."""
+
+import errno
+from random import Random
+
+import pytest
+import trio
+
+from log.config import LogConfig
+from log.health import DirectoryHealth
+from log.partition_log import PartitionLog
+from log.power_loss import Style
+from log.testing import FaultyFiles
+from quorum.runtime.errors import StorageFailure
+from quorum.runtime.group_commit import GroupCommit
+from tests.log.helpers import append
+
+CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=150, retention_ms=-1)
+PARTITIONS, WRITERS, APPENDS = 3, 8, 6
+
+
+def make_logs(root, files, health):
+    logs = []
+    for number in range(PARTITIONS):
+        directory = root / f"t-{number}"
+        files.mkdir(directory)
+        logs.append(
+            PartitionLog.open(
+                directory,
+                CONFIG,
+                recovery_point=0,
+                clean_shutdown=True,
+                now_ms=0,
+                files=files,
+                health=health,
+            )
+        )
+    return logs
+
+
+def durable_bytes(files, log):
+    """What a power loss leaves of the log now, all segments."""
+    tree = files.disk.after(Style.LOST, Random(0))
+    inside = str(log.directory) + "/"
+    return b"".join(
+        content
+        for path, content in sorted(tree.items())
+        if path.startswith(inside) and path.endswith(".log") and content
+    )
+
+
+async def test_acks_follow_the_flush_of_their_bytes_and_share_it(tmp_path):
+    files, health = FaultyFiles(), DirectoryHealth()
+    files.watch(tmp_path)
+    logs = make_logs(tmp_path, files, health)
+    commit = GroupCommit(health)
+    acked = []
+
+    async def write(number):
+        log = logs[number % PARTITIONS]
+        for _ in range(APPENDS):
+            before = log.log_end_offset
+            info = append(log, 2, value=b"%d" % number * 40)
+            data = log.read_bytes(before, 1, upto_offset=log.log_end_offset)
+            if number % 2 == 0:
+                log.roll(0)  # between the append and its flush
+            told = trio.Event()
+
+            def on_flushed(offset, told=told, info=info):
+                if offset > info.last_offset:
+                    told.set()
+
+            commit.mark_dirty(log, on_flushed)
+            await told.wait()
+            assert data in durable_bytes(files, log)
+            acked.append(info.last_offset)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit.run)
+        async with trio.open_nursery() as writers:
+            for number in range(WRITERS):
+                writers.start_soon(write, number)
+        nursery.cancel_scope.cancel()
+    assert len(acked) == WRITERS * APPENDS
+    assert commit.rounds <= APPENDS + 1, "those who wait share a round"
+    assert all(len(log.segment_base_offsets) > 2 for log in logs)
+
+
+async def test_a_failed_fsync_acks_nothing_takes_the_directory_offline_and_is_not_retried(tmp_path):
+    files, health = FaultyFiles(), DirectoryHealth()
+    logs = make_logs(tmp_path, files, health)
+    commit = GroupCommit(health)
+    acked = []
+    for log in logs:
+        append(log)
+        commit.mark_dirty(log, acked.append)
+    files.fail_at("fdatasync", error=errno.EIO)
+    with pytest.raises(StorageFailure, match="fsync failed"):
+        await commit.run()
+    assert acked == []
+    assert health.offline is not None
+    syncs = files.calls["fdatasync"]
+    with pytest.raises(OSError, match="fsync"):
+        logs[0].prepare_flush()
+    assert files.calls["fdatasync"] == syncs
+
+
+async def test_write_behind_acks_at_once(tmp_path):
+    files, health = FaultyFiles(), DirectoryHealth()
+    [log, *_] = make_logs(tmp_path, files, health)
+    commit = GroupCommit(health, fsync=False)
+    acked = []
+    append(log, 3)
+    commit.mark_dirty(log, acked.append)
+    assert acked == [3]
+    assert files.calls["fdatasync"] == 0

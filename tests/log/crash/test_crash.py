@@ -1,0 +1,166 @@
+"""A crash at file operations of random lives, and damage of the last bytes: a share of what `python -m tests.log.crash` does."""
+
+from random import Random
+
+import pytest
+
+from log.config import LogConfig
+from log.directory import LogDirectory
+from log.power_loss import Disk, Style
+from log.testing import FaultyFiles, make_so
+from tests.log.crash.damage import try_damages
+from tests.log.crash.life import TOPIC_ID, batches_of, format_directories, read_batches
+from tests.log.crash.mutants import MUTANTS
+from tests.log.crash.run import Tally, run_seed
+from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_a_crash_loses_nothing_acked_and_invents_nothing(tmp_path, seed):
+    tally = Tally()
+    run_seed(seed, tmp_path, tally, share=0.03)
+    assert tally.failures == []
+    assert tally.prefixes > 3
+
+
+@pytest.mark.slow
+def test_damage_is_cut_above_the_recovery_point_and_refused_below(tmp_path):
+    tried, failures = try_damages(tmp_path, stride=13)
+    assert failures == []
+    assert len(tried) == 13
+    assert all(tried.values())
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)
+def test_planted_bugs_still_find_their_place(mutant):
+    with mutant.planted():
+        pass
+
+
+def test_styles_of_power_loss(tmp_path):
+    files = FaultyFiles()
+    files.watch(tmp_path)
+    file = files.open(tmp_path / "a", create=True)
+    files.pwrite(file, b"durable", 0)
+    files.fdatasync(file)
+    files.fsync_directory(tmp_path)
+    files.pwrite(file, b"++", 7)
+    files.rename(tmp_path / "a", tmp_path / "b")
+
+    def left(style):
+        tree = files.disk.after(style, Random(1))
+        return {path.rpartition("/")[2]: content for path, content in tree.items() if content is not None}  # fmt: skip
+
+    assert left(Style.KEPT) == {"b": b"durable++"}
+    assert left(Style.LOST) == {"a": b"durable"}
+    assert left(Style.NAMES) == {"b": b"durable"}
+    assert left(Style.BYTES) == {"a": b"durable++"}
+    assert left(Style.ZEROS) == {"b": b"durable\0\0"}
+    torn = {(name, content) for n in range(40) for name, content in torn_of(files, n)}
+    assert ("a", b"durable+") in torn
+    assert ("b", b"durable") not in torn
+
+
+def torn_of(files, seed):
+    tree = files.disk.after(Style.TORN, Random(seed))
+    return [(path.rpartition("/")[2], content) for path, content in tree.items() if content is not None]  # fmt: skip
+
+
+def test_an_undone_truncation_does_not_bring_old_batches_behind_new_ones(tmp_path):
+    """The new batch has reached the disk, the truncation before it has not: behind it lies what was truncated, whole."""
+    log = open_log(tmp_path / "t-0")
+    for _ in range(3):
+        append(log, 1, epoch=3)
+    log.flush()
+    path = log.directory / "00000000000000000000.log"
+    old = path.read_bytes()
+    log.truncate_to(1)
+    append(log, 1, epoch=5)
+    new = read_batches(log)
+    log.close(clean=False)
+    size = len(old) // 3
+    path.write_bytes(old[:size] + new[1].data + old[2 * size :])
+    opened = open_log(log.directory, recovery_point=1)
+    assert read_batches(opened) == new
+    assert opened.epochs.entries() == [(3, 0), (5, 1)]
+
+
+def test_compacted_gaps_outlive_a_change_of_the_cleanup_policy(tmp_path):
+    """Below the recovery point a gap between segments is compaction's; above it something is lost, whatever the topic is now."""
+    log = open_log(tmp_path / "t-0")
+    fill(log, 40)
+    log.flush()
+    bases = log.segment_base_offsets
+    log.close(clean=False)
+    for path in log.directory.glob(f"{bases[1]:020d}.*"):
+        path.unlink()
+    for point, end in ((bases[2], log.log_end_offset), (bases[1], bases[1])):
+        opened = open_log(log.directory, LogConfig(segment_bytes=2000, compacts=end == bases[1]), recovery_point=point)  # fmt: skip
+        assert opened.log_end_offset == end
+        opened.close(clean=False)
+
+
+def test_recovery_reads_what_is_above_the_recovery_point_only(tmp_path):
+    config = LogConfig(segment_bytes=200_000, index_interval_bytes=4096, retention_ms=-1)
+    log = open_log(tmp_path / "t-0", config)
+    while log.log_end_offset < 6_000:
+        append(log, 10, value=b"v" * 90)
+    point = log.flush()
+    log.close()
+    unflushed = 0
+    log = open_log(tmp_path / "t-0", config, clean=True)
+    for _ in range(20):
+        data = batch_bytes(10, value=b"v" * 90)
+        unflushed += len(data)
+        append(log, 10, value=b"v" * 90)
+    end = log.log_end_offset
+    log.close(clean=False)
+    files = FaultyFiles()
+    opened = open_log(log.directory, config, recovery_point=point, files=files)
+    assert opened.log_end_offset == end
+    assert opened.size_bytes > 600_000
+    blocks = 64 * 1024  # headers and CRCs come with blocks, and of the segment an index is checked
+    assert files.bytes_read < 4 * unflushed + 4 * blocks, files.bytes_read
+
+
+def test_an_unused_partition_is_not_opened(tmp_path):
+    format_directories(tmp_path)
+    directory = LogDirectory(tmp_path / "d0")
+    for partition in range(30):
+        append(directory.create_log("t", partition, TOPIC_ID, SMALL))
+    directory.close(broker_epoch=1)
+    files = FaultyFiles()
+    again = LogDirectory(tmp_path / "d0", files=files)
+    assert len(again.partitions()) == 30
+    few = (
+        10  # the lock, the identity, the marker, the checkpoints: however many partitions there are
+    )
+    assert files.calls["open"] + files.calls["read_bytes"] < few
+    assert files.calls["list_directory"] == 1
+    again.close(broker_epoch=None)
+
+
+def test_a_recovered_log_is_durable_with_its_first_flush(tmp_path):
+    """Killed before it flushed; what the next process flushes must not lose its names to a power loss later."""
+    format_directories(tmp_path)
+    files = FaultyFiles()
+    files.watch(tmp_path)
+    directory = LogDirectory(tmp_path / "d0", files=files)
+    append(directory.create_log("t", 0, TOPIC_ID, SMALL))
+    directory.close(broker_epoch=None)
+    directory = LogDirectory(tmp_path / "d0", files=files)
+    log = directory.open_log("t", 0, SMALL)
+    append(log)
+    batches, end = read_batches(log), log.flush()
+    directory.close(broker_epoch=None)
+    disk = Disk(files.recording)
+    for operation in files.recording.operations:
+        disk.apply(operation)
+    make_so(disk.after(Style.LOST, Random(0)), instead_of=disk.after(Style.KEPT, Random(0)))
+    directory = LogDirectory(tmp_path / "d0")
+    log = directory.open_log("t", 0, SMALL)
+    assert (log.log_end_offset, directory.topic_id("t", 0)) == (end, TOPIC_ID)
+    assert read_batches(log) == batches
+    assert batches_of(b"".join(batch.data for batch in batches)) == batches
+    directory.close(broker_epoch=None)
