@@ -60,6 +60,16 @@ COMMANDS = (
         "Who led from when to when, and the gaps between.",
     ),
     (
+        ("quorum", "voters", "add"),
+        "trimaran.cli.quorum_voters:add",
+        "Make a controller a voter.",
+    ),
+    (
+        ("quorum", "voters", "remove"),
+        "trimaran.cli.quorum_voters:remove",
+        "Make a voter an observer.",
+    ),
+    (
         ("metadata", "dump"),
         "trimaran.cli.metadata:dump",
         "Print the records of a metadata log or snapshot on disk.",
@@ -103,6 +113,11 @@ COMMANDS = (
         ("wire", "decode"),
         "trimaran.cli.wire:decode",
         "Print captured frames as JSON, and check that we write the same bytes.",
+    ),
+    (
+        ("logs", "dump"),
+        "trimaran.cli.logs:dump",
+        "Print the records of log segments on disk, or what is wrong with them.",
     ),
     (("topics", "list"), "trimaran.cli.topics:list_topics", "List topics."),
     (("topics", "create"), "trimaran.cli.topics:create", "Create a topic."),
@@ -154,8 +169,10 @@ NOUNS = {
     "server": "A node in all its roles.",
     "storage": "Directories of a node.",
     "quorum": "The quorum of controllers.",
+    "quorum voters": "Who votes in it.",
     "metadata": "The metadata log.",
     "wire": "The protocol's frames.",
+    "logs": "Log directories on disk.",
     "topics": "Topics.",
     "brokers": "Brokers of a cluster.",
     "groups": "Consumer groups.",
@@ -177,12 +194,15 @@ def build() -> App:
         help_epilogue=EPILOGUE,
         version_flags=[],
     )
-    nouns = {name: App(name=name, help=text) for name, text in NOUNS.items()}
+    nouns = {(): app}
+    for name, text in NOUNS.items():
+        path = tuple(name.split())
+        nouns[path] = App(name=path[-1], help=text)
     for words, where, text in COMMANDS:
-        parent = nouns[words[0]] if len(words) == 2 else app
-        parent.command(where, name=words[-1], help=text)
-    for noun in nouns.values():
-        app.command(noun)
+        nouns[words[:-1]].command(where, name=words[-1], help=text)
+    for path, noun in nouns.items():
+        if path:
+            nouns[path[:-1]].command(noun)
     return app
 
 

@@ -1,0 +1,145 @@
+"""`quorum voters add|remove`: changes who votes, one at a time (KIP-853), as Kafka's kafka-metadata-quorum does with controllers."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import (
+    DEFAULT_DATA,
+    ControllerBootstrap,
+    Data,
+    check,
+    connected,
+    controllers_of,
+)
+from trimaran.cli.output import say
+from trimaran.cli.quorum import LEADER_SECONDS, describe_quorum
+from trimaran.cli.server import ConfigFile
+from trimaran.errors import Exit, UserError
+from wire.primitives import uuid_from_text, uuid_to_text
+
+if TYPE_CHECKING:
+    from wire.schema import Message
+
+# What the request says; the leader gives up after two seconds by itself.
+TIMEOUT_MS = 10_000
+DryRun = Annotated[bool, Parameter(name="--dry-run")]
+
+
+def add(
+    *,
+    config: ConfigFile,
+    dry_run: DryRun = False,
+    controllers: ControllerBootstrap = None,
+    data: Data = DEFAULT_DATA,
+) -> int:
+    """Makes a running controller that has caught up a voter.
+
+    Args:
+        config: the properties file of that controller; its directory must be on this machine.
+        dry_run: only say what would be asked.
+        controllers: where to find the quorum.
+        data: the local cluster.
+    """
+    from log.meta_properties import MetaProperties
+    from trimaran.node import parse_config
+    from trimaran.properties import load
+    from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+
+    settings = parse_config(load(config, [], os.environ))
+    if not settings.is_controller:
+        raise UserError(
+            f"{config} is not the file of a controller",
+            f"process.roles is {','.join(settings['process.roles'])}",
+            "name the file of the controller that shall vote",
+            exit_code=Exit.USAGE,
+        )
+    identity = MetaProperties.load(settings.metadata_directory)
+    listeners = [
+        Listener(name=one.name, host=one.host or "localhost", port=one.port)
+        for one in settings.advertised_controller_listeners
+    ]
+    request = AddRaftVoterRequest(
+        cluster_id=identity.cluster_id,
+        timeout_ms=TIMEOUT_MS,
+        voter_id=identity.node_id,
+        voter_directory_id=identity.directory_id,
+        listeners=listeners,
+    )
+    where = ", ".join(f"{one.name}://{one.host}:{one.port}" for one in listeners)
+    named = _named(identity.node_id, identity.directory_id)
+    _ask(controllers_of(controllers, data), request, dry_run, f"add {named} at {where}")
+    return Exit.OK
+
+
+def remove(
+    node_id: int,
+    *,
+    directory_id: str | None = None,
+    dry_run: DryRun = False,
+    controllers: ControllerBootstrap = None,
+    data: Data = DEFAULT_DATA,
+) -> int:
+    """Makes a voter an observer; also one that is gone for ever, and the leader.
+
+    Args:
+        node_id: the voter's.
+        directory_id: the voter's, if it shall be this one or none; else that of the quorum's present voter.
+        dry_run: only say what would be asked.
+        controllers: where to find the quorum.
+        data: the local cluster.
+    """
+    from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+
+    bootstrap = controllers_of(controllers, data)
+    directory = _directory_of(bootstrap, node_id) if directory_id is None else _uuid(directory_id)
+    request = RemoveRaftVoterRequest(
+        cluster_id=None, voter_id=node_id, voter_directory_id=directory
+    )
+    _ask(bootstrap, request, dry_run, f"remove {_named(node_id, directory)}")
+    return Exit.OK
+
+
+def _ask(bootstrap: str, request: Message, dry_run: bool, what: str) -> None:
+    from wire.client.destinations import Controller
+
+    if dry_run:
+        say(f"would {what}")
+        return
+    with connected(bootstrap, of_controllers=True) as client:
+        answer: Any = client.call(Controller(), request)
+        check(answer.error_code, answer.error_message)
+    say(f"done: {what}")
+
+
+def _directory_of(bootstrap: str, node_id: int) -> bytes:
+    with connected(bootstrap, of_controllers=True) as client:
+        voters = describe_quorum(client, timeout=LEADER_SECONDS).current_voters
+    for voter in voters:
+        if voter.replica_id == node_id:
+            return bytes(voter.replica_directory_id)
+    raise UserError(
+        f"{node_id} is no voter",
+        f"the voters are {', '.join(str(voter.replica_id) for voter in voters) or 'unknown'}",
+        "trimaran quorum status shows them",
+        exit_code=Exit.NO,
+    )
+
+
+def _named(node_id: int, directory_id: bytes) -> str:
+    return f"voter {node_id} with directory {uuid_to_text(directory_id)}"
+
+
+def _uuid(text: str) -> bytes:
+    try:
+        return uuid_from_text(text)
+    except ValueError as error:
+        raise UserError(
+            f"{text!r} is no directory id",
+            str(error),
+            "meta.properties has it: directory.id",
+            exit_code=Exit.USAGE,
+        ) from error
