@@ -218,17 +218,21 @@ class _Check:
         except IndexDamaged as damage:
             yield Problem(str(path), None, str(damage))
             return
-        listed = {(entry.producer_id, entry.last_offset) for entry in entries}
+        listed = {(entry.producer_id, entry.last_offset): entry for entry in entries}
         for entry in entries:
             if self._markers.get(entry.last_offset) != entry.producer_id:
-                yield Problem(
-                    str(path),
-                    None,
-                    f"{entry}: no abort of this producer at offset {entry.last_offset}",
-                )
+                what = f"{entry}: no abort of this producer at offset {entry.last_offset}"
+                yield Problem(str(path), None, what)
+            elif entry.last_stable_offset > entry.last_offset + 1:
+                what = f"{entry}: what was stable does not reach beyond its marker"
+                yield Problem(str(path), None, what)
         for aborted in self._aborted:
-            if (aborted.producer_id, aborted.last_offset) not in listed:
+            found = listed.get((aborted.producer_id, aborted.last_offset))
+            if found is None:
                 yield Problem(str(path), None, f"{aborted} is missing")
+            elif found.first_offset > aborted.first_offset:
+                what = f"{found} begins at offset {aborted.first_offset} by the batches"
+                yield Problem(str(path), None, what)
 
     # Beside the segments
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from log.batch import BatchView, has_valid_crc
+from log.old_batches import timestamp_type_id
 
 
 def batch_row(batch: BatchView) -> dict[str, Any]:
@@ -17,7 +18,7 @@ def batch_row(batch: BatchView) -> dict[str, Any]:
         "compression": batch.compression.name.lower(),
         "base_timestamp": batch.base_timestamp,
         "max_timestamp": batch.max_timestamp,
-        "timestampType": int(batch.timestamp_type),
+        "timestampType": timestamp_type_id(batch),
         "leader_epoch": batch.leader_epoch,
         "producer_id": batch.producer_id,
         "producer_epoch": batch.producer_epoch,

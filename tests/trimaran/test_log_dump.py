@@ -1,0 +1,171 @@
+"""`trimaran logs dump`: rows of directories that Apache Kafka wrote, what is committed of them, and damage that is told."""
+
+import base64
+import json
+import shutil
+
+import pytest
+
+from log.verify import verify
+from spark.read import BATCH_COLUMNS, RECORD_SCHEMA
+from tests.log import fixtures
+from tests.log.helpers import append, fill, open_log
+from trimaran.cli.logs import dump
+from trimaran.errors import Exit, UserError
+from trimaran.log_dump import batch_rows, find_sources, record_rows, transactions_of
+
+NAMES = fixtures.names()
+NEW = [name for name in NAMES if not name.startswith("0.10")]
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """A directory by fixture's name, not to be written to."""
+    folder = tmp_path_factory.mktemp("dump")
+    return {name: fixtures.unpack(name, folder / name) for name in NAMES}
+
+
+def lines_of(capsys, *paths, **options):
+    code = dump(*paths, output="jsonl", **options)
+    return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def bytes_of(text):
+    return None if text is None else base64.b64decode(text).decode()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_record_that_kafka_prints(name, unpacked, capsys):
+    code, rows = lines_of(capsys, unpacked[name])
+    assert code == Exit.OK
+    data = [row for row in rows if "control_type" not in row and row["topic"][:2] != "__"]
+    printed = [row for row in fixtures.rows(name, "record") if "marker" not in row]
+    assert len(data) == len(printed) > 300
+    directory = {f"{row['topic']}-{row['partition']}" for row in data}
+    for partition in directory:
+        ours = [row for row in data if f"{row['topic']}-{row['partition']}" == partition]
+        theirs = [row for row in printed if row["file"].startswith(f"{partition}/")]
+        assert [(row["offset"], row["timestamp"], bytes_of(row["value"])) for row in ours] == [
+            (row["offset"], row["timestamp"], row["value"]) for row in theirs
+        ]
+    markers = [row["marker"] for row in fixtures.rows(name, "record") if "marker" in row]
+    found = [
+        row["control_type"]
+        for row in rows
+        if row["topic"] == "transactions" and "control_type" in row
+    ]
+    assert found == markers
+
+
+def test_columns_are_those_of_kafka_log(unpacked):
+    [source] = find_sources([unpacked["4.3.0-clean"] / "v2-zstd-0"])
+    assert list(next(record_rows(source, None))) == RECORD_SCHEMA.names
+    assert set(next(batch_rows(source, None))) == set(BATCH_COLUMNS) - {"uncompressed_bytes"}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_read_committed_is_what_kafkas_consumer_reads(name, unpacked, capsys):
+    path = unpacked[name] / "transactions-0"
+    _, rows = lines_of(capsys, path, isolation="read_committed")
+    wanted = fixtures.rows(name, "consumed", topic="transactions", isolation="read_committed")
+    assert [(r["offset"], bytes_of(r["key"]) or "null") for r in rows] == [
+        (row["offset"], row["key"]) for row in wanted
+    ]
+    _, of_segments = lines_of(capsys, *sorted(path.glob("*.log")), isolation="read_committed")
+    assert of_segments == rows, "of a segment alone its whole directory tells what was aborted"
+    _, batches = lines_of(capsys, path, isolation="read_committed", level="batches")
+    assert sum(batch["record_count"] for batch in batches) == len(rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_internal_topics_are_decoded(name, unpacked, capsys):
+    paths = sorted(unpacked[name].glob("__*-0"))
+    _, rows = lines_of(capsys, *paths, decode=True) if paths else (0, [])
+    decoded = [row["decoded"] for row in rows if "control_type" not in row]
+    assert [one for one in decoded if "error" in one] == []
+    kinds = {one["type"] for one in decoded}
+    if name == "4.3.0-clean":
+        assert {"TopicRecord", "GroupMetadata", "TransactionLog", "RegisterBrokerRecord"} <= kinds
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_wrong_with_kafkas_files(name, unpacked, capsys):
+    assert lines_of(capsys, unpacked[name], verify=True) == (Exit.OK, [])
+
+
+def test_the_table_shows_batches_records_and_markers(unpacked, capsys):
+    path = unpacked["3.9.1-clean"]
+    assert dump(path / "transactions-0", path / "__transaction_state-0", decode=True) == Exit.OK
+    text = capsys.readouterr().out
+    assert "batch 0 to 3 at 0: 4 records" in text
+    assert "key-1 -> value-1-abc h=one" in text
+    assert "  ABORT" in text
+    assert "TransactionLog transactional_id=fixture-0 -> " in text
+
+
+DAMAGE = {
+    "transactions-0/*.log": "CRC",
+    "transactions-0/*.index": "position",
+    "transactions-0/*.timeindex": "timestamp",
+    "transactions-0/*.txnindex": "stable",
+    "transactions-0/*.snapshot": "CRC",
+    "transactions-0/leader-epoch-checkpoint": "epoch",
+    "v2-compacted-lz4-0/*.log": "CRC",
+}
+
+
+@pytest.mark.parametrize("pattern", DAMAGE)
+def test_damage_of_every_kind_of_file_is_told(pattern, unpacked, tmp_path, capsys):
+    directory = tmp_path / "copy"
+    shutil.copytree(unpacked["3.9.1-clean"], directory)
+    path = next(p for p in sorted(directory.glob(pattern)) if p.stat().st_size)
+    data = bytearray(path.read_bytes())
+    if path.suffix:
+        data[-2] ^= 0x10
+    else:
+        data = data.replace(b"\n0 0\n", b"\n7 0\n")
+    path.write_bytes(data)
+    code, rows = lines_of(capsys, path.parent, verify=True)
+    assert code == Exit.NO
+    assert str(path) in {row["file"] for row in rows}
+    assert any(DAMAGE[pattern] in row["problem"] for row in rows), rows
+
+
+def test_offsets_and_epochs_that_fall_are_told(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 4)
+    log.flush()
+    path = tmp_path / "t-0" / "00000000000000000000.log"
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[: len(whole) // 4])
+    assert any("where 12 or more must be" in problem.what for problem in verify(log.directory))
+    append(log, epoch=5)
+    append(log, epoch=6)
+    data = bytearray(path.read_bytes())
+    log.close(clean=False)
+    data[15] = 9  # the first batch's epoch: not in its CRC
+    path.write_bytes(data)
+    assert any("epoch 0 after 9" in problem.what for problem in verify(log.directory))
+
+
+def test_a_torn_end_is_printed_up_to_it_and_told(tmp_path, capsys):
+    log = fill(open_log(tmp_path / "t-0"), 4)
+    log.close()
+    path = tmp_path / "t-0" / "00000000000000000000.log"
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(UserError, match="not printed to its end") as told:
+        dump(tmp_path / "t-0", output="jsonl")
+    assert told.value.exit_code == Exit.NO
+    assert len(capsys.readouterr().out.splitlines()) == 9
+    assert lines_of(capsys, path, verify=True)[0] == Exit.NO
+
+
+def test_what_is_no_log_is_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(UserError, match="no log in"):
+            dump(path)
+
+
+def test_a_log_without_transactions_is_stable_to_its_end(tmp_path):
+    fill(open_log(tmp_path / "t-0"), 4).close()
+    [source] = find_sources([tmp_path / "t-0"])
+    assert transactions_of(source).stable_offset == 12

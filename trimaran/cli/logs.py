@@ -1,0 +1,166 @@
+"""`logs dump`: segments and partition directories on disk, as rows or as tables, and whether their files fit each other."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from trimaran.cli.output import say, show_json_line
+from trimaran.errors import Exit
+
+if TYPE_CHECKING:
+    from log.batch import BatchView
+    from trimaran.log_dump import Row, Source, Transactions
+
+Output = Annotated[Literal["table", "jsonl"], Parameter(name=["-o", "--output"])]
+TEXT_CHARACTERS_MAX = 200  # of a key or value in a table
+
+
+def dump(
+    *paths: Path,
+    output: Output = "table",
+    level: Literal["records", "batches"] = "records",
+    isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    decode: Annotated[bool, Parameter(negative="")] = False,
+    verify: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Prints what is in log files, ours or Apache Kafka's of any version. Nothing is written; the directory may be in use.
+
+    Exit code 1 when a file does not end with a whole batch, is damaged, or (with --verify) anything is wrong.
+
+    Args:
+        paths: segments (….log), partition directories (orders-0), or log directories with all their partitions.
+        output: table, or jsonl for one object a line with the column names of Spark's kafka_log: times in milliseconds, bytes in base64.
+        level: records, or batches: what the batches' headers say.
+        isolation: read_committed leaves out aborted transactions and control records, and ends where the oldest open transaction begins.
+        decode: the messages in records of __consumer_offsets, __transaction_state, __share_group_state and __cluster_metadata.
+        verify: prints problems instead: CRCs, offsets, epochs, damaged records, and indexes, producer snapshots and leader epochs
+            that do not fit the batches.
+    """
+    from trimaran.log_dump import find_sources, transactions_of
+
+    sources = find_sources(paths)
+    if verify:
+        return _verify(sources, output)
+    for source in sources:
+        transactions = transactions_of(source) if isolation == "read_committed" else None
+        if output == "jsonl":
+            _print_rows(source, transactions, level, decode=decode)
+        else:
+            _print_table(source, transactions, level, decode=decode)
+    return Exit.OK
+
+
+def _print_rows(
+    source: Source, transactions: Transactions | None, level: str, *, decode: bool
+) -> None:
+    from trimaran.log_dump import batch_rows, record_rows
+
+    if level == "batches":
+        rows = batch_rows(source, transactions)
+    else:
+        rows = record_rows(source, transactions, decoded=decode)
+    for row in rows:
+        show_json_line(row)
+
+
+def _print_table(
+    source: Source, transactions: Transactions | None, level: str, *, decode: bool
+) -> None:
+    from trimaran.log_dump import batches_of, rows_of_batch
+
+    located = batches_of(source, transactions)
+    for segment, batches in groupby(located, key=lambda found: found[0]):
+        print(segment.path)
+        for _, position, batch in batches:
+            print(f"  {_batch_line(position, batch)}")
+            if level == "records":
+                for row in rows_of_batch(source, segment, position, batch, decoded=decode):
+                    print(f"    {_record_line(row)}")
+
+
+def _batch_line(position: int, batch: BatchView) -> str:
+    parts = [
+        f"batch {batch.base_offset} to {batch.last_offset} at {position}: {batch.count} records",
+        f"{batch.size} bytes",
+        f"v{batch.magic} {batch.compression.name.lower()}",
+    ]
+    if batch.leader_epoch >= 0:
+        parts.append(f"epoch {batch.leader_epoch}")
+    if batch.producer_id >= 0:
+        parts.append(
+            f"producer {batch.producer_id} epoch {batch.producer_epoch} sequence {batch.base_sequence}"
+        )
+    parts += ["transactional"] if batch.is_transactional else []
+    parts += ["control"] if batch.is_control else []
+    if batch.delete_horizon_ms is not None:
+        parts.append(f"deletes from {_when(batch.delete_horizon_ms)}")
+    return ", ".join(parts)
+
+
+def _record_line(row: Row) -> str:
+    """Offset, time, headers, then key and value, or what they are."""
+    head = f"{row['offset']:>8}  {_when(row['timestamp'])}"
+    if "control_type" in row:
+        return f"{head}  {row['control_type']}"
+    headers = "".join(f" {h['key']}={_text(h['value'])}" for h in row["headers"])
+    if row.get("decoded") is not None:
+        return f"{head}  {_decoded_text(row['decoded'])}{headers}"
+    return f"{head}  {_text(row['key'])} -> {_text(row['value'])}{headers}"
+
+
+def _decoded_text(decoded: dict[str, Any]) -> str:
+    if "error" in decoded:
+        return f"cannot be decoded: {decoded['error']}"
+    fields = " ".join(f"{name}={value}" for name, value in (decoded.get("key") or {}).items())
+    value = decoded["value"]
+    shown = "-" if value is None else " ".join(f"{name}={part}" for name, part in value.items())
+    return f"{decoded['type']} {fields} -> {shown}" if fields else f"{decoded['type']} {shown}"
+
+
+def _text(encoded: str | None) -> str:
+    """Bytes as text, what cannot be printed escaped; cut when long."""
+    if encoded is None:
+        return "null"
+    text = base64.b64decode(encoded).decode(errors="backslashreplace")
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if len(text) <= TEXT_CHARACTERS_MAX else f"{text[:TEXT_CHARACTERS_MAX]}…"
+
+
+def _when(timestamp_ms: int) -> str:
+    """In UTC; - where there is no time."""
+    if not 0 <= timestamp_ms < 253_402_300_800_000:  # the year 10000
+        return "-" if timestamp_ms < 0 else f"{timestamp_ms} ms"
+    seconds, milliseconds = divmod(timestamp_ms, 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}Z"
+
+
+def _verify(sources: list[Source], output: str) -> int:
+    """Of a segment its whole directory is looked at, and what is wrong elsewhere in it left out."""
+    found = 0
+    for file, position, what in _problems(sources):
+        found += 1
+        if output == "jsonl":
+            show_json_line({"file": file, "position": position, "problem": what})
+        else:
+            print(f"{file}{'' if position is None else f', position {position}'}: {what}")
+    say(f"{len(sources)} partitions, {found} problems")
+    return Exit.NO if found else Exit.OK
+
+
+def _problems(sources: list[Source]) -> Iterator[tuple[str, int | None, str]]:
+    from log.reader import list_segments
+    from log.verify import verify
+
+    for source in sources:
+        is_part = len(source.segments) < len(list_segments(source.directory))
+        stems = {Path(segment.path).stem for segment in source.segments}
+        for problem in verify(source.directory):
+            if not is_part or Path(problem.file).stem in stems:
+                yield problem

@@ -1,0 +1,253 @@
+"""Segments and partition directories as rows: what `trimaran logs dump` prints. Any format, ours and Apache Kafka's, live or at rest; nothing is written.
+
+Rows have the column names of Spark's `kafka_log` (`spark/read.py`), times in milliseconds, bytes in base64.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from log.batch import BatchView, Record, decode_records
+from log.control_records import read_control_records
+from log.meta_properties import MetaProperties, MetaPropertiesError
+from log.names import parse_directory_name
+from log.old_batches import as_v2, timestamp_type_id
+from log.producers import ProducerState
+from log.reader import SegmentFile, list_segments, scan_batches
+from log.recovery import base_offset_of
+from log.segment import LOG_SUFFIX
+from trimaran.errors import Exit, UserError
+from trimaran.record_rows import batch_row
+from wire.as_json import as_json, base64_text
+from wire.errors import KafkaError, RemoteProtocolError
+from wire.records.coordinator import decode_coordinator_record
+from wire.records.metadata import decode_metadata_record
+from wire.records.registry import COORDINATOR_RECORDS
+
+METADATA_TOPIC = "__cluster_metadata"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Segments of one partition, to be printed; `topic` is None where the directory's name tells none."""
+
+    directory: Path
+    segments: tuple[SegmentFile, ...]
+    topic: str | None
+    partition: int | None
+    node_id: int | None = None  # where `meta.properties` beside the directory tells it
+
+
+@dataclass(slots=True)
+class Transactions:
+    """Of a whole log: where it is stable up to, and which transactions were aborted."""
+
+    stable_offset: int
+    _aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, producer_id: int, first_offset: int, last_offset: int) -> None:
+        """In order of their ends; those of a producer do not overlap."""
+        self._aborted[producer_id].append((first_offset, last_offset))
+
+    def is_aborted(self, batch: BatchView) -> bool:
+        ranges = self._aborted.get(batch.producer_id) if batch.is_transactional else None
+        if not ranges:
+            return False
+        at = bisect_right(ranges, (batch.base_offset, batch.base_offset)) - 1
+        return any(a <= batch.base_offset <= b for a, b in ranges[max(at, 0) : at + 2])
+
+
+def find_sources(paths: Iterable[Path]) -> list[Source]:
+    """What `.log` files, partition directories and node directories hold, in the order given. Raises UserError."""
+    found: list[Source] = []
+    for path in paths:
+        here = list(_sources_at(path))
+        if not here:
+            raise UserError(
+                f"no log in {path}",
+                "it is no .log file, and no directory with .log files in it or in its partitions",
+                "name a segment, a partition's directory such as orders-0, or a log directory",
+                exit_code=Exit.USAGE,
+            )
+        found += here
+    return found
+
+
+def _sources_at(path: Path) -> Iterator[Source]:
+    if path.is_file():
+        base_offset = base_offset_of(path.name, LOG_SUFFIX)
+        if base_offset is not None:
+            yield _source(path.parent, [SegmentFile(str(path), base_offset, path.stat().st_size)])
+    elif path.is_dir():
+        segments = list_segments(path)
+        if segments:
+            yield _source(path, segments)
+            return
+        for child in sorted(child for child in path.iterdir() if child.is_dir()):
+            segments = list_segments(child)
+            if segments:
+                yield _source(child, segments)
+
+
+def _source(directory: Path, segments: Iterable[SegmentFile]) -> Source:
+    topic: str | None
+    partition: int | None
+    try:
+        topic, partition = parse_directory_name(directory.resolve().name)
+    except ValueError:
+        topic = partition = None
+    return Source(directory, tuple(segments), topic, partition, _node_id(directory))
+
+
+def _node_id(directory: Path) -> int | None:
+    try:
+        return MetaProperties.load(directory.resolve().parent).node_id
+    except MetaPropertiesError:
+        return None
+
+
+def transactions_of(source: Source) -> Transactions:
+    """By the batches of the whole directory: what a read_committed consumer of it sees, all of it taken as replicated. Raises OSError."""
+    state, found = ProducerState(), Transactions(0)
+    for segment in list_segments(source.directory):
+        for _, batch in scan_batches(segment.path):
+            aborted = state.aborted_by(batch)
+            if aborted is not None:
+                found.add(aborted.producer_id, aborted.first_offset, aborted.last_offset)
+            state.update(batch)
+            found.stable_offset = batch.next_offset
+    if state.first_unstable_offset is not None:
+        found.stable_offset = state.first_unstable_offset
+    return found
+
+
+def batches_of(
+    source: Source, transactions: Transactions | None
+) -> Iterator[tuple[SegmentFile, int, BatchView]]:
+    """(segment, position, batch); with `transactions` what a read_committed consumer gets of them, control batches left out.
+
+    Raises:
+        UserError: a segment does not end with a whole batch; after all that is before.
+        OSError
+    """
+    for segment in source.segments:
+        reached = 0
+        for position, batch in scan_batches(segment.path):
+            reached = position + batch.size
+            if transactions is None:
+                yield segment, position, batch
+            elif batch.base_offset >= transactions.stable_offset:
+                return
+            elif not batch.is_control and not transactions.is_aborted(batch):
+                yield segment, position, batch
+        if reached < segment.size:
+            raise UserError(
+                f"{segment.path} is not printed to its end",
+                f"no valid batch begins at position {reached} of {segment.size}: a torn end, preallocated space, or damage",
+                "trimaran logs dump --verify says what is wrong; a broker that opens the directory cuts a torn end",
+            )
+
+
+def batch_rows(source: Source, transactions: Transactions | None) -> Iterator[Row]:
+    """Rows of the `batches` level. Raises as `batches_of`."""
+    for segment, position, batch in batches_of(source, transactions):
+        yield {
+            "topic": source.topic,
+            "partition": source.partition,
+            "broker_id": source.node_id,
+            **batch_row(batch),
+            "control_type": _control_type(batch),
+            "file": segment.path,
+            "position": position,
+        }
+
+
+def _control_type(batch: BatchView) -> str | None:
+    """Of a compacted control batch without records nobody can say it."""
+    try:
+        return (
+            read_control_records(batch)[0].type.name if batch.is_control and batch.count else None
+        )
+    except RemoteProtocolError:
+        return None
+
+
+def record_rows(
+    source: Source, transactions: Transactions | None, *, decoded: bool = False
+) -> Iterator[Row]:
+    """Rows of the `records` level, with `control_type` in those of control records, and `decoded` in those of internal topics if asked for.
+
+    Raises:
+        UserError: as `batches_of`; records that are not what their batch says.
+        OSError
+    """
+    for segment, position, batch in batches_of(source, transactions):
+        yield from rows_of_batch(source, segment, position, batch, decoded=decoded)
+
+
+def rows_of_batch(
+    source: Source, segment: SegmentFile, position: int, batch: BatchView, *, decoded: bool
+) -> Iterator[Row]:
+    """The records of one batch. Raises UserError."""
+    if not batch.count:
+        return
+    try:
+        records = decode_records(as_v2(batch))
+        controls = read_control_records(batch) if batch.is_control else ()
+    except (RemoteProtocolError, KafkaError) as error:
+        raise UserError(
+            f"{segment.path} is damaged at position {position}",
+            str(error),
+            "another replica may have this batch; trimaran logs dump --verify lists all that is wrong",
+        ) from None
+    names = {control.offset: control.type.name for control in controls}
+    for record in records:
+        row = _record_row(source, batch, record)
+        if record.offset in names:
+            row["control_type"] = names[record.offset]
+        elif decoded and source.topic is not None:
+            row["decoded"] = decode_record(source.topic, record)
+        yield row
+
+
+def _record_row(source: Source, batch: BatchView, record: Record) -> Row:
+    return {
+        "key": None if record.key is None else base64_text(record.key),
+        "value": None if record.value is None else base64_text(record.value),
+        "topic": source.topic,
+        "partition": source.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+        "timestampType": timestamp_type_id(batch),
+        "headers": [
+            {
+                "key": header.key,
+                "value": None if header.value is None else base64_text(header.value),
+            }
+            for header in record.headers
+        ],
+    }
+
+
+def decode_record(topic: str, record: Record) -> Row | None:
+    """The messages in a record of an internal topic, None in others; `error` where they are malformed."""
+    try:
+        if topic == METADATA_TOPIC:
+            message = decode_metadata_record(record.value or b"")
+            return {"type": type(message).__name__, "value": as_json(message)}
+        if topic not in COORDINATOR_RECORDS:
+            return None
+        found = decode_coordinator_record(topic, record.key or b"", record.value)
+    except RemoteProtocolError as error:
+        return {"error": str(error)}
+    return {
+        "type": type(found.key).__name__.removesuffix("Key"),
+        "key": as_json(found.key, 0),
+        "value": None if found.value is None else as_json(found.value, found.value_version),
+    }
