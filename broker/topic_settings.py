@@ -74,6 +74,7 @@ class TopicSettingsSource:
             segment_ms=value("segment.ms"),
             segment_index_bytes=value("segment.index.bytes"),
             index_interval_bytes=value("index.interval.bytes"),
+            flush_messages=value("flush.messages"),
             retention_ms=value("retention.ms"),
             retention_bytes=value("retention.bytes"),
             deletes="delete" in policy,

@@ -402,6 +402,13 @@ class PartitionLog:
 
     # Flushing
 
+    @property
+    def must_flush(self) -> bool:
+        """Write-behind has left enough: a whole segment, or `flush.messages`."""
+        unflushed = self.log_end_offset - self.flushed_offset
+        is_rolled = self._segments.active.base_offset > self.flushed_offset
+        return is_rolled or unflushed >= self.config.flush_messages
+
     def prepare_flush(self) -> Flush:
         """What to fsync now; cheap, on the loop. `Flush.run()` may then run in a thread, `finish_flush` on the loop.
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tests.log.crash.damage import try_damages
-from tests.log.crash.mutants import survivors
+from tests.log.crash.mutants import MUTANTS, hunt
 from tests.log.crash.run import Tally, run_seed
 
 SAMPLE = 0.1
@@ -48,12 +48,11 @@ def main() -> int:
 
 
 def report_survivors(root: Path) -> int:
-    killed, survived = survivors(root)
-    for name, how in killed.items():
-        print(f"killed    {name}: {how}")
-    for name in survived:
-        print(f"SURVIVED  {name}")
-    print(f"{len(killed)} of {len(killed) + len(survived)} planted bugs found")
+    survived = 0
+    for name, how in hunt(root):
+        survived += how is None
+        print(f"SURVIVED  {name}" if how is None else f"killed    {name}: {how}", flush=True)
+    print(f"{len(MUTANTS) - survived} of {len(MUTANTS)} planted bugs found")
     return 1 if survived else 0
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,16 +111,10 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-def survivors(root: Path) -> tuple[dict[str, str], list[str]]:
-    """How each mutant was found, and those that were not."""
-    killed, survived = {}, []
+def hunt(root: Path) -> Iterator[tuple[str, str | None]]:
+    """Each mutant, and what it was found by."""
     for number, mutant in enumerate(MUTANTS):
-        how = find(mutant, root / f"mutant-{number}")
-        if how is None:
-            survived.append(mutant.what)
-        else:
-            killed[mutant.what] = how
-    return killed, survived
+        yield mutant.what, find(mutant, root / f"mutant-{number}")
 
 
 def find(mutant: Mutant, root: Path, *, seeds: int = SEEDS) -> str | None:

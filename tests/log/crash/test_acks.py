@@ -1,6 +1,7 @@
 """P6: nobody is told that an offset is durable before its bytes and names are; many who wait share one fdatasync."""
 
 import errno
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -114,3 +115,26 @@ async def test_write_behind_acks_at_once(tmp_path):
     commit.mark_dirty(log, acked.append)
     assert acked == [3]
     assert files.calls["fdatasync"] == 0
+    assert not log.must_flush
+
+
+@pytest.mark.parametrize("why", ["a segment was rolled", "flush.messages"])
+async def test_write_behind_syncs_what_is_enough(tmp_path, why):
+    files, health = FaultyFiles(), DirectoryHealth()
+    [log, *_] = make_logs(tmp_path, files, health)
+    log.config = replace(CONFIG, flush_messages=4)
+    commit = GroupCommit(health, fsync=False)
+    append(log, 3)
+    if why == "a segment was rolled":
+        log.roll(0)
+    else:
+        append(log, 1)
+    end = log.log_end_offset
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit.run)
+        commit.mark_dirty(log, lambda _offset: None)
+        while log.flushed_offset < end:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert commit.rounds == 1
+    assert not log.must_flush
