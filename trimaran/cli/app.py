@@ -194,7 +194,7 @@ def build() -> App:
         help_epilogue=EPILOGUE,
         version_flags=[],
     )
-    nouns = {(): app}
+    nouns: dict[tuple[str, ...], App] = {(): app}
     for name, text in NOUNS.items():
         path = tuple(name.split())
         nouns[path] = App(name=path[-1], help=text)
