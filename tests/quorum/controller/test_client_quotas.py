@@ -1,0 +1,169 @@
+"""AlterClientQuotas as a decision, DescribeClientQuotas against a naive twin (KIP-546)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorum.controller.client_quotas import alter_client_quotas
+from quorum.metadata.client_quotas import describe_client_quotas
+from quorum.metadata.image import EMPTY
+from tests.quorum.metadata.build import image_of
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
+from wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+
+RATE = "producer_byte_rate"
+
+
+def entry(entity, *ops):
+    return AlterClientQuotasRequestEntryData(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+        ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in ops],
+    )
+
+
+def alter(*entries, image=EMPTY, validate_only=False):
+    request = AlterClientQuotasRequest(entries=list(entries), validate_only=validate_only)
+    result = alter_client_quotas(request, image.quotas)
+    return list(result.records), [
+        (one.error_code, one.error_message) for one in result.response.entries
+    ]
+
+
+def test_quotas_are_set_kept_and_removed():
+    alice = [("user", "alice"), ("client-id", None)]
+    records, answers = alter(entry(alice, (RATE, 1.0), ("request_percentage", 0.5)))
+    assert (len(records), answers) == (2, [(0, None)])
+    image = image_of(*records)
+    other_order = list(reversed(alice))
+    assert alter(entry(other_order, (RATE, 1.0)), image=image)[0] == []
+    assert len(alter(entry(other_order, (RATE, 2.0)), image=image)[0]) == 1
+    assert alter(entry(alice, (RATE, 2.0)), image=image, validate_only=True)[0] == []
+    removed, _ = alter(entry(alice, (RATE, None), ("consumer_byte_rate", None)), image=image)
+    assert [one.key for one in removed] == [RATE]
+    assert [key for _, key in image_of(*removed, base=image).quotas] == ["request_percentage"]
+
+
+@pytest.mark.parametrize(
+    ("entity", "ops", "message"),
+    [
+        ([], [], "Invalid empty client quota entity"),
+        ([("shoe", "a")], [], "Unhandled client quota entity type: shoe"),
+        ([("user", "")], [], "Empty user not supported"),
+        (
+            [("user", "a"), ("user", "b")],
+            [],
+            "Invalid client quota entity, duplicate entity entry user",
+        ),
+        (
+            [("ip", None), ("user", "a")],
+            [],
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId",
+        ),
+        ([("ip", "300.1.1.1")], [], "300.1.1.1 is not a valid IP or resolvable host."),
+        ([("user", "a")], [("foo", 1.0)], "Invalid configuration key foo"),
+        (
+            [("user", "a")],
+            [("connection_creation_rate", 1.0)],
+            "Invalid configuration key connection_creation_rate",
+        ),
+        ([("user", "a")], [(RATE, -1.0)], f"Quota {RATE} must be greater than 0"),
+        ([("user", "a")], [(RATE, float("nan"))], f"Quota {RATE} must be greater than 0"),
+        ([("user", "a")], [(RATE, 1.5)], f"{RATE} cannot be a fractional value."),
+        ([("user", "a")], [(RATE, 1e19)], f"Proposed value for {RATE} is too large for a LONG."),
+        (
+            [("ip", "::1")],
+            [("connection_creation_rate", 3e9)],
+            "Proposed value for connection_creation_rate is too large for an INT.",
+        ),
+    ],
+)
+def test_what_is_no_quota_is_refused_by_itself(entity, ops, message):
+    records, answers = alter(entry(entity, *ops), entry([("user", "b")], (RATE, 1.0)))
+    assert answers == [(ErrorCode.INVALID_REQUEST, message), (0, None)]
+    assert len(records) == 1
+
+
+def test_what_is_named_twice():
+    twice = entry([("user", "a")], (RATE, 1.0), (RATE, 2.0))
+    records, ((code, message),) = alter(twice)
+    assert (records, code) == ([], ErrorCode.INVALID_REQUEST)
+    assert message.startswith(f"Duplicate quota key {RATE} not updating quota for this entity")
+    once = entry([("user", "a")], (RATE, 1.0))
+    _, ((code, message),) = alter(once, once)
+    assert code == ErrorCode.INVALID_REQUEST
+    assert message.startswith("Ignoring duplicate entity")
+
+
+def test_too_much_at_once():
+    with pytest.raises(KafkaError) as caught:
+        alter(*(entry([("user", str(n))], (RATE, 1.0)) for n in range(10_001)))
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def describe(quotas, components, *, strict):
+    request = DescribeClientQuotasRequest(
+        components=[ComponentData(entity_type=k, match_type=h, match=m) for k, h, m in components],
+        strict=strict,
+    )
+    return [
+        tuple((part.entity_type, part.entity_name) for part in one.entity)
+        for one in describe_client_quotas(request, quotas).entries
+    ]
+
+
+@pytest.mark.parametrize(
+    ("components", "code"),
+    [
+        ([("", 0, "a")], ErrorCode.INVALID_REQUEST),
+        ([("shoe", 0, "a")], ErrorCode.UNSUPPORTED_VERSION),
+        ([("user", 0, None)], ErrorCode.INVALID_REQUEST),
+        ([("user", 1, "a")], ErrorCode.INVALID_REQUEST),
+        ([("user", 2, "a")], ErrorCode.INVALID_REQUEST),
+        ([("user", 3, None)], ErrorCode.INVALID_REQUEST),
+        ([("user", 2, None), ("user", 1, None)], ErrorCode.INVALID_REQUEST),
+        ([("user", 2, None), ("ip", 2, None)], ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_filters_that_cannot_be(components, code):
+    with pytest.raises(KafkaError) as caught:
+        describe(EMPTY.quotas, components, strict=False)
+    assert caught.value.code is code
+
+
+NAMES = st.sampled_from([None, "a", "b"])
+ENTITIES = st.dictionaries(st.sampled_from(["user", "client-id"]), NAMES, min_size=1)
+COMPONENTS = st.dictionaries(
+    st.sampled_from(["user", "client-id"]),
+    st.sampled_from([(0, "a"), (0, "b"), (1, None), (2, None)]),
+)
+
+
+@given(st.lists(ENTITIES, max_size=6), COMPONENTS, st.booleans())
+def test_filters_match_as_a_naive_twin(entities, components, strict):
+    records, _ = alter(
+        *(
+            entry(list(one.items()), (RATE, 1.0))
+            for number, one in enumerate(entities)
+            if one not in entities[:number]
+        )
+    )
+    asked = [(kind, how, name) for kind, (how, name) in components.items()]
+    found = {frozenset(one) for one in describe(image_of(*records).quotas, asked, strict=strict)}
+
+    def matches(entity):
+        for kind, how, name in asked:
+            if kind not in entity:
+                return False
+            if how == 0 and entity[kind] != name:
+                return False
+            if how == 1 and entity[kind] is not None:
+                return False
+        return not strict or len(entity) == len(asked)
+
+    assert found == {frozenset(one.items()) for one in entities if matches(one)}

@@ -1,0 +1,157 @@
+"""Delegation tokens as decisions: the life of one, and who may do what with it (KIP-48)."""
+
+import itertools
+
+import pytest
+
+from quorum.controller.delegation_tokens import (
+    EXPIRED_MAX,
+    TokenRules,
+    create_token,
+    expire_token,
+    expired_tokens,
+    renew_token,
+)
+from quorum.metadata.tokens import describe_tokens
+from tests.quorum.metadata.build import features, image_of
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
+from wire.messages.describe_delegation_token import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
+from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from wire.records.security import RemoveDelegationTokenRecord
+
+RULES = TokenRules(secret="key", lifetime_ms=1000, renewal_ms=100)
+IMAGE = image_of(features())
+ALICE, BOB, CARL = "User:alice", "User:bob", "User:carl"
+
+
+def create(image=IMAGE, rules=RULES, requester=ALICE, *, at=0, renewers=("bob",), **fields):
+    values = {"owner_principal_type": "", "owner_principal_name": "", "max_lifetime_ms": -1}
+    request = CreateDelegationTokenRequest(
+        renewers=[CreatableRenewers(principal_type="User", principal_name=n) for n in renewers],
+        **(values | fields),
+    )
+    ids = (f"token-{n}" for n in itertools.count(len(image.tokens)))
+    result = create_token(request, image, rules, requester, now_ms=at, new_id=lambda: next(ids))
+    return image_of(*result.records, base=image), result.response
+
+
+def renew(image, hmac, requester=ALICE, *, at, period=-1):
+    request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period)
+    result = renew_token(request, image, RULES, requester, now_ms=at)
+    return image_of(*result.records, base=image), result.response.expiry_timestamp_ms
+
+
+def expire(image, hmac, requester=ALICE, *, at, period):
+    request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period)
+    result = expire_token(request, image, RULES, requester, now_ms=at)
+    return image_of(*result.records, base=image), result.response.expiry_timestamp_ms
+
+
+def refused(function, *arguments, **options):
+    with pytest.raises(KafkaError) as caught:
+        function(*arguments, **options)
+    return caught.value.code
+
+
+def test_the_life_of_a_token():
+    image, token = create(at=10)
+    assert (token.issue_timestamp_ms, token.expiry_timestamp_ms) == (10, 110)
+    assert token.max_timestamp_ms == 1010
+    assert (token.principal_name, token.token_requester_principal_name) == ("alice", "alice")
+    image, expiry = renew(image, token.hmac, BOB, at=100)
+    assert expiry == 200
+    image, expiry = renew(image, token.hmac, at=150, period=7)
+    assert expiry == 157
+    image, expiry = expire(image, token.hmac, at=150, period=50)
+    assert expiry == 200
+    image, expiry = expire(image, token.hmac, at=160, period=5000)
+    assert expiry == 1010  # never beyond its end
+    image, expiry = expire(image, token.hmac, at=170, period=-1)
+    assert expiry == 170
+    assert not image.tokens
+
+
+def test_the_hmac_is_sha_512_of_the_id():
+    """As `echo -n token-0 | openssl dgst -sha512 -hmac key` says."""
+    _, token = create()
+    assert token.hmac.hex().startswith("e5d568ddf205813eda61abb3e3993e95")
+    assert len(token.hmac) == 64
+    _, other = create(rules=TokenRules("other key", 1000, 100))
+    assert other.hmac != token.hmac
+
+
+def test_a_token_may_be_for_somebody_else_and_shorter_than_the_rules_say():
+    image, token = create(
+        owner_principal_type="User", owner_principal_name="carl", max_lifetime_ms=50
+    )
+    assert (token.principal_name, token.token_requester_principal_name) == ("carl", "alice")
+    assert token.max_timestamp_ms == token.expiry_timestamp_ms == 50
+    assert (
+        refused(renew, image, token.hmac, ALICE, at=1) is ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+    )
+    assert renew(image, token.hmac, CARL, at=1)[1] == 50
+
+
+def test_who_and_what_is_refused():
+    image, token = create()
+    hmac = token.hmac
+    assert refused(renew, image, b"?", at=1) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    assert refused(renew, image, hmac, at=101) is ErrorCode.DELEGATION_TOKEN_EXPIRED
+    assert refused(expire, image, hmac, at=101, period=1) is ErrorCode.DELEGATION_TOKEN_EXPIRED
+    assert (
+        refused(expire, image, hmac, CARL, at=1, period=-1)
+        is ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+    )
+    no_key = TokenRules("", 1000, 100)
+    assert refused(create, rules=no_key) is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    assert refused(create, image_of(features(13))) is ErrorCode.UNSUPPORTED_VERSION
+    assert refused(create, renewers=["x"] * 1001) is ErrorCode.INVALID_REQUEST
+
+
+def test_renewers_are_users():
+    request = CreateDelegationTokenRequest(
+        renewers=[CreatableRenewers(principal_type="Group", principal_name="g")], max_lifetime_ms=1
+    )
+    code = refused(create_token, request, IMAGE, RULES, ALICE, now_ms=0, new_id=lambda: "t")
+    assert code is ErrorCode.INVALID_PRINCIPAL_TYPE
+
+
+def test_tokens_are_told_to_those_whom_they_concern():
+    image, _ = create(requester=ALICE, renewers=["bob"])
+    image, _ = create(image, requester=CARL, renewers=[])
+
+    def told(requester, *owners, may_see=False):
+        listed = [
+            DescribeDelegationTokenOwner(principal_type="User", principal_name=o) for o in owners
+        ]
+        request = DescribeDelegationTokenRequest(owners=listed or None)
+        answer = describe_tokens(request, image.tokens, "key", requester, lambda _: may_see)
+        return [token.token_id for token in answer.tokens]
+
+    assert told(ALICE) == told(BOB) == ["token-0"]
+    assert told(CARL) == ["token-1"]
+    assert told("User:dora") == []
+    assert told("User:dora", may_see=True) == ["token-0", "token-1"]
+    assert told("User:dora", "bob", may_see=True) == ["token-0"]
+    everybody = DescribeDelegationTokenRequest(owners=[])
+    assert describe_tokens(everybody, image.tokens, "key", ALICE, lambda _: True).tokens == []
+
+
+def test_what_has_run_out_is_swept_away():
+    image, _ = create(at=0)
+    image, _ = create(image, at=50)
+    assert expired_tokens(image.tokens, now_ms=100) == []
+    assert expired_tokens(image.tokens, now_ms=101) == [
+        RemoveDelegationTokenRecord(token_id="token-0")
+    ]
+    record = image.tokens["token-0"]
+    many = image_of(*(record.replace(token_id=f"t{n}") for n in range(EXPIRED_MAX + 1)))
+    assert len(expired_tokens(many.tokens, now_ms=10_000)) == EXPIRED_MAX

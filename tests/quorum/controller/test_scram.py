@@ -1,0 +1,130 @@
+"""AlterUserScramCredentials as a decision, DescribeUserScramCredentials from an image (KIP-554)."""
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+
+from quorum.controller.scram import alter_scram_credentials
+from quorum.metadata.scram import describe_scram
+from tests.quorum.metadata.build import features, image_of
+from wire.errors import ErrorCode
+from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+from wire.records.security import RemoveUserScramCredentialRecord
+
+SHA_256, SHA_512 = 1, 2
+IMAGE = image_of(features())
+
+
+def upsertion(name="alice", mechanism=SHA_256, iterations=4096, password=b"p" * 32):
+    return ScramCredentialUpsertion(
+        name=name,
+        mechanism=mechanism,
+        iterations=iterations,
+        salt=b"salt",
+        salted_password=password,
+    )
+
+
+def deletion(name="alice", mechanism=SHA_256):
+    return ScramCredentialDeletion(name=name, mechanism=mechanism)
+
+
+def alter(*changes, image=IMAGE):
+    request = AlterUserScramCredentialsRequest(
+        deletions=[one for one in changes if isinstance(one, ScramCredentialDeletion)],
+        upsertions=[one for one in changes if isinstance(one, ScramCredentialUpsertion)],
+    )
+    result = alter_scram_credentials(request, image)
+    answers = {one.user: one for one in result.response.results}
+    return list(result.records), answers
+
+
+def test_the_keys_of_rfc_7677():
+    """The example of RFC 7677, section 3: user "user", password "pencil"."""
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
+    (record,), answers = alter(upsertion("user", password=salted))
+    assert answers["user"].error_code == 0
+    # What a server computes of them is in the RFC: ServerSignature = HMAC(ServerKey, AuthMessage).
+    message = (
+        b"n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,"
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    )
+    signature = hmac.digest(record.server_key, message, "sha256")
+    assert base64.b64encode(signature) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    proof = base64.b64decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+    client_signature = hmac.digest(record.stored_key, message, "sha256")
+    client_key = bytes(a ^ b for a, b in zip(proof, client_signature, strict=True))
+    assert hashlib.sha256(client_key).digest() == record.stored_key
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (upsertion(iterations=4095), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
+        (upsertion(iterations=16385), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
+        (upsertion(mechanism=3), ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        (upsertion(name=""), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"),
+        (
+            deletion(),
+            ErrorCode.RESOURCE_NOT_FOUND,
+            "Attempt to delete a user credential that does not exist",
+        ),
+    ],
+)
+def test_what_is_no_credential_is_refused_by_itself(change, code, message):
+    records, answers = alter(change, upsertion("bob"))
+    assert [one.name for one in records] == ["bob"]
+    refused = answers[change.name]
+    assert (refused.error_code, refused.error_message) == (code, message)
+    assert answers["bob"].error_code == 0
+
+
+def test_a_user_is_altered_once_a_request():
+    records, answers = alter(upsertion(), upsertion(mechanism=SHA_512), deletion())
+    assert records == []
+    assert answers["alice"].error_code == ErrorCode.DUPLICATE_RESOURCE
+
+
+def test_credentials_are_described_and_deleted():
+    records, _ = alter(upsertion(), upsertion("bob", SHA_512, 8192))
+    image = image_of(*records, base=IMAGE)
+
+    def described(*users):
+        names = [UserName(name=user) for user in users]
+        request = DescribeUserScramCredentialsRequest(users=names or None)
+        return [
+            (
+                one.user,
+                one.error_code,
+                [(info.mechanism, info.iterations) for info in one.credential_infos],
+            )
+            for one in describe_scram(request, image.scram).results
+        ]
+
+    assert described() == [("alice", 0, [(SHA_256, 4096)]), ("bob", 0, [(SHA_512, 8192)])]
+    assert described("bob", "carl", "carl", "dora") == [
+        ("bob", 0, [(SHA_512, 8192)]),
+        ("carl", ErrorCode.DUPLICATE_RESOURCE, []),
+        ("dora", ErrorCode.RESOURCE_NOT_FOUND, []),
+    ]
+    (record,), _ = alter(deletion(), image=image)
+    assert isinstance(record, RemoveUserScramCredentialRecord)
+    assert list(image_of(record, base=image).scram) == [("bob", SHA_512)]
+
+
+def test_old_clusters_have_no_scram():
+    records, answers = alter(upsertion(), image=image_of(features(10)))
+    assert records == []
+    assert answers["alice"].error_code == ErrorCode.UNSUPPORTED_VERSION
