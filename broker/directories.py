@@ -142,6 +142,22 @@ class LogDirectories:
             self.on_placed(topic, index, topic_id, found.directory_id)
         return opened
 
+    def must_check(self, topic: str, index: int) -> bool:
+        """Whether `open_log` would check what a crash left, which may take long: `check_log` does it in a thread."""
+        found = self.holding(topic, index)
+        return found is not None and found.must_check(topic, index)
+
+    async def check_log(self, topic: str, index: int, topic_id: bytes, config: LogConfig) -> None:
+        """Raises KafkaError as `open_log`."""
+        found = self.holding(topic, index)
+        if found is None or found.topic_id(topic, index) != topic_id:
+            return
+        try:
+            await run_blocking(found.check_log, topic, index, config)
+        except KafkaError:
+            self.storage_failed()
+            raise
+
     def _place(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
         online = self.online
         wanted = next((one for one in online if one.directory_id == assigned), None)

@@ -50,6 +50,7 @@ class IndexFile:
         self._file = NamedFile(path, files)
         self._pending = bytearray()
         self._written = 0  # entries in the file
+        self._cut = False  # the file has more, which go before it is written to
         self._created = created
         self._loaded = created
         self._last: tuple[int, int] | None = None
@@ -84,6 +85,7 @@ class IndexFile:
         """Starts again with no entries, whatever the file holds."""
         self._pending = bytearray()
         self._written = 0
+        self._cut = False
         self._created = self._loaded = True
         self._file.close()
         self._last = None
@@ -93,6 +95,9 @@ class IndexFile:
         if not self._loaded:
             return
         file = self._opened()
+        if self._cut:
+            self._files.truncate(file, self._written * self.layout.size)
+            self._cut = False
         if self._pending:
             self._files.pwrite(file, self._pending, self._written * self.layout.size)
             self._written += len(self._pending) // self.layout.size
@@ -109,7 +114,15 @@ class IndexFile:
             self._pending = bytearray()
             self._written = entries
             self._files.truncate(self._opened(), entries * self.layout.size)
+            self._cut = False
         self._last = self.entry(entries - 1) if entries else None
+
+    def set_aside(self, entries: int) -> None:
+        """As `keep`, but the file stays as it is until it is written to: opening a log writes nothing."""
+        self._load()
+        if entries < self._written and not self._pending:
+            self._written, self._cut = entries, True
+            self._last = self.entry(entries - 1) if entries else None
 
     def floor(self, key: int, field: int = 0) -> int:
         """The last slot whose `field` (0 or 1) is at most `key`; -1 when there is none."""

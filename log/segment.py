@@ -221,7 +221,7 @@ class Segment:
         start = 0 if entry is None else entry[1]
         if time_entry is not None and (entry is None or time_entry[1] > entry[0]):
             # The entry that `seal` adds may stand above the offset index: it comes again from the batches.
-            self.time_index.keep(self.time_index.floor(entry[0] if entry else -1, field=1) + 1)
+            self.time_index.set_aside(self.time_index.floor(entry[0] if entry else -1, field=1) + 1)
         newest = self._newest_before(start)
         if newest is None:
             return self.rebuild(index_interval)

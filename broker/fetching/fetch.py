@@ -1,7 +1,7 @@
 """One Fetch request at work: which partitions to look at, what was found, when it is enough.
 
 Source: `ReplicaManager.fetchMessages` and `DelayedFetch` of Kafka, KIP-74 (byte limits), KIP-227 (what an incremental
-answer leaves out). Sans-I/O: who parks it (`broker.handlers.fetch`) is told by `wake`. Only partitions that may have
+answer leaves out). Does no I/O: who parks it (`broker.handlers.fetch`) is told by `wake`. Only partitions that may have
 something new are looked at: an idle partition of a session costs nothing.
 Left out: reading from followers (KIP-392), tiered storage.
 """
@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
+
+import trio
 
 from broker.fetching.slots import Slot
 from broker.partitions.isr import FetchClock
@@ -27,6 +30,8 @@ from wire.messages.fetch import (
     SnapshotId,
 )
 
+# Looked at between two checkpoints: 5 ms of work.
+SLOTS_PER_TURN = 200
 READ_COMMITTED = 1
 CONSUMER = -1
 
@@ -117,14 +122,28 @@ class Fetch:
             return True
         reader = self._reader
         changed, reader.changed = reader.changed, {}
-        for slot in changed:
+        self._look_at(changed)
+        return self._urgent or self._size >= self._terms.min_bytes
+
+    async def look_ahead(self) -> None:
+        """Looks at the slots that changed but for those that `look` takes in one turn."""
+        changed = self._reader.changed
+        while len(changed) > SLOTS_PER_TURN and not self.released:
+            turn = list(islice(changed, SLOTS_PER_TURN))
+            for slot in turn:
+                del changed[slot]
+            self._look_at(turn)
+            await trio.lowlevel.checkpoint()
+            changed = self._reader.changed
+
+    def _look_at(self, slots: Iterable[Slot]) -> None:
+        for slot in slots:
             before = self._found.get(slot)
             if before is not None:
                 self._size -= before.size
             found = self._found[slot] = self._read(slot)
             self._size += found.size
             self._urgent = self._urgent or found.urgent
-        return self._urgent or self._size >= self._terms.min_bytes
 
     def release(self) -> None:
         """The next request of the session is here: give back what was found and answer nothing."""

@@ -9,6 +9,7 @@ import trio
 
 from broker.context import Context
 from broker.partitions.leader import LeaderEpoch
+from broker.partitions.opening import open_leaders, unopened
 from quorum.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_records import (
@@ -28,6 +29,10 @@ UnderWay = list[tuple[LeaderEpoch, int, DeleteRecordsPartitionResult]]
 async def delete_records(
     request: DeleteRecordsRequest, ctx: Context, _call: Call
 ) -> DeleteRecordsResponse:
+    keys = [
+        (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
+    ]
+    await open_leaders(unopened(ctx.partitions, keys))
     under_way: UnderWay = []
     topics = [
         DeleteRecordsTopicResult(

@@ -9,16 +9,17 @@ Not done: reading from followers (KIP-392: rack ids are ignored), throttling.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import trio
 
 from broker.context import Context
 from broker.endpoints import leader_endpoints
-from broker.fetching.fetch import CONSUMER, Fetch, FetchReader, FetchTerms
+from broker.fetching.fetch import CONSUMER, SLOTS_PER_TURN, Fetch, FetchReader, FetchTerms
 from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
 from broker.fetching.slots import Slot
 from broker.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted
+from broker.partitions.opening import opened_first
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import (
     FetchableTopicResponse,
@@ -40,6 +41,17 @@ VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # clients of older versions take it f
 
 @handles(FetchRequest, versions="0-18")
 def fetch(request: FetchRequest, ctx: Context, call: Call) -> FetchResponse | Parked[FetchResponse]:
+    keys = [
+        (topic.topic if topic.topic_id == NIL_UUID else topic.topic_id, one.partition)
+        for topic in request.topics
+        for one in topic.partitions
+    ]
+    return opened_first(ctx.partitions, keys, lambda: _fetch(request, ctx, call))
+
+
+def _fetch(
+    request: FetchRequest, ctx: Context, call: Call
+) -> FetchResponse | Parked[FetchResponse]:
     version = call.header.api_version
     terms = _terms(request, ctx, version)
     if version < FIRST_FETCH_VERSION_OF_BATCHES:
@@ -136,11 +148,29 @@ def _full(
             session.finished(fetch)
         return _response(responses, ctx, call, NO_SESSION if session is None else session.id)
 
+    def proceed() -> FetchResponse | Parked[FetchResponse]:
+        if fetch.look() or request.max_wait_ms <= 0 or not slots:
+            return answer()
+        return _park(fetch, reader, slots, ctx, request.max_wait_ms, answer)
+
     if session is not None:
         session.begin(fetch)
-    if fetch.look() or request.max_wait_ms <= 0 or not slots:
-        return answer()
-    return _park(fetch, reader, slots, ctx, request.max_wait_ms, answer)
+    return _look_first(fetch, reader, proceed)
+
+
+def _look_first(
+    fetch: Fetch, reader: FetchReader, proceed: Callable[[], FetchResponse | Parked[FetchResponse]]
+) -> FetchResponse | Parked[FetchResponse]:
+    """What `proceed` gives; before, where there are many partitions to look at, looks at them a few at a time."""
+    if len(reader.changed) <= SLOTS_PER_TURN:
+        return proceed()
+
+    async def finish() -> FetchResponse:
+        await fetch.look_ahead()
+        response = proceed()
+        return await response.finish() if isinstance(response, Parked) else response
+
+    return Parked(finish)
 
 
 def _open_session(
@@ -185,10 +215,13 @@ def _incremental(
         session.finished(fetch)
         return _response(responses, ctx, call, session.id)
 
+    def proceed() -> FetchResponse | Parked[FetchResponse]:
+        if fetch.look() or request.max_wait_ms <= 0:
+            return answer()
+        return _park(fetch, reader, (), ctx, request.max_wait_ms, answer)
+
     session.begin(fetch)
-    if fetch.look() or request.max_wait_ms <= 0:
-        return answer()
-    return _park(fetch, reader, (), ctx, request.max_wait_ms, answer)
+    return _look_first(fetch, reader, proceed)
 
 
 def _response(

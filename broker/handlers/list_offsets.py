@@ -8,12 +8,16 @@ Source: `ReplicaManager.fetchOffset`, `Partition.fetchOffsetForTimestamp`.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+
+import trio
 
 from broker.context import Context
 from broker.fetching.fetch import READ_COMMITTED
 from broker.partitions.leader import LeaderEpoch
+from broker.partitions.opening import open_leaders, takes_one_turn, unopened
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -22,8 +26,11 @@ from wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from wire.transport.calls import Call
+from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
+
+# Partitions looked up between two checkpoints: 3 ms of work, if they must be searched.
+LOOKUPS_PER_TURN = 100
 
 LATEST = -1
 EARLIEST = -2
@@ -55,28 +62,51 @@ class Reader(NamedTuple):
 
 
 @handles(ListOffsetsRequest, versions="0-11")
-def list_offsets(request: ListOffsetsRequest, ctx: Context, call: Call) -> ListOffsetsResponse:
-    version = call.header.api_version
-    reader = Reader(request.replica_id < 0, request.isolation_level == READ_COMMITTED)
-    times = Counter(
+def list_offsets(
+    request: ListOffsetsRequest, ctx: Context, call: Call
+) -> ListOffsetsResponse | Parked[ListOffsetsResponse]:
+    keys = [
         (topic.name, wanted.partition_index)
         for topic in request.topics
         for wanted in topic.partitions
-    )
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _offset(topic.name, wanted, ctx, version, reader)
-                    if times[topic.name, wanted.partition_index] == 1
-                    else _refused(wanted, ErrorCode.INVALID_REQUEST)
-                    for wanted in topic.partitions
-                ],
+    ]
+    response = ListOffsetsResponse(topics=[])
+    lookups = _look_up(request, Counter(keys), ctx, call.header.api_version, response)
+    unopened_logs = unopened(ctx.partitions, keys)
+    if len(keys) <= LOOKUPS_PER_TURN and takes_one_turn(unopened_logs):
+        deque(lookups, maxlen=0)
+        return response
+
+    async def finish() -> ListOffsetsResponse:
+        await open_leaders(unopened_logs)
+        for count, _ in enumerate(lookups, 1):
+            if count % LOOKUPS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+        return response
+
+    return Parked(finish)
+
+
+def _look_up(
+    request: ListOffsetsRequest,
+    times: Mapping[tuple[str, int], int],
+    ctx: Context,
+    version: int,
+    response: ListOffsetsResponse,
+) -> Iterator[None]:
+    """Completes `response`, one partition at each step; `times` says how often each is named."""
+    reader = Reader(request.replica_id < 0, request.isolation_level == READ_COMMITTED)
+    for topic in request.topics:
+        answer = ListOffsetsTopicResponse(name=topic.name, partitions=[])
+        response.topics.append(answer)
+        for wanted in topic.partitions:
+            is_once = times[topic.name, wanted.partition_index] == 1
+            answer.partitions.append(
+                _offset(topic.name, wanted, ctx, version, reader)
+                if is_once
+                else _refused(wanted, ErrorCode.INVALID_REQUEST)
             )
-            for topic in request.topics
-        ]
-    )
+            yield
 
 
 def _offset(

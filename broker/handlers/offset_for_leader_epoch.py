@@ -6,6 +6,7 @@ Consumers ask it after a leader change to find out whether what they read was tr
 from __future__ import annotations
 
 from broker.context import Context
+from broker.partitions.opening import opened_first
 from wire.errors import KafkaError
 from wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -14,14 +15,19 @@ from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from wire.transport.calls import Call
+from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
 @handles(OffsetForLeaderEpochRequest, versions="0-4")
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, ctx: Context, _call: Call
-) -> OffsetForLeaderEpochResponse:
+) -> OffsetForLeaderEpochResponse | Parked[OffsetForLeaderEpochResponse]:
+    keys = [(topic.topic, one.partition) for topic in request.topics for one in topic.partitions]
+    return opened_first(ctx.partitions, keys, lambda: _answer(request, ctx))
+
+
+def _answer(request: OffsetForLeaderEpochRequest, ctx: Context) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(

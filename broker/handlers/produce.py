@@ -18,6 +18,13 @@ import trio
 from broker.context import Context
 from broker.endpoints import leader_endpoints
 from broker.partitions.leader import ACKS_ALL, LeaderEpoch
+from broker.partitions.opening import (
+    OPENED_PER_TURN,
+    Key,
+    open_leaders,
+    takes_one_turn,
+    unopened,
+)
 from broker.produced import (
     FIRST_VERSION_OF_BATCHES,
     Checked,
@@ -39,12 +46,15 @@ from wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from wire.primitives import NIL_UUID
 from wire.transport.calls import Call, CloseConnection, Parked
 from wire.transport.registry import handles
 
 ACKS_NONE = 0
 ACKS_LEADER = 1
 VERSION_NAMING_LEADERS = 10
+# Partitions appended to at once: 10 ms of work. A request with more is appended in stage two, with checkpoints between.
+APPENDS_PER_TURN = 200
 
 _NO_LEADER = LeaderIdAndEpoch()
 
@@ -98,12 +108,13 @@ def produce(
         return _fail_all(request, ErrorCode.INVALID_TXN_STATE, "transactions are not served")
     version = call.header.api_version
     if version >= FIRST_VERSION_OF_BATCHES and call.connection not in ctx.threaded:
-        try:
-            checked = check_now(request, ctx, version)
-        except OverBudget:
-            pass
-        else:
-            return _produce(request, Append(ctx, acks, version, iter(checked)), call)
+        keys = list(_keys(request))
+        cold = unopened(ctx.partitions, keys, for_writing=True)
+        is_little = len(keys) <= APPENDS_PER_TURN and takes_one_turn(cold)
+        if is_little and (checked := _checked_now(request, ctx, version)) is not None:
+            append = Append(ctx, acks, version, iter(checked))
+            responses = [_append_topic(topic, append) for topic in request.topic_data]
+            return _answer(request, responses, append, call)
     detach(request)
     ctx.threaded.begin(call.connection)
     return Parked(lambda: _produce_later(request, ctx, call))  # type: ignore[arg-type,return-value]
@@ -115,17 +126,38 @@ async def _produce_later(
     """Stage two of what is checked in a thread; None, which is not answered, for acks=0."""
     version = call.header.api_version
     try:
-        checked = await check_in_thread(request, ctx, version)
-        answer = _produce(request, Append(ctx, request.acks, version, iter(checked)), call)
+        await open_leaders(unopened(ctx.partitions, _keys(request)))
+        checked = _checked_now(request, ctx, version)
+        if checked is None:
+            checked = await check_in_thread(request, ctx, version)
+        append = Append(ctx, request.acks, version, iter(checked))
+        responses = await _append_slowly(request, append)
+        answer = _answer(request, responses, append, call)
     finally:
         ctx.threaded.end(call.connection)
     return await answer.finish() if isinstance(answer, Parked) else answer
 
 
-def _produce(
-    request: ProduceRequest, append: Append, call: Call
+def _keys(request: ProduceRequest) -> Iterator[Key]:
+    for topic in request.topic_data:
+        name = topic.name if topic.topic_id == NIL_UUID else topic.topic_id
+        for data in topic.partition_data:
+            yield name, data.index
+
+
+def _checked_now(request: ProduceRequest, ctx: Context, version: int) -> list[Checked] | None:
+    """None if that would take too long here."""
+    if version < FIRST_VERSION_OF_BATCHES:
+        return None
+    try:
+        return check_now(request, ctx, version)
+    except OverBudget:
+        return None
+
+
+def _answer(
+    request: ProduceRequest, responses: list[TopicProduceResponse], append: Append, call: Call
 ) -> ProduceResponse | Parked[ProduceResponse] | None:
-    responses = [_append_topic(topic, append) for topic in request.topic_data]
     if append.acks == ACKS_NONE:
         _close_on_error(responses)
         return None
@@ -144,6 +176,22 @@ def _append_topic(topic: TopicProduceData, append: Append) -> TopicProduceRespon
             _append_partition(topic, data, append) for data in topic.partition_data
         ],
     )
+
+
+async def _append_slowly(request: ProduceRequest, append: Append) -> list[TopicProduceResponse]:
+    """As `_append_topic` of all topics; the first append to a log opens its files."""
+    responses, count = [], 0
+    for topic in request.topic_data:
+        response = TopicProduceResponse(
+            name=topic.name, topic_id=topic.topic_id, partition_responses=[]
+        )
+        responses.append(response)
+        for data in topic.partition_data:
+            response.partition_responses.append(_append_partition(topic, data, append))
+            count += 1
+            if count % OPENED_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+    return responses
 
 
 def _append_partition(

@@ -10,6 +10,7 @@ import trio
 
 from broker.context import Context
 from broker.partitions.leader import LeaderEpoch
+from broker.partitions.opening import open_leaders, unopened
 from broker.partitions.transactions import append_end_marker
 from log.producers_marker import EndMarker
 from quorum.runtime.errors import NotLeaderError
@@ -34,6 +35,13 @@ UnderWay = list[tuple[LeaderEpoch, int, WritableTxnMarkerPartitionResult]]
 async def write_txn_markers(
     request: WriteTxnMarkersRequest, ctx: Context, _call: Call
 ) -> WriteTxnMarkersResponse:
+    keys = [
+        (topic.name, index)
+        for marker in request.markers
+        for topic in marker.topics
+        for index in topic.partition_indexes
+    ]
+    await open_leaders(unopened(ctx.partitions, keys, for_writing=True))
     under_way: UnderWay = []
     results = [_append(marker, ctx, under_way) for marker in request.markers]
     with trio.move_on_after(REPLICATION_SECONDS_MAX):

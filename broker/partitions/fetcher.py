@@ -24,6 +24,7 @@ from broker.partitions.fetch_client import (
     Key,
 )
 from broker.partitions.follower import FollowerEpoch
+from broker.partitions.opening import OPENED_PER_TURN
 from broker.partitions.partition import Partition
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -41,7 +42,6 @@ log = logging.getLogger(__name__)
 
 # An answer is late if it takes longer than this beyond the long poll.
 ANSWER_SECONDS = 30.0
-OPENINGS_PER_TURN = 20  # logs opened between two checkpoints of the loop
 # The long poll, and news that came during it.
 IN_FLIGHT_MAX = 2
 
@@ -152,6 +152,8 @@ class Fetcher:
         while self._new:
             key, partition = self._new.popitem()
             try:
+                if partition.must_check:
+                    await partition.check()
                 follower = partition.follower()
             except KafkaError as error:
                 log.error("%s cannot be replicated: %s", partition.name, error)
@@ -163,7 +165,7 @@ class Fetcher:
             if not follower.ready:
                 self._flushing[key] = None
             opened += 1
-            if opened % OPENINGS_PER_TURN == 0:
+            if opened % OPENED_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
 
     def _one_flushed(self, follower: FollowerEpoch) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from broker.partitions.services import Services
     from broker.topic_settings import TopicSettings
 
+# That the garbage collector would walk: an open log with its segment, and the epoch.
+OBJECTS_OF_LOG = 50
+
 
 class Partition:
     """`state` is the newest metadata; at most one of leader and follower epoch is alive, and it is of `state`'s epoch.
@@ -95,7 +98,19 @@ class Partition:
                 self.settings.log,
                 self.state.directory_of(self.services.node_id),
             )
+            self.services.long_lived.add(OBJECTS_OF_LOG)
         return self._log
+
+    @property
+    def must_check(self) -> bool:
+        """Whether asking for `log` would check what a crash left of it: `check` does that in a thread."""
+        return self._log is None and self.services.directories.must_check(self.topic, self.index)
+
+    async def check(self) -> None:
+        """Raises KafkaError as `log`."""
+        await self.services.directories.check_log(
+            self.topic, self.index, self.topic_id, self.settings.log
+        )
 
     @property
     def open_log(self) -> PartitionLog | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from broker.metadata import BrokerMetadata
 from broker.partitions.isr_change import IsrChanges
 from log.partition_log import PartitionLog
 from quorum.runtime.group_commit import GroupCommit, OnFlushed
+from quorum.runtime.long_lived import LongLived
 
 if TYPE_CHECKING:
     from broker.directories import LogDirectories
@@ -55,3 +56,4 @@ class Services:
     lag_seconds_max: float
     now: Callable[[], float]
     now_ms: Callable[[], int]
+    long_lived: LongLived = field(default_factory=LongLived)

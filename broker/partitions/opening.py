@@ -1,0 +1,77 @@
+"""Opens the logs that a request names before it is handled, a few at a time: a thousand at once would hold the loop for a second.
+
+A partition's log is opened when first asked for, which takes 0.1 to 2 ms (a listing, some files, those of a new log made). After a crash
+it is also checked above its recovery point, however much that is: in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import trio
+
+from broker.partitions.partition import Partition
+from broker.partitions.registry import Partitions
+from wire.errors import KafkaError
+from wire.schema import Message
+from wire.transport.calls import Parked
+
+# Logs opened, or written to for the first time, between two checkpoints.
+OPENED_PER_TURN = 8
+
+R = TypeVar("R", bound=Message)
+Key = tuple[str | bytes, int]
+"""Name or id of a topic, and the partition's index."""
+
+
+def unopened(
+    partitions: Partitions, keys: Iterable[Key], *, for_writing: bool = False
+) -> list[Partition]:
+    """Those that are led here and not begun; with `for_writing` also those that nothing was appended to yet."""
+    found = []
+    for topic, index in keys:
+        try:
+            name = topic if isinstance(topic, str) else partitions.topic_name(topic)
+        except KafkaError:
+            continue  # whoever asks for it is told
+        partition = partitions.find(name, index)
+        if partition is None or not partition.leads:
+            continue
+        leader = partition.begun_leader
+        if leader is None or (for_writing and not leader.log.knows_producers):
+            found.append(partition)
+    return found
+
+
+def takes_one_turn(found: Sequence[Partition]) -> bool:
+    return len(found) <= OPENED_PER_TURN and not any(one.must_check for one in found)
+
+
+async def open_leaders(found: Sequence[Partition]) -> None:
+    """Begins their leader epochs. One that fails is left: whoever asks for it is told why."""
+    for count, partition in enumerate(found, 1):
+        try:
+            if partition.must_check:
+                await partition.check()
+            _ = partition.leader
+        except KafkaError:
+            continue
+        if count % OPENED_PER_TURN == 0:
+            await trio.lowlevel.checkpoint()
+
+
+def opened_first(
+    partitions: Partitions, keys: Iterable[Key], answer: Callable[[], R | Parked[R]]
+) -> R | Parked[R]:
+    """What `answer` gives, which reads from the partitions called `keys`: at once unless there are many logs to be opened before."""
+    found = unopened(partitions, keys)
+    if takes_one_turn(found):
+        return answer()
+
+    async def finish() -> R:
+        await open_leaders(found)
+        response = answer()
+        return await response.finish() if isinstance(response, Parked) else response
+
+    return Parked(finish)

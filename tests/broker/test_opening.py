@@ -1,0 +1,220 @@
+"""However many partitions a request names, no step of the loop opens, writes or reads more than a few logs."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import trio
+
+from broker.fetching.fetch import Fetch
+from broker.handlers.fetch import fetch
+from broker.handlers.list_offsets import list_offsets
+from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from broker.handlers.produce import produce
+from broker.partitions.opening import OPENED_PER_TURN
+from log.batch import NewRecord, build_batch
+from log.partition_log import PartitionLog
+from tests.broker.calls import call, finished, through_wire
+from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from wire.errors import ErrorCode
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+PARTITIONS = 40
+PER_TURN = 10
+BATCH = build_batch([NewRecord(None, b"value", 1000)])
+
+
+class Work(trio.abc.Instrument):
+    """Counts calls of a method: in all, in the longest step, and in other threads than the loop's."""
+
+    def __init__(self, monkeypatch, owner, name):
+        self.calls = self.in_step = self.in_longest_step = self.elsewhere = 0
+        self._loop = threading.get_ident()
+        original = vars(owner)[name]
+        is_class_method = isinstance(original, classmethod)
+        function = original.__func__ if is_class_method else original
+
+        def counted(*args, **kwargs):
+            self.calls += 1
+            if threading.get_ident() == self._loop:
+                self.in_step += 1
+                self.in_longest_step = max(self.in_longest_step, self.in_step)
+            else:
+                self.elsewhere += 1
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, classmethod(counted) if is_class_method else counted)
+        trio.lowlevel.add_instrument(self)
+
+    def before_task_step(self, task):
+        self.in_step = 0
+
+
+def open_broker(path):
+    harness = open_harness(path)
+    harness.set_image(topic("t", *[partition()] * PARTITIONS), brokers=(registration(11),))
+    return harness
+
+
+def produce_request(acks=1):
+    data = [PartitionProduceData(index=index, records=BATCH) for index in range(PARTITIONS)]
+    one = TopicProduceData(name="t", topic_id=topic_id("t"), partition_data=data)
+    return ProduceRequest(transactional_id=None, acks=acks, timeout_ms=0, topic_data=[one])
+
+
+def fetch_request():
+    wanted = [
+        FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+        for index in range(PARTITIONS)
+    ]
+    one = FetchTopic(topic="t", topic_id=topic_id("t"), partitions=wanted)
+    return FetchRequest(
+        max_wait_ms=0, min_bytes=1, session_epoch=-1, topics=[one], forgotten_topics_data=[]
+    )
+
+
+def list_offsets_request(timestamp=-2):
+    wanted = [
+        ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+        for index in range(PARTITIONS)
+    ]
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)])
+
+
+def epochs_request():
+    wanted = [
+        OffsetForLeaderPartition(partition=index, leader_epoch=0) for index in range(PARTITIONS)
+    ]
+    return OffsetForLeaderEpochRequest(
+        replica_id=-1, topics=[OffsetForLeaderTopic(topic="t", partitions=wanted)]
+    )
+
+
+CASES = {
+    "produce": (produce, produce_request, 13),
+    "fetch": (fetch, fetch_request, 17),
+    "list_offsets": (list_offsets, list_offsets_request, 7),
+    "offset_for_leader_epoch": (offset_for_leader_epoch, epochs_request, 4),
+}
+
+
+async def ask(harness, handler, request, version):
+    wired = through_wire(request, version)
+    return await finished(handler(wired, harness.context, call(wired, version)))
+
+
+def codes_of(answer):
+    topics = getattr(answer, "responses", None) or answer.topics
+    return [
+        one.error_code
+        for found in topics
+        for one in getattr(found, "partition_responses", None) or found.partitions
+    ]
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_logs_are_opened_a_few_at_a_time(tmp_path, monkeypatch, case):
+    handler, request, version = CASES[case]
+    harness = open_broker(tmp_path)
+    opened = Work(monkeypatch, PartitionLog, "open")
+    appended = Work(monkeypatch, PartitionLog, "append_as_leader")
+    assert codes_of(await ask(harness, handler, request(), version)) == [0] * PARTITIONS
+    assert opened.calls == PARTITIONS
+    assert opened.in_longest_step <= OPENED_PER_TURN
+    assert appended.in_longest_step <= OPENED_PER_TURN
+    assert len(codes_of(await ask(harness, handler, request(), version))) == PARTITIONS
+    assert opened.calls == PARTITIONS
+    harness.directory.close(broker_epoch=None)
+
+
+async def test_open_logs_are_written_searched_and_read_some_at_a_time(tmp_path, monkeypatch):
+    for limit in (
+        "broker.handlers.produce.APPENDS_PER_TURN",
+        "broker.handlers.list_offsets.LOOKUPS_PER_TURN",
+        "broker.handlers.fetch.SLOTS_PER_TURN",
+        "broker.fetching.fetch.SLOTS_PER_TURN",
+    ):
+        monkeypatch.setattr(limit, PER_TURN)
+    harness = open_broker(tmp_path)
+    await ask(harness, produce, produce_request(), 13)
+    harness.flush()
+    appended = Work(monkeypatch, PartitionLog, "append_as_leader")
+    searched = Work(monkeypatch, PartitionLog, "offset_for_timestamp")
+    looked_at = Work(monkeypatch, Fetch, "_read")
+    await ask(harness, produce, produce_request(), 13)
+    harness.flush()
+    await ask(harness, list_offsets, list_offsets_request(timestamp=500), 7)
+    answer = await ask(harness, fetch, fetch_request(), 17)
+    assert all(one.records.size == 2 * len(BATCH) for one in answer.responses[0].partitions)
+    assert appended.calls == searched.calls == looked_at.calls == PARTITIONS
+    assert appended.in_longest_step <= PER_TURN
+    assert searched.in_longest_step <= PER_TURN
+    assert looked_at.in_longest_step <= PER_TURN
+    harness.directory.close(broker_epoch=None)
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_what_a_crash_left_is_checked_in_a_thread(tmp_path, monkeypatch, case):
+    harness = open_broker(tmp_path)
+    await ask(harness, produce, produce_request(), 13)
+    harness.directory.close(broker_epoch=None)
+    harness = open_broker(tmp_path)
+    opened = Work(monkeypatch, PartitionLog, "open")
+    handler, request, version = CASES[case]
+    codes = codes_of(await ask(harness, handler, request(), version))
+    known = ErrorCode.OFFSET_NOT_AVAILABLE if case == "fetch" else ErrorCode.NONE
+    assert codes == [known] * PARTITIONS
+    assert opened.elsewhere == opened.calls == PARTITIONS
+    assert harness.leader("t", 7).log.log_end_offset == (2 if case == "produce" else 1)
+    harness.directory.close(broker_epoch=None)
+
+
+async def test_a_damaged_log_is_checked_once_and_the_others_are_served(tmp_path, monkeypatch):
+    harness = open_broker(tmp_path)
+    await ask(harness, produce, produce_request(), 13)
+    harness.leader("t", 3).log.flush()
+    harness.directory.save_checkpoints()
+    harness.directory.close(broker_epoch=None)
+    log = tmp_path / "t-3" / f"{0:020}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    harness = open_broker(tmp_path)
+    opened = Work(monkeypatch, PartitionLog, "open")
+    for _ in range(2):
+        codes = codes_of(await ask(harness, list_offsets, list_offsets_request(), 7))
+        assert [index for index, code in enumerate(codes) if code] == [3]
+        assert codes[3] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert opened.calls == opened.elsewhere == PARTITIONS
+    harness.directory.close(broker_epoch=None)
+
+
+async def test_a_topic_is_deleted_while_its_log_is_checked(tmp_path, monkeypatch):
+    harness = open_broker(tmp_path)
+    await ask(harness, produce, produce_request(), 13)
+    harness.directory.close(broker_epoch=None)
+    harness = open_broker(tmp_path)
+    begun, original = threading.Event(), PartitionLog.open.__func__
+
+    def slow(*args, **kwargs):
+        begun.set()
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(PartitionLog, "open", classmethod(slow))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, harness, list_offsets, list_offsets_request(), 7)
+        await trio.to_thread.run_sync(begun.wait)
+        harness.set_image()
+    assert harness.directory.offline is None
+    assert harness.directory.partitions() == []
+    harness.directory.close(broker_epoch=None)
