@@ -72,9 +72,9 @@ public class LogPath {
         long appended = run(log, data, local, seconds);
         double took = (System.nanoTime() - begin) / 1e9;
         double used = (PROCESS.getProcessCpuTime() - cpu) / 1e9;
-        System.out.println(took + " " + used + " " + appended * data.limit() + " " + read(log, seconds / 2));
-        log.flush(false);
+        double readUs = read(log, seconds / 2);
         log.close();
+        System.out.println(took + " " + used + " " + appended * data.limit() + " " + readUs);
     }
 
     static long run(UnifiedLog log, ByteBuffer data, RequestLocal local, double seconds) throws Exception {
@@ -106,7 +106,10 @@ public class LogPath {
         long cpu = PROCESS.getProcessCpuTime();
         long begin = System.nanoTime();
         UnifiedLog log = open(directory, false);
-        System.out.println((System.nanoTime() - begin) / 1e9 + " " + (PROCESS.getProcessCpuTime() - cpu) / 1e9 + " " + log.size());
+        double took = (System.nanoTime() - begin) / 1e9;
+        double used = (PROCESS.getProcessCpuTime() - cpu) / 1e9;
+        long size = log.size();
         log.close();
+        System.out.println(took + " " + used + " " + size);
     }
 }
