@@ -40,7 +40,7 @@ def _parse(text: str, listener: str) -> Voter:
         key = ReplicaKey(int(node_id), uuid_from_text(directory))
     except ValueError as error:
         raise ValueError(f"{text!r} is no voter, written {FORM}: {error}") from None
-    endpoint = Endpoint(listener, host.strip("[]"), int(port))
+    endpoint = Endpoint(listener.upper(), host.strip("[]"), int(port))
     return Voter(key, (endpoint,), STATIC_QUORUM, DYNAMIC_QUORUM)
 
 
@@ -53,6 +53,6 @@ def standalone_voter(config: ServerConfig, directory_id: bytes) -> VoterSet:
     if not config.is_controller:
         raise ValueError("only a controller can be a quorum by itself")
     first = config.advertised_controller_listeners[0]
-    endpoint = Endpoint(first.name, first.host or "localhost", first.port)
+    endpoint = Endpoint(first.name.upper(), first.host or "localhost", first.port)
     key = ReplicaKey(config.node_id, directory_id)
     return VoterSet.of([Voter(key, (endpoint,), STATIC_QUORUM, DYNAMIC_QUORUM)])

@@ -37,17 +37,17 @@ def identity_of(
             for number, (host, port) in enumerate(config.quorum_bootstrap)
         ),
         endpoints=_default_first(config, endpoints),
-        listener=config["controller.listener.names"][0],
+        listener=config["controller.listener.names"][0].upper(),
         is_controller=config.is_controller,
         auto_join=config["controller.quorum.auto.join.enable"],
     )
 
 
 def _default_first(config: ServerConfig, endpoints: Sequence[Endpoint]) -> tuple[RaftEndpoint, ...]:
-    """In the order of `controller.listener.names`: by the first of them the voters reach each other."""
+    """In the order of `controller.listener.names`: by the first of them the voters reach each other. Names are in capitals, as Kafka writes them."""
     rank = {name: n for n, name in enumerate(config["controller.listener.names"])}
     ordered = sorted(endpoints, key=lambda one: rank.get(one.name, len(rank)))
-    return tuple(RaftEndpoint(e.name, e.host, e.port) for e in ordered)
+    return tuple(RaftEndpoint(e.name.upper(), e.host, e.port) for e in ordered)
 
 
 def timeouts_of(config: ServerConfig) -> Timeouts:

@@ -46,4 +46,5 @@ def voter_key(voter_id: int, directory_id: bytes) -> ReplicaKey | None:
 
 
 def endpoints_of(listed: list[Any]) -> tuple[Endpoint, ...]:
-    return tuple(Endpoint(e.name, e.host, e.port) for e in listed)
+    """Names of listeners are the same in any case (Kafka's `ListenerName.normalised`)."""
+    return tuple(Endpoint(e.name.upper(), e.host, e.port) for e in listed)
