@@ -82,7 +82,8 @@ class ControllerState:
             broker = brokers.get(broker_id)
             return (
                 broker is not None
-                and (broker.active or broker_id == returning)
+                and not broker.in_controlled_shutdown
+                and (not broker.fenced or broker_id == returning)
                 and broker.has_online(partition.directory_of(broker_id))
             )
 

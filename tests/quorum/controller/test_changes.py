@@ -1,0 +1,259 @@
+"""Eligible leader replicas, unclean elections, recovery, completed reassignments: one rule after the other (KIP-966, KIP-704, KIP-455)."""
+
+import pytest
+
+from quorum.controller.changes import Election, change_partition
+from quorum.controller.elections import elect_unclean
+from quorum.controller.partitions import changes_after_loss, changes_with, changes_without
+from quorum.controller.state import Place
+from tests.quorum.controller.states import eligible_leaders, state_of
+from tests.quorum.metadata.build import (
+    broker,
+    change,
+    changed_broker,
+    config,
+    features,
+    image_of,
+    partition,
+    topic,
+)
+
+BROKERS = (features(), *(broker(i) for i in (1, 2, 3, 4, 5)))
+
+
+def cluster(*records, elr=True, min_isr=2):
+    with_elr = [eligible_leaders()] if elr else []
+    return image_of(
+        *BROKERS, *with_elr, topic("t", 1), config("min.insync.replicas", str(min_isr)), *records
+    )
+
+
+def fenced(*ids):
+    return [changed_broker(i, fenced=1) for i in ids]
+
+
+def partition_after(image, records):
+    return image_of(*records, base=image).topics.by_name["t"].partitions[0]
+
+
+# --- eligible leader replicas
+
+
+def test_who_leaves_a_large_isr_is_not_eligible():
+    image = cluster(partition(1, 0, [1, 2, 3]))
+    assert changes_without(state_of(image), 3) == [change(1, 0, isr=[1, 2])]
+
+
+def test_who_leaves_an_isr_below_the_minimum_stays_eligible():
+    image = cluster(partition(1, 0, [1, 2, 3], isr=[1, 2]))
+    assert changes_without(state_of(image), 2) == [
+        change(1, 0, isr=[1], eligible_leader_replicas=[2])
+    ]
+
+
+def test_the_last_one_leaves_the_isr_too_and_is_remembered_as_the_leader():
+    image = cluster(partition(1, 0, [1, 2, 3], isr=[1], eligible_leader_replicas=[2]), *fenced(2))
+    assert changes_without(state_of(image), 1) == [
+        change(1, 0, isr=[], leader=-1, eligible_leader_replicas=[2, 1], last_known_elr=[1])
+    ]
+
+
+def test_an_eligible_replica_leads_when_nobody_is_in_sync():
+    image = cluster(
+        *fenced(1, 2),
+        partition(1, 0, [1, 2, 3], isr=[], leader=-1, eligible_leader_replicas=[2, 1]),
+    )
+    assert changes_with(state_of(image), 2) == [
+        change(1, 0, isr=[2], leader=2, eligible_leader_replicas=[1])
+    ]
+    assert changes_with(state_of(image), 3) == []
+
+
+def test_nobody_is_eligible_any_more_once_enough_are_in_sync():
+    image = cluster(partition(1, 0, [1, 2, 3], isr=[1], eligible_leader_replicas=[2]))
+    place = Place(image.topics.by_name["t"], 0, image.topics.by_name["t"].partitions[0])
+    state = state_of(image)
+    record = change_partition(
+        place,
+        state,
+        state.may_lead(place.partition),
+        wanted=place.partition._replace(isr=(1, 3)),
+    )
+    assert record == change(1, 0, isr=[1, 3], eligible_leader_replicas=[])
+
+
+def test_who_may_have_lost_its_disk_is_not_eligible():
+    """P4."""
+    image = cluster(partition(1, 0, [1, 2, 3], isr=[1], eligible_leader_replicas=[2]))
+    assert changes_after_loss(state_of(image), 2) == [change(1, 0, eligible_leader_replicas=[])]
+    assert changes_after_loss(state_of(image), 1) == [
+        change(1, 0, isr=[2], leader=2, eligible_leader_replicas=[])
+    ]
+
+
+def test_the_last_known_leader_leads_when_nobody_else_is_left():
+    """It lost nothing that it had acknowledged alone, or everybody did: it is recorded as recovering."""
+    image = cluster(
+        *fenced(1), partition(1, 0, [1, 2], isr=[], leader=-1, last_known_elr=[1], leader_epoch=3)
+    )
+    (record,) = changes_with(state_of(image), 1)
+    assert record == change(1, 0, isr=[1], leader=1, leader_recovery_state=1, last_known_elr=[])
+    assert changes_with(state_of(image), 2) == []
+
+
+def test_a_minimum_above_the_replicas_is_the_replicas():
+    image = cluster(partition(1, 0, [1, 2], isr=[1, 2]), min_isr=5)
+    (record,) = changes_without(state_of(image), 2)
+    assert record.eligible_leader_replicas == [2]
+
+
+def test_the_minimum_of_the_cluster_counts_where_the_topic_has_none():
+    image = image_of(
+        *BROKERS,
+        eligible_leaders(),
+        topic("t", 1),
+        config("min.insync.replicas", "3", (4, "")),
+        partition(1, 0, [1, 2, 3]),
+    )
+    assert changes_without(state_of(image), 3)[0].eligible_leader_replicas == [3]
+    bare = image_of(config("min.insync.replicas", None, (4, "")), base=image)
+    assert changes_without(state_of(bare), 3)[0].eligible_leader_replicas is None
+    assert changes_without(state_of(bare, min_insync_replicas=3), 3)[
+        0
+    ].eligible_leader_replicas == [3]
+
+
+def test_without_the_feature_the_last_one_stays_in_the_isr():
+    image = cluster(partition(1, 0, [1, 2], isr=[1]), elr=False)
+    assert changes_without(state_of(image), 1) == [change(1, 0, leader=-1)]
+
+
+def test_when_the_feature_is_gone_so_are_the_eligible():
+    image = cluster(partition(1, 0, [1, 2, 3], isr=[1, 3], eligible_leader_replicas=[2]), elr=False)
+    (record,) = changes_without(state_of(image), 3)
+    assert record == change(1, 0, isr=[1], eligible_leader_replicas=[])
+
+
+# --- unclean elections
+
+UNCLEAN = config("unclean.leader.election.enable", "true")
+
+
+@pytest.mark.parametrize(
+    "allowing",
+    [
+        [UNCLEAN],
+        [config("unclean.leader.election.enable", "true", (4, ""))],
+    ],
+)
+def test_a_topic_that_rather_loses_records_gets_a_leader_at_once(allowing):
+    image = cluster(*allowing, partition(1, 0, [1, 2, 3], isr=[1]), elr=False)
+    (record,) = changes_without(state_of(image), 1)
+    assert record == change(1, 0, isr=[2], leader=2, leader_recovery_state=1)
+
+
+def test_what_the_controllers_file_says_counts_last():
+    image = cluster(partition(1, 0, [1, 2], isr=[1]), elr=False)
+    (record,) = changes_without(state_of(image, unclean_leader_election_enable="true"), 1)
+    assert record.leader == 2
+    image = image_of(config("unclean.leader.election.enable", "false"), base=image)
+    (record,) = changes_without(state_of(image, unclean_leader_election_enable="true"), 1)
+    assert record.leader == -1
+
+
+def test_an_eligible_replica_goes_before_an_unclean_one():
+    image = cluster(
+        UNCLEAN,
+        *fenced(1),
+        partition(1, 0, [1, 3, 2], isr=[], leader=-1, eligible_leader_replicas=[2]),
+    )
+    (record,) = changes_with(state_of(image))
+    assert (record.leader, record.leader_recovery_state) == (2, -1)
+
+
+def test_an_unclean_election_forgets_who_was_eligible():
+    image = cluster(
+        UNCLEAN,
+        *fenced(1, 2),
+        partition(
+            1, 0, [1, 2, 3], isr=[], leader=-1, eligible_leader_replicas=[2, 1], last_known_elr=[1]
+        ),
+    )
+    (record,) = changes_with(state_of(image))
+    assert record == change(
+        1,
+        0,
+        isr=[3],
+        leader=3,
+        leader_recovery_state=1,
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+    )
+
+
+def test_leaderless_partitions_of_topics_that_allow_it_are_looked_for():
+    image = cluster(
+        *fenced(1),
+        partition(1, 0, [1, 2], isr=[1], leader=-1),
+        topic("u", 2),
+        config("unclean.leader.election.enable", "true", (2, "u")),
+        partition(2, 0, [1, 2], isr=[1], leader=-1),
+        elr=False,
+    )
+    state = state_of(image)
+    records = elect_unclean(state, state.index.leaderless)
+    assert records == [change(2, 0, isr=[2], leader=2, leader_recovery_state=1)]
+
+
+def test_below_3_6_a_smaller_isr_begins_an_epoch():
+    """KAFKA-15021."""
+    image = image_of(features(11), base=cluster(partition(1, 0, [1, 2, 3]), elr=False))
+    (record,) = changes_without(state_of(image), 3)
+    assert record == change(1, 0, isr=[1, 2], leader=1)
+
+
+# --- reassignments
+
+
+def complete(partition_record, isr):
+    image = cluster(partition_record, elr=False)
+    found = image.topics.by_name["t"]
+    state = state_of(image)
+    record = change_partition(
+        Place(found, 0, found.partitions[0]),
+        state,
+        state.may_lead(found.partitions[0]),
+        wanted=found.partitions[0]._replace(isr=tuple(isr)),
+        election=Election.ONLINE,
+    )
+    return record, partition_after(image, [record])
+
+
+def test_a_reassignment_ends_when_who_is_added_is_in_sync():
+    moving = partition(1, 0, [4, 2, 1], isr=[1, 2], leader=1, adding=[4], removing=[1])
+    _, found = complete(moving, [1, 2, 4])
+    assert (found.replicas, found.isr, found.adding, found.removing) == ((4, 2), (2, 4), (), ())
+    assert (found.leader, found.leader_epoch, len(found.directories)) == (4, 1, 2)
+
+
+def test_it_does_not_end_before():
+    moving = partition(1, 0, [4, 5, 1], isr=[1], leader=1, adding=[4, 5], removing=[1])
+    record, found = complete(moving, [1, 4])
+    assert record == change(1, 0, isr=[1, 4])
+    assert found.adding == (4, 5)
+
+
+def test_who_is_removed_does_not_follow_any_longer():
+    """The leader stays, and its epoch begins anew, so that the removed replica's fetches are fenced."""
+    moving = partition(1, 0, [1, 4, 2], isr=[1, 2], adding=[4], removing=[2])
+    record, found = complete(moving, [1, 2, 4])
+    assert (record.leader, found.leader_epoch, found.replicas) == (1, 1, (1, 4))
+
+
+def test_fewer_replicas_wait_for_all_that_stay():
+    moving = partition(1, 0, [2, 3, 4, 5, 0, 1], isr=[2, 1], leader=2, adding=[5], removing=[0, 1])
+    record, found = complete(moving, [2, 1, 5])
+    assert found.removing == (0, 1)
+    assert record.replicas is None
+    _, found = complete(moving, [1, 2, 3, 4, 5])
+    assert found.replicas == (2, 3, 4, 5)
