@@ -16,16 +16,17 @@ LISTED_SECONDS = 3.0
 
 
 class BrokerMetadata:
-    """Holds the image that the partitions of this broker have been brought to."""
+    """Holds the newest image; `applied_offset` is that of the last one that the partitions of this broker have been brought to."""
 
     def __init__(self, image: MetadataImage, now: Callable[[], float] = trio.current_time) -> None:
         self.image = image
+        self.applied_offset = image.provenance.offset
         self._now = now
         self._changed = trio.Event()
         self._fenced_at: dict[int, float] = {}  # by id; at most the registered brokers
 
     def set(self, image: MetadataImage) -> None:
-        """Shows `image`; called after every publisher has applied it."""
+        """Shows `image`; partitions follow, see `BrokerPublisher`."""
         if image.cluster is not self.image.cluster:
             self._note_fenced(image)
         self.image = image

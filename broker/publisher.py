@@ -2,12 +2,14 @@
 
 Source: `BrokerMetadataPublisher` and `ReplicaManager.applyDelta` of Kafka. Until `activate` nothing is done: an image that is
 behind may name leaders of long ago, and directories that it does not know yet would look like strays.
+What changes many partitions at once is shown at once and brought about some at a time, by `run`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import islice
 
 import trio
 
@@ -16,9 +18,9 @@ from broker.metadata import BrokerMetadata
 from broker.partitions.registry import Partitions
 from broker.topic_settings import TopicSettingsSource
 from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, TopicImage
 from quorum.metadata.loader import Manifest
-from quorum.metadata_batches import in_pieces
+from quorum.metadata.topics_delta import TopicsDelta
 from quorum.runtime.long_lived import LongLived
 
 log = logging.getLogger(__name__)
@@ -46,20 +48,34 @@ class BrokerPublisher:
         self._report = report
         self._active = False
         self._long_lived = LongLived()
+        # (topic id, partition) in the order in which they come; at most the partitions of an image
+        self._behind: dict[tuple[bytes, int], None] = {}
+        self._news = trio.Event()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         self._metadata.set(image)
         self._apply_configs(delta)
+        if self._active:
+            self._apply_topics(delta.topics, image)
+        if not self._behind:
+            self._metadata.applied_offset = image.provenance.offset
         if not self._active:
             return
-        for gone in delta.topics.deleted.values():
-            self._partitions.apply_topic(gone.name, image.topics.by_name.get(gone.name))
-        for changed in delta.topics.changed.values():
-            self._partitions.apply_changes(image.topics.by_id[changed.id], changed.partitions)
         if delta.cluster.changed_brokers:
             self._partitions.brokers_changed(frozenset(delta.cluster.changed_brokers))
         if (delta.topics.changed or delta.cluster.changed_brokers) and _somebody_leaves(image):
             self._report()
+
+    def _apply_topics(self, delta: TopicsDelta, image: MetadataImage) -> None:
+        for gone in delta.deleted.values():
+            self._partitions.apply_topic(gone.name, None)
+        if sum(len(changed.partitions) for changed in delta.changed.values()) > PARTITIONS_PER_TURN:
+            for changed in delta.changed.values():
+                self._behind.update(dict.fromkeys((changed.id, i) for i in changed.partitions))
+            self._news.set()
+            return
+        for changed in delta.changed.values():
+            self._partitions.apply_changes(image.topics.by_id[changed.id], changed.partitions)
 
     def _apply_configs(self, delta: MetadataDelta) -> None:
         for kind, name in delta.configs.changed:
@@ -77,17 +93,42 @@ class BrokerPublisher:
         image = self._metadata.image
         self._directories.drop_strays(_Assigned(image, self._partitions.node_id))
         self._active = True
-        keys = (
-            (topic.id, index) for topic in image.topics.by_id.values() for index in topic.partitions
-        )
-        for piece, _ in in_pieces(keys, PARTITIONS_PER_TURN):
+        for topic in image.topics.by_id.values():
+            self._behind.update(dict.fromkeys((topic.id, index) for index in topic.partitions))
+            if len(topic.partitions) > PARTITIONS_PER_TURN:
+                await trio.lowlevel.checkpoint()
+        await self._catch_up()
+
+    async def run(self) -> None:
+        """Brings about what was published for many partitions at once; begins after `activate`."""
+        while True:
+            self._news = trio.Event()
+            if self._behind:
+                await self._catch_up()
+            else:
+                await self._news.wait()
+
+    async def _catch_up(self) -> None:
+        while self._behind:
             topics = self._metadata.image.topics.by_id  # newest, as publishing goes on in between
-            for topic_id, index in piece:
+            piece = list(islice(self._behind, PARTITIONS_PER_TURN))
+            for key in piece:
+                del self._behind[key]
+                topic_id, index = key
                 topic = topics.get(topic_id)
                 if topic is not None:
-                    self._partitions.apply_changes(topic, {index: topic.partitions[index]})
+                    self._apply_one(topic, index)
             self._long_lived.add(len(piece))
             await trio.lowlevel.checkpoint()
+        self._metadata.applied_offset = self._metadata.image.provenance.offset
+        if _somebody_leaves(self._metadata.image):
+            self._report()
+
+    def _apply_one(self, topic: TopicImage, index: int) -> None:
+        try:
+            self._partitions.apply_changes(topic, {index: topic.partitions[index]})
+        except Exception:  # one partition must not keep the others from the change
+            log.exception("%s-%d cannot be brought to its metadata", topic.name, index)
 
 
 class _Assigned:

@@ -233,7 +233,7 @@ def _lifecycle(
         channel,
         identity,
         _lifecycle_times(config),
-        applied_offset=lambda: metadata.image.provenance.offset,
+        applied_offset=lambda: metadata.applied_offset,
         offline_directories=directories.offline_ids,
     )
 
@@ -359,6 +359,7 @@ async def _start(
         await ctx.metadata.wait_for(lambda image: 0 <= lifecycle.epoch <= image.provenance.offset)
         await _recover_logs(parts)
         await parts.publisher.activate()
+        nursery.start_soon(parts.publisher.run)
         await nursery.start(ctx.groups.run)
         nursery.start_soon(parts.maintenance.run)
         nursery.start_soon(ctx.moves.run)

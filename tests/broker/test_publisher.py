@@ -105,3 +105,46 @@ async def test_what_is_published_during_activation_counts(tmp_path, nursery):
     publisher.publish(delta, image, Manifest(SOMEWHERE))
     await trio.testing.wait_all_tasks_blocked()
     assert here(harness) == wanted(image)
+
+
+async def test_a_large_change_is_brought_about_in_turns_and_then_said_to_be_applied(
+    tmp_path, nursery
+):
+    count = 3 * PARTITIONS_PER_TURN
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    await publisher.activate()
+    nursery.start_soon(publisher.run)
+    records = [topic("t", 1), *(partition(1, i, [NODE, 12]) for i in range(count))]
+    image = replay(records).apply(SOMEWHERE)
+    publisher.publish(replay(records), image, Manifest(SOMEWHERE))
+    assert harness.metadata.image is image
+    assert here(harness) == {}
+    assert harness.metadata.applied_offset < SOMEWHERE.offset
+    later = replay([change(1, 0, leader=12, isr=[12])], image)
+    image = later.apply(SOMEWHERE._replace(offset=SOMEWHERE.offset + 1))
+    publisher.publish(later, image, Manifest(image.provenance))
+    assert here(harness) == {("t", 0): image.topics.by_name["t"].partitions[0]}
+    assert harness.metadata.applied_offset < SOMEWHERE.offset
+    await trio.testing.wait_all_tasks_blocked()
+    assert here(harness) == wanted(image)
+    assert harness.metadata.applied_offset == image.provenance.offset
+
+
+async def test_what_is_deleted_while_it_is_brought_about_does_not_come(tmp_path, nursery):
+    count = PARTITIONS_PER_TURN + 1
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    await publisher.activate()
+    records = [topic("t", 1), *(partition(1, i, [NODE]) for i in range(count))]
+    image = replay(records).apply(SOMEWHERE)
+    publisher.publish(replay(records), image, Manifest(SOMEWHERE))
+    again = replay(
+        [RemoveTopicRecord(topic_id=uid(1)), topic("t", 2), partition(2, 5, [NODE])], image
+    )
+    image = again.apply(SOMEWHERE)
+    publisher.publish(again, image, Manifest(SOMEWHERE))
+    nursery.start_soon(publisher.run)
+    await trio.testing.wait_all_tasks_blocked()
+    assert here(harness) == wanted(image)
+    assert len(wanted(image)) == 1
