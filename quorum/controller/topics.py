@@ -224,7 +224,8 @@ def _place(
 ) -> list[PartitionImage]:
     try:
         placed = place_replicas(image.cluster.brokers.values(), count, factor, rules.prng)
-        return [new_partition(replicas, image) for replicas in placed]
+        new = NewPartitions(image)
+        return [new.make(replicas) for replicas in placed]
     except KafkaError as error:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -266,7 +267,7 @@ def _assigned_partition(
 ) -> PartitionImage:
     check_assignment(broker_ids, image, factor)
     try:
-        return new_partition(tuple(broker_ids), image)
+        return NewPartitions(image).make(tuple(broker_ids))
     except KafkaError as error:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -300,25 +301,28 @@ def check_assignment(
         )
 
 
-def new_partition(replicas: tuple[int, ...], image: MetadataImage) -> PartitionImage:
-    """Active replicas are in sync from the start, as there is nothing to replicate; the first of them leads.
+class NewPartitions:
+    """Makes partitions of replicas, by what brokers are now; looked at once, as there may be thousands."""
 
-    Raises:
-        KafkaError: INVALID_REPLICATION_FACTOR, none is active.
-    """
-    brokers = image.cluster.brokers
-    isr = tuple(one for one in replicas if one in brokers and brokers[one].active)
-    if not isr:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            "All brokers are currently fenced or in controlled shutdown.",
-        )
-    return PartitionImage(
-        replicas=replicas,
-        directories=tuple(default_directory(image, one) for one in replicas),
-        isr=isr,
-        leader=isr[0],
-    )
+    def __init__(self, image: MetadataImage) -> None:
+        brokers = image.cluster.brokers
+        self._active = {one for one, broker in brokers.items() if broker.active}
+        self._directory = {one: default_directory(image, one) for one in brokers}
+
+    def make(self, replicas: tuple[int, ...]) -> PartitionImage:
+        """Active replicas are in sync from the start, as there is nothing to replicate; the first of them leads.
+
+        Raises:
+            KafkaError: INVALID_REPLICATION_FACTOR, none is active.
+        """
+        isr = tuple([one for one in replicas if one in self._active])
+        if not isr:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "All brokers are currently fenced or in controlled shutdown.",
+            )
+        directories = tuple([self._directory[one] for one in replicas])
+        return PartitionImage(replicas=replicas, directories=directories, isr=isr, leader=isr[0])
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> bytes:
@@ -388,7 +392,8 @@ def _add_partitions(
     factor = len(topic.partitions[0].replicas) if 0 in topic.partitions else 1
     if asked.assignments is None:
         placed = place_replicas(image.cluster.brokers.values(), added, factor, rules.prng)
-        partitions = [new_partition(replicas, image) for replicas in placed]
+        new = NewPartitions(image)
+        partitions = [new.make(replicas) for replicas in placed]
     else:
         partitions = [
             _assigned_partition(index, one.broker_ids, factor, image)
