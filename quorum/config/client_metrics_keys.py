@@ -44,11 +44,6 @@ def check_client_metrics_configs(configs: Mapping[str, str]) -> None:
                 ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {key}"
             )
     values = {key: CLIENT_METRICS_CONFIGS[key].parse(text) for key, text in configs.items()}
-    for key in ("metrics", MATCH):
-        if len(set(values.get(key, ()))) != len(values.get(key, ())):
-            raise ConfigError(
-                key, configs[key], f"Configuration '{key}' values must not be duplicated."
-            )
     interval = values.get(INTERVAL)
     if interval is not None and not INTERVAL_MS_MIN <= interval <= INTERVAL_MS_MAX:
         raise KafkaError(

@@ -122,9 +122,20 @@ class ConfigKey:
         why = self.check(value) if self.check is not None else None
         if why is not None:
             raise ConfigError(
-                self.name, text, why, origin=origin, fix=f"the default is {self.default_text}"
+                self.name,
+                text,
+                why,
+                origin=origin,
+                fix=f"the default is {self.default_text}",
+                answer=f"Invalid value {self._wrong_part(value)} for configuration {self.name}: {why}",
             )
         return value
+
+    def _wrong_part(self, value: Any) -> str:
+        """The value as Kafka names it when it is out of bounds; of a list the first element that is."""
+        if isinstance(value, list) and self.check is not None:
+            return next((part for part in value if self.check([part])), self.text_of(value))
+        return self.text_of(value)
 
     @property
     def default_text(self) -> str:

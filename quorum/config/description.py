@@ -11,9 +11,9 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from quorum.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
-from quorum.config.definition import ConfigDef, ConfigKey
+from quorum.config.definition import ConfigKey
 from quorum.config.dynamic_keys import dynamic_key
-from quorum.config.group_keys import GROUP_CONFIGS
+from quorum.config.group_keys import GROUP_CONFIGS, broker_synonym
 from quorum.config.loggers import logger_levels
 from quorum.config.server import ServerConfig
 from quorum.config.server_keys import SERVER_CONFIGS
@@ -78,15 +78,33 @@ class ConfigDescription:
 
     def group(self, name: str, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """All configs of a group, whether there is one or not."""
-        return self._own_or_default(GROUP_CONFIGS, GROUP_RESOURCE, name, Source.GROUP, wanted)
+        own = self._configs.of(GROUP_RESOURCE, name)
+        return [
+            self._result(
+                key,
+                [
+                    *_own(own, key.name, Source.GROUP),
+                    Setting(broker_synonym(key.name), _text(key, key.default), Source.DEFAULT),
+                ],
+                read_only=False,
+            )
+            for key in _chosen(GROUP_CONFIGS, wanted)
+        ]
 
     def client_metrics(
         self, name: str, wanted: Iterable[str] | None
     ) -> list[DescribeConfigsResourceResult]:
         """All configs of a subscription to clients' metrics."""
-        return self._own_or_default(
-            CLIENT_METRICS_CONFIGS, CLIENT_METRICS_RESOURCE, name, Source.CLIENT_METRICS, wanted
-        )
+        own = self._configs.of(CLIENT_METRICS_RESOURCE, name)
+        results = []
+        for key in _chosen(CLIENT_METRICS_CONFIGS, wanted):
+            settings = [*_own(own, key.name, Source.CLIENT_METRICS)]
+            default = Setting(key.name, _text(key, key.default), Source.DEFAULT)
+            result = self._result(key, settings or [default], read_only=False)
+            if not settings:
+                result.synonyms = []  # as Kafka's: a default of a subscription is nobody's
+            results.append(result)
+        return results
 
     def loggers(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """The levels of this process."""
@@ -104,24 +122,6 @@ class ConfigDescription:
             for name, level in logger_levels().items()
             if wanted is None or name in wanted
         ]
-
-    def _own_or_default(
-        self,
-        table: ConfigDef,
-        kind: int,
-        name: str,
-        source: Source,
-        wanted: Iterable[str] | None,
-    ) -> list[DescribeConfigsResourceResult]:
-        own = self._configs.of(kind, name)
-
-        def settings(key: ConfigKey) -> list[Setting]:
-            default = Setting(key.name, _text(key, key.default), Source.DEFAULT)
-            if key.name not in own:
-                return [default]
-            return [Setting(key.name, own[key.name], source), default]
-
-        return [self._result(key, settings(key), read_only=False) for key in _chosen(table, wanted)]
 
     def broker(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """All configs of this node, or those `wanted` that exist."""
@@ -213,9 +213,9 @@ class ConfigDescription:
         )
 
 
-def _own(own: Mapping[str, str], name: str) -> Iterator[Setting]:
+def _own(own: Mapping[str, str], name: str, source: Source = Source.TOPIC) -> Iterator[Setting]:
     if name in own:
-        yield Setting(name, own[name], Source.TOPIC)
+        yield Setting(name, own[name], source)
 
 
 def _chosen(table: Any, wanted: Iterable[str] | None) -> Iterator[ConfigKey]:

@@ -6,9 +6,28 @@ Source: Kafka's `GroupConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`. The
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from quorum.config.definition import ConfigDef, ConfigError, ConfigKey, at_least, one_of
+
+_DURATION = re.compile(
+    r"P(?=.)([+-]?\d+D)?(T(?=.)([+-]?\d+H)?([+-]?\d+M)?([+-]?\d+([.,]\d{0,9})?S)?)?", re.IGNORECASE
+)
+
+
+def _offset_reset(value: str) -> str | None:
+    """KIP-932, and KIP-1106's durations."""
+    kind, colon, duration = value.partition(":")
+    if value in ("earliest", "latest"):
+        return None
+    if kind == "by_duration" and colon and _DURATION.fullmatch(duration):
+        return None
+    return (
+        f"Invalid value `{value}` for configuration share.auto.offset.reset. The value must be either "
+        "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+    )
+
 
 _KINDS = ("consumer", "share", "streams")
 
@@ -60,7 +79,13 @@ GROUP_CONFIGS = ConfigDef(
             "Records of a partition that are fetched and not acknowledged.",
             at_least(100),
         ),
-        ConfigKey("share.auto.offset.reset", "string", "latest", "Where a share group begins."),
+        ConfigKey(
+            "share.auto.offset.reset",
+            "string",
+            "latest",
+            "Where a share group begins.",
+            _offset_reset,
+        ),
         ConfigKey(
             "share.isolation.level",
             "string",
@@ -83,6 +108,19 @@ GROUP_CONFIGS = ConfigDef(
         ),
     )
 )
+
+# These are of groups only; all others have a default in a broker's file, under the name with `group.` before it.
+_WITHOUT_SYNONYM = {
+    "share.auto.offset.reset",
+    "share.isolation.level",
+    "share.renew.acknowledge.enable",
+}
+
+
+def broker_synonym(key: str) -> str:
+    """The broker config that gives the default of a group's, else the config itself."""
+    return key if key in _WITHOUT_SYNONYM else f"group.{key}"
+
 
 _SESSION, _HEARTBEAT, _ASSIGNMENT = (45_000, 60_000), (5_000, 15_000), (0, 15_000)
 # Config -> least and most, and the two broker configs that say so.

@@ -34,7 +34,7 @@ TOPIC_CONFIGS = ConfigDef(
             "list",
             ["delete"],
             "What becomes of old segments.",
-            all_of("delete", "compact"),
+            all_of("compact", "delete"),
         ),
         ConfigKey(
             "compression.type",

@@ -77,12 +77,8 @@ def _alter(
     entry: AlterClientQuotasRequestEntryData, key: QuotaEntity, quotas: QuotasImage
 ) -> list[Message]:
     names = [op.key for op in entry.ops]
-    for name in names:
-        if names.count(name) > 1:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Duplicate quota key {name} not updating quota for this entity {_text(entry.entity)}",
-            )
+    if len(set(names)) != len(names):
+        raise _invalid(f"Ignoring duplicate entity {_text(entry.entity)}")
     allowed = _check_entity(entry.entity)
     changes: list[Message] = []
     for op in entry.ops:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quorum.config.client_metrics_keys import CLIENT_METRICS_CONFIGS, check_client_metrics_configs
+from quorum.config.client_metrics_keys import check_client_metrics_configs
 from quorum.config.definition import ConfigError, ConfigKey
 from quorum.config.dynamic_keys import check_broker_configs, dynamic_key
-from quorum.config.group_keys import GROUP_CONFIGS, check_group_configs
+from quorum.config.group_keys import check_group_configs
 from quorum.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
 from quorum.controller.features import ELR_VERSION
 from quorum.metadata.image import (
@@ -38,18 +38,10 @@ Changes = Mapping[str, str | None]
 
 
 def key_of(kind: int, name: str) -> ConfigKey | None:
-    """What is known of a config of such a resource."""
-    match kind:
-        case 2:
-            return TOPIC_CONFIGS.get(name)
-        case 4:
-            return dynamic_key(name)
-        case 16:
-            return CLIENT_METRICS_CONFIGS.get(name)
-        case 32:
-            return GROUP_CONFIGS.get(name)
-        case _:
-            return None
+    """What is known of a config of such a resource; only of topics and brokers are there lists that grow (KIP-339)."""
+    if kind == TOPIC_RESOURCE:
+        return TOPIC_CONFIGS.get(name)
+    return dynamic_key(name) if kind == BROKER_RESOURCE else None
 
 
 def check(

@@ -217,7 +217,9 @@ def _new_value(config: incremental.AlterableConfig, kind: int, present: str | No
     if key is None or key.kind != "list":
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"Can't {operation.name} to key {config.name} because its type is not LIST.",
+            f"Config value {operation.name.lower()} is not allowed for config key: {config.name}"
+            if kind == BROKER_RESOURCE
+            else f"Can't {operation.name} to key {config.name} because its type is not LIST.",
         )
     default = ",".join(key.default or [])
     parts = [part for part in (default if present is None else present).split(",") if part]

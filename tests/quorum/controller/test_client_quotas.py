@@ -93,7 +93,7 @@ def test_what_is_named_twice():
     twice = entry([("user", "a")], (RATE, 1.0), (RATE, 2.0))
     records, ((code, message),) = alter(twice)
     assert (records, code) == ([], ErrorCode.INVALID_REQUEST)
-    assert message.startswith(f"Duplicate quota key {RATE} not updating quota for this entity")
+    assert message == "Ignoring duplicate entity ClientQuotaEntity(entries={user=a})"
     once = entry([("user", "a")], (RATE, 1.0))
     _, ((code, message),) = alter(once, once)
     assert code == ErrorCode.INVALID_REQUEST

@@ -116,11 +116,16 @@ def test_append_and_subtract_begin_with_the_default():
         (resource(METRICS, "m", ("no.such.key", SET, "1")), ErrorCode.INVALID_REQUEST),
         (resource(METRICS, "m", ("match", SET, "client_id=[")), ErrorCode.INVALID_CONFIG),
         (resource(METRICS, "m", ("match", SET, "shoe_size=1")), ErrorCode.INVALID_CONFIG),
-        (resource(METRICS, "m", ("metrics", SET, "a,a")), ErrorCode.INVALID_CONFIG),
+        (resource(METRICS, "m", ("metrics", APPEND, "a")), ErrorCode.INVALID_CONFIG),
         (resource(GROUP, "", ("share.auto.offset.reset", SET, "x")), ErrorCode.INVALID_REQUEST),
         (resource(GROUP, "g", ("no.such.key", SET, "x")), ErrorCode.INVALID_CONFIG),
         (
             resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "1000")),
+            ErrorCode.INVALID_CONFIG,
+        ),
+        (resource(GROUP, "g", ("share.auto.offset.reset", SET, "now")), ErrorCode.INVALID_CONFIG),
+        (
+            resource(GROUP, "g", ("share.auto.offset.reset", SET, "by_duration:P")),
             ErrorCode.INVALID_CONFIG,
         ),
         (resource(BROKER, "-1", ("min.insync.replicas", SET, "1")), ErrorCode.INVALID_REQUEST),
@@ -180,6 +185,18 @@ def told(*asked, image=IMAGE):
             resource(TOPIC, "t", ("retention.ms", SET, "-2")),
             "Invalid value -2 for configuration retention.ms: Value must be at least -1",
         ),
+        (
+            resource(TOPIC, "t", ("cleanup.policy", SET, "delete,shred")),
+            "Invalid value shred for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        (
+            resource(TOPIC, "t", ("min.cleanable.dirty.ratio", SET, "2")),
+            "Invalid value 2.0 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
+        ),
+        (
+            resource(BROKER, "1", ("log.retention.ms", APPEND, "1")),
+            "Config value append is not allowed for config key: log.retention.ms",
+        ),
         (resource(TOPIC, "t", ("foo", SET, "1")), "Unknown topic config name: foo"),
         (
             resource(TOPIC, "t", ("retention.ms", APPEND, "1")),
@@ -207,7 +224,7 @@ def test_errors_are_told_in_kafkas_words(asked, message):
 
 def test_groups_and_subscriptions_have_configs():
     group = resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
-    metrics = resource(METRICS, "m", ("metrics", APPEND, "a"), ("match", SET, "client_id=x.*"))
+    metrics = resource(METRICS, "m", ("metrics", SET, "a"), ("match", SET, "client_id=x.*"))
     records, codes = alter(group, metrics)
     assert codes == [ErrorCode.NONE, ErrorCode.NONE]
     assert records == [
