@@ -100,6 +100,13 @@ class LogDirectories:
         """Where the replica is, also if that is offline now; None when it has no directory yet."""
         return next((one for one in self.all if (topic, index) in one), None)
 
+    def is_new(self, topic: str, index: int) -> bool:
+        """The replica has no directory yet, nor can it be in one that is offline."""
+        if self.failed_at_start or len(self.online) < len(self.all):
+            return False
+        key = (topic, index)
+        return not any(key in one or key in one.futures() for one in self.all)
+
     def at(self, path: str) -> LogDirectory | None:
         """The directory that the configuration calls `path`."""
         return next((one for one in self.all if str(one.path) == path), None)

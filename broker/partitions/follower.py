@@ -31,6 +31,9 @@ class FetchPosition:
     log_start_offset: int
 
 
+EMPTY_LOG = FetchPosition(0, -1, 0)
+
+
 @contextmanager
 def open_follower_epoch(partition: Partition, state: PartitionImage) -> Iterator[FollowerEpoch]:
     """Following in `state.leader_epoch`, as a block: after its exit no answer of that leader is taken over.
@@ -46,28 +49,42 @@ def open_follower_epoch(partition: Partition, state: PartitionImage) -> Iterator
 
 
 class FollowerEpoch:
-    """`leader_id` leads `epoch`; `on_ready` is called when the log has become durable to its end."""
+    """`leader_id` leads `epoch`; `on_ready` is called when the log has become durable to its end.
 
-    __slots__ = ("_services", "ended", "epoch", "leader_id", "log", "on_ready", "partition")
+    A replica that has no directory yet gets one with its first records: until then it is followed as the empty log that it is.
+    """
+
+    __slots__ = ("_is_new", "_services", "ended", "epoch", "leader_id", "on_ready", "partition")
 
     def __init__(self, partition: Partition, state: PartitionImage) -> None:
         self.partition = partition
         self.epoch = state.leader_epoch
         self.leader_id = state.leader
-        self.log: PartitionLog = partition.log
         self.ended = False
         self.on_ready: Callable[[FollowerEpoch], None] | None = None
         self._services = partition.services
+        self._is_new = partition.is_new
         if not self.ready:
             self._services.commit.mark_dirty(self.log, partition.flushed)
 
     @property
+    def log(self) -> PartitionLog:
+        """Opened or made when first asked for; raises KafkaError KAFKA_STORAGE_ERROR."""
+        log = self.partition.log
+        self._is_new = False
+        return log
+
+    @property
     def ready(self) -> bool:
-        return self._services.commit.durable_end(self.log) >= self.log.log_end_offset
+        return (
+            self._is_new or self._services.commit.durable_end(self.log) >= self.log.log_end_offset
+        )
 
     def position(self) -> FetchPosition:
         """Where to fetch from next; only while `ready`."""
         assert self.ready
+        if self._is_new:
+            return EMPTY_LOG
         log = self.log
         return FetchPosition(log.log_end_offset, log.latest_epoch, log.log_start_offset)
 
@@ -86,6 +103,9 @@ class FollowerEpoch:
 
     def take_watermark(self, high_watermark: int, leader_log_start_offset: int) -> None:
         """After append and truncation: follows the leader's high watermark and log start, as far as the log goes."""
+        if self._is_new:
+            self.partition.save_watermark(0)
+            return
         partition, log = self.partition, self.log
         partition.save_watermark(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
         if log.log_start_offset < leader_log_start_offset <= partition.high_watermark:

@@ -113,6 +113,11 @@ class Partition:
         )
 
     @property
+    def is_new(self) -> bool:
+        """The replica has no directory yet, so there is nothing in it."""
+        return self._log is None and self.services.directories.is_new(self.topic, self.index)
+
+    @property
     def open_log(self) -> PartitionLog | None:
         """The log if it is open."""
         return self._log

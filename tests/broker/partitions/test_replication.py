@@ -79,6 +79,19 @@ async def test_a_follower_copies_what_the_leader_appends(tmp_path):
         await until(lambda: cluster.partition(12).high_watermark == 3)
 
 
+async def test_a_follower_of_an_empty_partition_is_no_directory(tmp_path):
+    """Idea 12: cost follows use."""
+    async with brokers(tmp_path, 11, 12) as cluster:
+        cluster.assign(topic("t", partition((11, 12))), topic("idle", partition((11, 12))))
+        info = append(cluster[11], b"a")
+        await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        assert cluster[12].directory.partitions() == [("t", 0)]
+        info = append(cluster[11], b"b", name="idle")
+        await cluster[11].leader("idle").high_watermark.wait_reached(info.last_offset + 1)
+        assert cluster[12].directory.partitions() == [("idle", 0), ("t", 0)]
+        assert cluster.partition(12, "idle").log.flushed_offset == 1
+
+
 async def test_three_replicas_and_many_batches_arrive_byte_identical(tmp_path):
     async with brokers(tmp_path, 11, 12, 13) as cluster:
         cluster.assign(topic("t", partition((11, 12, 13))))
