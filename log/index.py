@@ -9,8 +9,7 @@ Source: Kafka's `OffsetIndex` and `TimeIndex`.
 
 An offset entry names the *last* offset of the batch that begins at the position, so every use of an entry can be
 verified against the batch header there. A time entry says: no timestamp above it up to and including that offset.
-Kafka preallocates the files with zeros and cuts them at roll; we append, so there is nothing to cut, and read both
-(zeros at the end are no entries). New entries are kept in memory and written some at a time.
+Kafka preallocates the files with zeros and cuts them at roll; we append, and cut the zeros that we find before we write. New entries are kept in memory and written some at a time.
 """
 
 from __future__ import annotations
@@ -70,8 +69,7 @@ class IndexFile:
         if slot >= self._written:
             first, second = self.layout.unpack_from(self._pending, (slot - self._written) * size)
         else:
-            data = self._files.pread(self._opened(), size, slot * size)
-            first, second = self.layout.unpack(data)
+            first, second = self.layout.unpack(self._stored(slot))
         return first, second
 
     def append(self, first: int, second: int) -> None:
@@ -153,25 +151,31 @@ class IndexFile:
         return file
 
     def _load(self) -> None:
-        """Counts the file's entries, and checks once that they ascend. Raises IndexDamaged."""
+        """Counts the file's entries, and looks at the first and the last. Raises IndexDamaged.
+
+        That the others ascend is not looked at: whoever uses one compares it with the batch that it names.
+        """
         if self._loaded:
             return
-        size = self.layout.size
         try:
             file = self._file.get()
         except FileNotFoundError:
             raise IndexDamaged(f"{self.path} is missing") from None
-        stored = self._files.size(file)
-        data = self._files.pread(file, stored, 0).rstrip(b"\0")
-        entries = min(
-            -(-len(data) // size), stored // size
-        )  # a last entry may end in zeros, or be cut
-        data = data[: entries * size].ljust(entries * size, b"\0")
-        if not ascends(data, self.layout):
-            raise IndexDamaged(f"{self.path}: entries do not ascend")
-        self._written = entries
+        stored = self._files.size(file) // self.layout.size  # the last one may be cut
+        none = bytes(self.layout.size)
+        entries = bisect_left(range(stored), True, key=lambda slot: self._stored(slot) == none)
+        first = self.layout.unpack(self._stored(0)) if entries else (0, 0)
+        last = self.layout.unpack(self._stored(entries - 1)) if entries else (0, 0)
+        for begin, end in zip(first, last, strict=True):
+            if begin < 0 or end - begin < entries - 1:
+                raise IndexDamaged(f"{self.path}: entries do not ascend")
+        self._written, self._cut = entries, entries < stored
         self._loaded = True
-        self._last = self.entry(entries - 1) if entries else None
+        self._last = (last[0], last[1]) if entries else None
+
+    def _stored(self, slot: int) -> bytes:
+        size = self.layout.size
+        return self._files.pread(self._opened(), size, slot * size)
 
 
 def ascends(data: bytes, layout: struct.Struct) -> bool:
