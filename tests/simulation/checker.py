@@ -1,4 +1,4 @@
-"""The invariants R1–R11 of the metadata quorum, checked from outside after every event.
+"""The invariants R1–R12 and R15 of the metadata quorum, checked from outside after every event.
 
 The checker remembers for ever and trusts no node: it looks at roles, disks and messages. Each check counts how often it had something
 to say (`evaluations`); a run in which a counter stays at zero has not tested that invariant.
@@ -19,7 +19,7 @@ from quorum.raft.messages import (
     VoteRequest,
 )
 from quorum.raft.ready import ControlRecord, VotersChange
-from quorum.raft.roles import Leader, Resigned, Role
+from quorum.raft.roles import Follower, Leader, Resigned, Role
 from quorum.raft.voters import VoterSet
 from tests.simulation.storage import GENESIS, Entry
 
@@ -48,6 +48,8 @@ class Checker:
         self.leaders_on_disk: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
         self.votes: dict[tuple[int, int], int] = {}
+        # by asker and its epoch
+        self.pre_votes: dict[tuple[int, int], set[int]] = {}
         # (end offset, epoch of the last batch) → fingerprint of everything below, for every batch ever appended
         self.chains: dict[tuple[int, int], int] = {}
         # what was ever below a leader's high watermark: end offset → fingerprint, and the newest of them
@@ -149,9 +151,13 @@ class Checker:
     # --- R3: votes
 
     def answers_vote(self, node: SimNode, request: VoteRequest, answer: VoteAnswer) -> None:
-        if request.pre_vote or not answer.granted:
+        if not answer.granted:
+            return
+        if request.pre_vote:
+            self._grants_pre_vote(node, request)
             return
         self.count("R3")
+        self._keeps_promises(node, "votes")
         known = self.votes.setdefault((node.id, request.epoch), request.candidate.id)
         if known != request.candidate.id:
             self.fail("R3", node.id, "votes twice in", request.epoch, known, request.candidate.id)
@@ -161,9 +167,37 @@ class Checker:
     def stands(self, node: SimNode, request: VoteRequest) -> None:
         """A candidate's own vote counts too."""
         if not request.pre_vote:
+            self._keeps_promises(node, "stands")
+            self._stands_after_pre_vote(node, request)
             known = self.votes.setdefault((node.id, request.epoch), node.id)
             if known != node.id:
                 self.fail("R3", node.id, "stands in", request.epoch, "where it voted for", known)
+
+    # --- R12: pre-votes
+
+    def _grants_pre_vote(self, node: SimNode, request: VoteRequest) -> None:
+        self.count("R12")
+        role = node.raft.role
+        has_leader = isinstance(role, Follower) and role.has_fetched and not role.leader_gone
+        if has_leader or isinstance(role, Leader):
+            self.fail("R12", node.id, "grants a pre-vote beside a healthy leader", request)
+        self.pre_votes.setdefault((request.candidate.id, request.epoch), set()).add(node.id)
+
+    def _stands_after_pre_vote(self, node: SimNode, request: VoteRequest) -> None:
+        """Who raises the epoch has asked a majority before."""
+        voters = _voters(node)
+        granted = self.pre_votes.get((node.id, request.epoch - 1), set()) | {node.id}
+        if len(granted & set(voters)) < _majority(voters):
+            self.fail("R12", node.id, "stands in", request.epoch, "with pre-votes of", granted)
+
+    def _keeps_promises(self, node: SimNode, does: str) -> None:
+        """R15: who has lost flushed data has lost what it promised, until it has fetched all of it again."""
+        upto = node.log.refetch_upto
+        if upto is None:
+            return
+        self.count("R15")
+        if (node.raft.high_watermark or 0) < upto:
+            self.fail("R15", node.id, does, "without what was damaged below", upto)
 
     # --- R4, R8: the log
 
@@ -200,6 +234,8 @@ class Checker:
         self.known.pop(node.id, None)
 
     def knows_watermark(self, node: SimNode, offset: int) -> None:
+        if offset > node.log.end_offset:
+            self.fail("R6", node.id, "knows", offset, "beyond its log's end", node.log.end_offset)
         if isinstance(node.raft.role, Resigned):
             # it led when the watermark moved, and resigned in the same step: the set without it is committed
             self._saw_watermark(node, offset)
@@ -225,10 +261,15 @@ class Checker:
             )
         self.count("R6")
         voters = _voters(node)
-        holders = [v for v in voters if self.nodes[v].log.durable_chain_at(offset) == chain]
+        holders = [v for v in voters if self._holds(v, offset, chain)]
         if len(holders) < _majority(voters):
             self.fail("R6 high watermark", offset, "of", node.id, "is durable on", holders, "only")
         self._commit_upto(node, offset)
+
+    def _holds(self, voter: int, offset: int, chain: int) -> bool:
+        """It has it on disk, or had until damage was found: then it abstains (R15), which keeps the promise as well."""
+        log = self.nodes[voter].log
+        return log.durable_chain_at(offset) == chain or (log.refetch_upto or 0) >= offset
 
     def _commit_upto(self, node: SimNode, offset: int) -> None:
         for entry in reversed(node.log.entries):
@@ -309,6 +350,15 @@ class Checker:
         if self.committed_epoch_seen.get(node.id) != node.raft.epoch:
             self.fail("R10", node.id, "changes voters before it has committed in", node.raft.epoch)
 
+    def leads_as_voter(self, node: SimNode, role: Role) -> None:
+        """After every event: who is not in the committed set leads no longer."""
+        if not isinstance(role, Leader) or node.id in node.log.history.voters.by_id:
+            return
+        self.count("R10 leader outside")
+        offset = node.log.history.voters_offset
+        if offset is not None and offset < (role.reign.high_watermark or 0):
+            self.fail("R10", node.id, "leads on, though the voters without it are committed")
+
     # --- clients
 
     def acks(self, node: SimNode, offset: int, chain: int) -> None:
@@ -317,3 +367,9 @@ class Checker:
         self.acked[offset] = chain
         if self.committed.get(offset) != chain:
             self.fail("R5 ack of", offset, "by", node.id, "that is not committed")
+
+    def acks_payload(self, node: SimNode, end: int, payload: int) -> None:
+        """The batch that a client is told of is the one it gave."""
+        found = next((entry for entry in node.log.entries if entry.next == end), None)
+        if found is not None and found.payload != payload:
+            self.fail("R5 ack of", end, "by", node.id, "where another batch stands")

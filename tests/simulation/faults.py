@@ -24,6 +24,9 @@ class Faults:
     snapshot_every: int = 0
     change_voters_every: float = 0.0
     moves: float = 0.0
+    bit_flips: float = 0.0
+    clock_jumps_every: float = 0.0
+    hostile_every: float = 0.0
 
     @classmethod
     def draw(cls, prng: random.Random) -> Faults:
@@ -45,12 +48,16 @@ class Faults:
             snapshot_every=prng.choice((0, 0, 6, 20)),
             change_voters_every=maybe(0.2, 2.0),
             moves=maybe(0.1, 0.7, 0.3),
+            bit_flips=maybe(0.1, 0.7, 0.3),
+            clock_jumps_every=maybe(0.5, 4.0, 0.3),
+            hostile_every=maybe(0.1, 1.0, 0.3),
         )
 
     def stop(self) -> None:
         """Ends the time of faults; snapshots go on."""
         self.loss = self.duplication = self.clog_every = self.partition_every = 0.0
         self.crash_every = self.crash_inside = self.slow_flush = self.false_gone = self.moves = 0.0
+        self.bit_flips = self.clock_jumps_every = self.hostile_every = 0.0
         self.delay_max = 0.01
 
     def flush_seconds(self, prng: random.Random) -> float:

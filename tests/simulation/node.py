@@ -23,6 +23,7 @@ from quorum.raft.ready import (
 from quorum.raft.roles import Leader
 from quorum.raft.types import Endpoint, Identity, OffsetAndEpoch, Timeouts
 from quorum.raft.voters import VoterSet
+from tests.simulation.metadata import Member
 from tests.simulation.storage import GENESIS, Disk, Entry, SimLog, chain
 
 if TYPE_CHECKING:
@@ -46,7 +47,14 @@ class SimNode:
         self.alive = False
         self.life = 0
         self.loading_snapshot = False
+        self.skew = 0.0
+        self.metadata: Member | None = None
         self._wakes_at = inf
+
+    @property
+    def now(self) -> float:
+        """This node's clock: what has passed, and what it believes to have passed."""
+        return self.world.now + self.skew
 
     @property
     def log(self) -> SimLog:
@@ -78,6 +86,8 @@ class SimNode:
             log.start_at_snapshot(latest, int(data.split(b"|")[0]), data)
         log.recover()
         self.applied, self.state = 0, GENESIS
+        if self.world.metadata is not None:
+            self.metadata = Member(self.world.metadata, self)
         if latest is not None:
             self._load_snapshot(latest)
         if self.prng.random() < self.world.faults.moves:
@@ -89,8 +99,9 @@ class SimNode:
             self.disk.election,
             timeouts=self.timeouts,
             prng=self.prng,
-            now=self.world.now,
+            now=self.now,
         )
+        self.world.say("starts", self.raft)
         self._guard(lambda: None)
 
     def crash(self, power_cut: bool) -> None:
@@ -100,6 +111,13 @@ class SimNode:
             self.world.checker.crashed(self)
             if power_cut:
                 self.log.power_cut(self.prng)
+            if self.world.may_damage(self) and self.prng.random() < self.world.faults.bit_flips:
+                self.world.happened["bit flip"] += self.log.flip_a_bit(self.prng)
+
+    def jump(self, seconds: float) -> None:
+        """The clock goes forward, as after a suspended machine: everything that waits is late."""
+        self.skew += seconds
+        self.tick()
 
     # --- inputs
 
@@ -112,22 +130,30 @@ class SimNode:
         self._tokens[self._next_token] = (source, source_life, token, message)
         envelope = core.Envelope(self._next_token, message)
         arrived = self._next_token
-        self._guard(lambda: self.raft.receive(envelope, self.world.now))
+        self._guard(lambda: self.raft.receive(envelope, self.now))
         if self.alive and arrived in self._tokens:
             self.world.checker.fetched(self, message, self.world.now)  # parked, hence accepted
 
+    def probe(self, source: int, message: core.Request) -> None:
+        """A request of which nobody waits for the answer, at the hour of the core's last look: time itself changes nothing."""
+        self._next_token += 1
+        self._tokens[self._next_token] = (source, 0, 0, message)
+        envelope = core.Envelope(self._next_token, message)
+        self._guard(lambda: self.raft.receive(envelope, self.raft._polled_at))
+
     def answer(self, token: int, message: core.AnyAnswer) -> None:
-        self._guard(lambda: self.raft.receive(core.Envelope(token, message), self.world.now))
+        self._guard(lambda: self.raft.receive(core.Envelope(token, message), self.now))
 
     def failed(self, token: int) -> None:
-        self._guard(lambda: self.raft.request_failed(token, self.world.now))
+        self._guard(lambda: self.raft.request_failed(token, self.now))
 
     def peer_gone(self, node_id: int) -> None:
-        self._guard(lambda: self.raft.peer_gone(node_id, self.world.now))
+        self._guard(lambda: self.raft.peer_gone(node_id, self.now))
 
-    def tick(self) -> None:
+    def tick(self, deadline: float = 0.0) -> None:
+        """At `deadline` by its own clock, which adding and taking away a skew may miss by a rounding."""
         self._wakes_at = inf
-        self._guard(lambda: self.raft.handle_timeout(self.world.now))
+        self._guard(lambda: self.raft.handle_timeout(max(self.now, deadline)))
 
     def propose(self, payloads: list[tuple[int, int]]) -> None:
         """Each of `payloads` (id, record count) is a batch; proposed in one turn."""
@@ -167,6 +193,7 @@ class SimNode:
             return
         role = self.raft.role
         self.world.checker.saw_role(self, role, self.world.now)
+        self.world.checker.leads_as_voter(self, role)
         if self._proposals:
             self._ack(role)
         self._arm()
@@ -182,10 +209,11 @@ class SimNode:
                 self._send(send.token, send.to.port, send.request)
             if ready.committed is not None:
                 self.world.checker.saw_role(self, raft.role, self.world.now)
+                self.world.say(self.id, "commits", ready.committed)
                 self.world.checker.knows_watermark(self, ready.committed)
                 self._apply(ready.committed)
             if ready.append or ready.snapshot or ready.truncate_to is not None:
-                raft.log_changed(self.world.now)
+                raft.log_changed(self.now)
 
     def _crash_point(self) -> None:
         if self.world.faults.crash_inside and self.prng.random() < self.world.faults.crash_inside:
@@ -198,6 +226,8 @@ class SimNode:
             self.world.checker.persisted(self)
             self._crash_point()
         if ready.truncate_to is not None:
+            self.world.happened["truncation"] += 1
+            self.world.say(self.id, "truncates to", ready.truncate_to)
             self.world.checker.truncates(self, ready.truncate_to)
             self.log.truncate_to(ready.truncate_to)
             self._crash_point()
@@ -215,6 +245,7 @@ class SimNode:
 
     def _persist(self, ready: Ready) -> None:
         assert ready.election is not None
+        self.world.say(self.id, "saves", ready.election)
         self.disk.election = ready.election
 
     def _append_as_leader(self, append: LeaderAppend) -> None:
@@ -249,11 +280,12 @@ class SimNode:
             self._flushing = False
             if self._flush_wanted:
                 self._flush()
-            self._guard(lambda: self.raft.flushed(self.log.flushed_offset, self.world.now))
+            self._guard(lambda: self.raft.flushed(self.log.flushed_offset, self.now))
 
         self.world.after(self.world.faults.flush_seconds(self.prng), done)
 
     def _send(self, token: int, target: int, request: core.Request) -> None:
+        self.world.say(f"{self.id}→{target}", request)
         self.world.checker.sends(self, request)
         if isinstance(request, core.VoteRequest):
             self.world.checker.stands(self, request)
@@ -261,6 +293,7 @@ class SimNode:
 
     def _reply(self, token: int, answer: core.AnyAnswer) -> None:
         source, source_life, original, request = self._tokens.pop(token)
+        self.world.say(f"{self.id}→{source}", answer)
         self.world.checker.sends(self, answer)
         if isinstance(request, core.VoteRequest) and isinstance(answer, core.VoteAnswer):
             self.world.checker.answers_vote(self, request, answer)
@@ -295,15 +328,24 @@ class SimNode:
                 self.state = chain(self.state, entry.epoch, entry.payload)
                 self.applied_epoch = entry.epoch
                 self.world.checker.applies(self, self.applied, self.state)
+                if self.metadata is not None:
+                    self.metadata.apply(entry)
+        if self.log.refetch_upto is not None and self.applied >= self.log.refetch_upto:
+            self.log.refetch_upto = None
+            self.world.happened["damage repaired"] += 1
         self._maybe_snapshot()
 
     def _maybe_snapshot(self) -> None:
         every = self.world.faults.snapshot_every
+        if self.metadata is not None and self.metadata.loader.in_transaction:
+            return
         if every and self.applied - self.log.start_offset >= every:
             snapshot_id = OffsetAndEpoch(self.applied, self.applied_epoch)
             quorum = self.log.quorum_at(self.applied)
             data = self._snapshot_bytes(*quorum)
             self.world.checker.snapshots(self, self.applied, self.state)
+            if self.metadata is not None:
+                self.metadata.save(snapshot_id)
             self.log.add_snapshot(snapshot_id, data, quorum)
             self._crash_point()
             self.log.clean()
@@ -322,6 +364,8 @@ class SimNode:
         part += chunk.data
         if not chunk.is_last:
             return
+        self.world.happened["snapshot fetched"] += 1
+        self.world.say(self.id, "has fetched the snapshot", chunk.snapshot_id)
         data = bytes(self._parts.pop(chunk.snapshot_id))
         self.log.add_snapshot(chunk.snapshot_id, data, self.world.quorum_in(data))
         self._crash_point()
@@ -331,6 +375,8 @@ class SimNode:
         self.loading_snapshot = self.raft is not None and self.applied > 0
         self.state = int(self.log.snapshot_data[snapshot_id].split(b"|")[0])
         self.applied, self.applied_epoch = snapshot_id
+        if self.metadata is not None:
+            self.metadata.load(snapshot_id)
         if self.raft is not None:
             self.world.checker.snapshots(self, self.applied, self.state)
         self.loading_snapshot = False
@@ -342,23 +388,27 @@ class SimNode:
             return
         reached = role.reign.high_watermark or 0
         while self._proposals and self._proposals[0][0] <= reached:
-            end, epoch, _payload = self._proposals.pop(0)
+            end, epoch, payload = self._proposals.pop(0)
             if epoch == role.epoch:
-                found = self.log.chain_at(end)
-                if found is not None:
-                    self.world.checker.acks(self, end, found)
-                self.world.acked += 1
+                self._ack_one(end, payload)
+
+    def _ack_one(self, end: int, payload: int) -> None:
+        found = self.log.chain_at(end)
+        if found is not None:
+            self.world.checker.acks(self, end, found)
+            self.world.checker.acks_payload(self, end, payload)
+        self.world.acked += 1
 
     def _arm(self) -> None:
         deadline = self.raft.deadline()
         if deadline < self._wakes_at:
             self._wakes_at = deadline
             life = self.life
-            self.world.at(deadline, lambda: self._wake(life, deadline))
+            self.world.at(deadline - self.skew, lambda: self._wake(life, deadline))
 
     def _wake(self, life: int, deadline: float) -> None:
         if self.alive and life == self.life and self._wakes_at == deadline:
-            self.tick()
+            self.tick(deadline)
 
 
 def _payload(batch: ControlBatch | Proposal) -> int:

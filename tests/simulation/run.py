@@ -1,6 +1,6 @@
-"""Runs seeds of the quorum simulation: `python -m tests.simulation.run --seeds N --start S`.
+"""Runs seeds of the quorum simulation: `python -m tests.simulation.run --seeds N --start S`, or tells one: `--seed S`.
 
-Prints what was met and tested, and the seed of the first failure. Exit status 1 on a violation.
+Prints what was met and tested, what never was, and the seed of the first failure. Exit status 1 on a violation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,19 @@ import time
 import traceback
 from collections import Counter
 
-from tests.simulation.world import Result, run_seed
+from tests.simulation.world import Result, World, run_seed
+
+# What must have had something to say, and what must have happened, for runs to be worth their time.
+INVARIANTS = (
+    *("R1", "R1 on disk", "R2", "R2 sent", "R3", "R4", "R5", "R5 acked", "R6", "R7", "R8", "R9"),
+    *("R9 image", "R10", "R10 leader outside", "R11", "R12", "R14", "R15", "C1", "C2"),
+    *("ack", "hostile"),
+)
+SOMETIMES = (
+    *("crash", "clog", "partition", "message lost", "duplication", "false gone", "upgrade"),
+    *("voters changed", "voters refused", "bit flip", "damage repaired", "clock jump", "hostile"),
+    *("transaction aborted", "snapshot fetched", "truncation"),
+)
 
 
 def run_many(seeds: range, *, quiet: bool = False) -> list[Result]:
@@ -21,6 +33,16 @@ def run_many(seeds: range, *, quiet: bool = False) -> list[Result]:
         if not quiet and len(results) % 200 == 0:
             print(f"… {len(results)} seeds", flush=True)
     return results
+
+
+def never(results: list[Result]) -> list[str]:
+    """Invariants that no counted run evaluated, and things that happened in none."""
+    counted = [result for result in results if result.made_progress]
+    evaluated = {name for result in counted for name in result.evaluations}
+    happened = {name for result in counted for name in result.faults}
+    return [name for name in INVARIANTS if name not in evaluated] + [
+        name for name in SOMETIMES if name not in happened
+    ]
 
 
 def summary(results: list[Result]) -> str:
@@ -34,26 +56,46 @@ def summary(results: list[Result]) -> str:
     lines = [
         f"{len(counted)} of {len(results)} runs count (progress and at least one fault)",
         f"acked {sum(r.acked for r in counted)} batches, {sum(r.epochs for r in counted)} epochs, "
-        f"{sum(r.events for r in counted)} events",
+        f"{sum(r.events for r in counted)} events, {sum(r.seconds for r in counted):.0f} simulated seconds",
         "faults: " + ", ".join(f"{name} {count}" for name, count in sorted(faults.items())),
         "evaluated: " + ", ".join(f"{name} {count}" for name, count in sorted(evaluations.items())),
+        "never: " + (", ".join(never(results)) or "nothing"),
     ]
     return "\n".join(lines)
+
+
+def tell(seed: int) -> int:
+    """One seed as a transcript, to the end or to the violation."""
+    world = World(seed)
+    world.trace = []
+    try:
+        world.run()
+    except Exception as failure:  # noqa: BLE001 - what went wrong is the last line
+        world.trace.append(f"{world.now:9.4f} {type(failure).__name__}: {failure}")
+        print("\n".join(world.trace))
+        return 1
+    print("\n".join(world.trace))
+    return 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--start", type=int, default=1)
+    parser.add_argument("--seed", type=int, help="only this one, told line by line")
     arguments = parser.parse_args()
-    began = time.perf_counter()
+    if arguments.seed is not None:
+        return tell(arguments.seed)
+    began = time.process_time()
     try:
         results = run_many(range(arguments.start, arguments.start + arguments.seeds))
     except Exception:  # noqa: BLE001 - a failed seed is the result
         traceback.print_exc()
         return 1
     print(summary(results))
-    print(f"{time.perf_counter() - began:.1f} s")
+    seconds = time.process_time() - began
+    rate = sum(result.seconds for result in results) / seconds
+    print(f"{seconds:.1f} s of one core, {rate:.0f} simulated seconds a second")
     return 0
 
 

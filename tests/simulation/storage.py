@@ -236,6 +236,15 @@ class SimLog:
         self.flushing = []
         self._note_all()
 
+    def flip_a_bit(self, prng: random.Random) -> bool:
+        """Flushed data is found damaged at the next start: from there on it must be fetched again (R15). False if there is none."""
+        if not self.entries:
+            return False
+        end = self.end_offset
+        self._keep(self.entries[: prng.randrange(len(self.entries))])
+        self.refetch_upto = end
+        return True
+
     def recover(self) -> None:
         """What opening does: the page cache is flushed before anybody relies on it."""
         self.flushing = []

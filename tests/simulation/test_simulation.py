@@ -4,50 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from quorum.raft.types import InvariantViolated
-from tests.simulation.checker import Violation
-from tests.simulation.mutants import MUTANTS, Mutant
-from tests.simulation.run import run_many, summary
-from tests.simulation.world import run_seed
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutants.mutant import Mutant, hunt
+from tests.simulation.run import never, run_many, summary
+from tests.simulation.world import World, run_seed
 
-SEEDS = 1000
-# Seeds that a mutant may take; the slowest to be found needs about 300.
-MUTANT_SEEDS = 1500
-
-INVARIANTS = (
-    "R1",
-    "R1 on disk",
-    "R2",
-    "R2 sent",
-    "R3",
-    "R4",
-    "R5",
-    "R5 acked",
-    "R6",
-    "R7",
-    "R8",
-    "R9",
-    "R11",
-    "ack",
-)
+# A share of what `./dev simulate` runs.
+SEEDS = 200
+# Seeds that a mutant may take here; `./dev simulate --mutants` gives each 2,000.
+MUTANT_SEEDS = 100
+# Found by few seeds, so only there.
+SLOW: tuple[str, ...] = ()
+QUICK = [mutant for mutant in MUTANTS if mutant.name not in SLOW]
 
 # Seeds that found something once, in the core or in the checker, run for ever.
 REGRESSIONS = (424,)
 
 
 @pytest.mark.slow
-def test_a_thousand_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_seeds_hold_every_invariant(capsys: pytest.CaptureFixture[str]) -> None:
     results = run_many(range(1, SEEDS + 1), quiet=True)
     with capsys.disabled():
         print("\n" + summary(results))
     counted = [result for result in results if result.made_progress]
     assert len(counted) > SEEDS * 0.9, "runs without progress or faults count zero"
-    for name in INVARIANTS:
-        assert sum(result.evaluations[name] for result in counted) > SEEDS / 10, (
-            f"{name} was hardly ever tested"
-        )
-    faults = {kind for result in counted for kind in result.faults}
-    assert faults >= {"crash", "clog", "partition", "message lost", "duplication", "false gone"}
+    assert never(results) == [], "every invariant had something to say, every fault happened"
 
 
 @pytest.mark.parametrize("seed", REGRESSIONS)
@@ -57,21 +38,22 @@ def test_regression(seed: int) -> None:
 
 def test_a_seed_is_a_run() -> None:
     """Same seed, same run, event by event."""
-    assert run_seed(17) == run_seed(17)
-
-
-def first_word_found(mutant: Mutant) -> str:
-    """The id of the first invariant that a seed finds violated."""
-    with mutant.patch():
-        for seed in range(1, MUTANT_SEEDS + 1):
-            try:
-                run_seed(seed)
-            except (Violation, InvariantViolated) as found:
-                return str(found).split()[0]
-    return "survived"
+    transcripts = []
+    for _ in range(2):
+        world = World(17)
+        world.trace = []
+        world.run()
+        transcripts.append(world.trace)
+    assert len(transcripts[0]) > 500
+    assert transcripts[0] == transcripts[1]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
 def test_mutant_is_found(mutant: Mutant) -> None:
-    assert first_word_found(mutant) in mutant.expected
+    assert hunt(mutant, MUTANT_SEEDS).found in mutant.expected
+
+
+def test_there_are_enough_mutants() -> None:
+    assert len(MUTANTS) >= 40
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)

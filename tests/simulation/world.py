@@ -19,6 +19,8 @@ from quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
 from quorum.raft.voters import Voter, VoterSet
 from tests.simulation.checker import Checker, Violation
 from tests.simulation.faults import Faults
+from tests.simulation.hostile import Hostile
+from tests.simulation.metadata import Metadata
 from tests.simulation.network import CLIENT, Network
 from tests.simulation.node import SimNode
 
@@ -27,8 +29,15 @@ CHAOS_SECONDS = 12.0
 RECOVERY_SECONDS = 12.0
 # of the seeds: dynamic quorums (KIP-853), whose voters are changed
 DYNAMIC_SHARE = 0.5
+# of the seeds: real metadata records above the log
+METADATA_SHARE = 0.25
 # twice what the longest of thousands of runs took
 EVENTS_MAX = 12_000
+# what is done to the nodes; `happened` counts other things as well
+FAULTS = (
+    *("crash", "clog", "partition", "message lost", "duplication", "false gone"),
+    *("bit flip", "clock jump", "hostile", "voters changed"),
+)
 
 
 @dataclass
@@ -40,10 +49,11 @@ class Result:
     events: int
     faults: Counter[str]
     evaluations: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
 
     @property
     def made_progress(self) -> bool:
-        return self.acked > 0 and sum(self.faults.values()) > 0
+        return self.acked > 0 and not self.faults.keys().isdisjoint(FAULTS)
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,11 @@ def key_of(node_id: int) -> ReplicaKey:
 
 class World:
     def __init__(
-        self, seed: int, node_class: type[SimNode] = SimNode, faults: Faults | None = None
+        self,
+        seed: int,
+        node_class: type[SimNode] = SimNode,
+        faults: Faults | None = None,
+        metadata: bool = False,
     ) -> None:
         self.seed = seed
         self.prng = random.Random(seed)
@@ -109,6 +123,8 @@ class World:
         self.events = 0
         self.acked = 0
         self.happened: Counter[str] = Counter()
+        # line by line what happens, if somebody wants to read it
+        self.trace: list[str] | None = None
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
         self._payload = 0
@@ -122,8 +138,15 @@ class World:
         for i in cast.formatted:
             self.nodes[i].disk.log.format(cast.first_voters)
         self.checker.nodes = self.nodes
+        self.hostile = Hostile(self)
+        is_shared = metadata or (faults is None and self.prng.random() < METADATA_SHARE)
+        self.metadata = Metadata(self) if is_shared else None
 
     # --- time
+
+    def say(self, *words: object) -> None:
+        if self.trace is not None:
+            self.trace.append(f"{self.now:9.4f} " + " ".join(map(str, words)))
 
     def at(self, when: float, action: Callable[[], None]) -> None:
         self._sequence += 1
@@ -150,7 +173,9 @@ class World:
     def crash(self, node: SimNode) -> None:
         if not node.alive:
             return
-        node.crash(power_cut=self.prng.random() < self.faults.power_cut)
+        power_cut = self.prng.random() < self.faults.power_cut
+        self.say(node.id, "loses power" if power_cut else "is killed")
+        node.crash(power_cut)
         self.happened["crash"] += 1
         downtime = self.prng.choice((0.05, 0.3, 1.0, 3.0))
         self.after(self.prng.uniform(0, downtime), lambda: self._restart(node))
@@ -181,10 +206,26 @@ class World:
             self._every(faults.partition_every, self._partition)
             self._every(faults.false_gone, self._false_gone)
             change = self._change_voters if self.cast.dynamic else self._upgrade
-            self._every(faults.change_voters_every, change)
+            if not faults.bit_flips:
+                self._every(faults.change_voters_every, change)
+        self._every(faults.clock_jumps_every, self._jump)
+        self._every(faults.hostile_every, self.hostile.act)
+
+    def may_damage(self, node: SimNode) -> bool:
+        """What is lost must be on a majority of the others: at most one voter of three or more is damaged at a time."""
+        others = [other for other in self.nodes.values() if other is not node]
+        is_one_of_many = self.cast.voters >= 3 and len(node.log.history.voters) in (0, *range(3, 9))
+        return is_one_of_many and all(other.log.refetch_upto is None for other in others)
+
+    def _jump(self) -> None:
+        node = self.prng.choice(list(self.nodes.values()))
+        if node.alive:
+            self.happened["clock jump"] += 1
+            node.jump(self.prng.uniform(0.1, 5.0))
 
     def _partition(self) -> None:
         self._count("partition", self.network.partition)
+        self.say("cut:", " ".join(f"{a}→{b}" for a, b in sorted(self.network.cut)))
         self.after(self.prng.uniform(0.3, 5.0), self.network.heal)
 
     def _false_gone(self) -> None:
@@ -245,13 +286,22 @@ class World:
     def _propose(self) -> None:
         for node in list(self.nodes.values()):
             if node.alive and isinstance(node.raft.role, Leader):
-                batches = [
-                    (self._next_payload(), self.prng.randint(1, 3))
-                    for _ in range(self.prng.randint(1, 2))
-                ]
+                batches = self._batches_of(node)
                 node.propose(batches)
 
-    def _next_payload(self) -> int:
+    def _batches_of(self, node: SimNode) -> list[tuple[int, int]]:
+        if self.metadata is not None and node.metadata is not None:
+            records = node.metadata.decide(self.prng)
+            if not records:
+                return []
+            payload = self.next_payload()
+            self.metadata.batches[payload] = records
+            return [(payload, len(records))]
+        return [
+            (self.next_payload(), self.prng.randint(1, 3)) for _ in range(self.prng.randint(1, 2))
+        ]
+
+    def next_payload(self) -> int:
         self._payload += 1
         return self._payload
 
@@ -267,6 +317,7 @@ class World:
         self._client()
         self._schedule_faults()
         self.run_until(CHAOS_SECONDS)
+        self.say("faults stop")
         self._stop_faults()
         self._check_liveness()
         self._check_agreement()
@@ -278,6 +329,7 @@ class World:
             self.events,
             self.happened,
             self.checker.evaluations,
+            self.now,
         )
 
     def _stop_faults(self) -> None:
@@ -326,5 +378,5 @@ def run_seed(seed: int, node_class: type[SimNode] = SimNode, **options: Any) -> 
     try:
         return World(seed, node_class, **options).run()
     except Exception as error:
-        error.add_note(f"seed {seed}: python -m tests.simulation.run --seeds 1 --start {seed}")
+        error.add_note(f"seed {seed}: ./dev simulate --seed {seed}")
         raise

@@ -1,32 +1,21 @@
-"""Planted bugs: each must be found by some seed, or the simulation is not worth its time.
-
-A mutant is a context manager that breaks the core or the driver; `expected` names the invariants that may catch it first.
-Most are bugs that somebody had: see `reliability.md` 5 by the numbers in the comments.
-"""
+"""Mutants of promises, of the watermark and of truncation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
-from quorum.raft import core, elections, following, leading, reign, requests, roles, state
+from quorum.raft import changing, core, elections, following, leading, reign, requests, roles, state
 from quorum.raft.messages import VoteRequest
 from quorum.raft.ready import Ready
 from quorum.raft.roles import Candidate, Follower, Leader, Role, Unattached
 from quorum.raft.types import Election, OffsetAndEpoch
+from quorum.raft.voters import QuorumHistory
+from tests.simulation.mutants.mutant import Mutant, both
 from tests.simulation.node import SimNode
 from tests.simulation.storage import SimLog
-
-Patch = Callable[[], AbstractContextManager[Any]]
-
-
-class Mutant(NamedTuple):
-    name: str
-    patch: Patch
-    expected: tuple[str, ...]
 
 
 def _vote_file_not_written() -> AbstractContextManager[Any]:
@@ -36,17 +25,10 @@ def _vote_file_not_written() -> AbstractContextManager[Any]:
         if ready.election is not None and ready.election.voted is None:
             self.disk.election = ready.election
 
-    return _both(
+    return both(
         mock.patch.object(SimNode, "_persist", persist),
         mock.patch("tests.simulation.checker.Checker.sends", return_value=None),
     )
-
-
-def _both(*patches: Any) -> AbstractContextManager[Any]:
-    stack = ExitStack()
-    for patch in patches:
-        stack.enter_context(patch)
-    return stack
 
 
 def _fetch_before_flush() -> AbstractContextManager[Any]:
@@ -92,7 +74,7 @@ def _one_replica_commits() -> AbstractContextManager[Any]:
     return mock.patch.object(reign, "majority_offset", lambda descending: descending[0])
 
 
-def _votes_twice() -> AbstractContextManager[Any]:
+def votes_twice() -> AbstractContextManager[Any]:
     def grants(role: Role, _candidate: Any, up_to_date: bool, pre_vote: bool) -> bool:
         return up_to_date and (pre_vote or isinstance(role, Unattached | roles.Prospective))
 
@@ -137,7 +119,12 @@ def _leads_again_after_restart() -> AbstractContextManager[Any]:
         identity: Any, log: Any, election: Election, timeouts: Any, prng: Any, now: float
     ) -> Role:
         own = election.voted is not None and election.voted.id == identity.node_id
-        if own and election.epoch > log.last_epoch and election.leader_id < 0:
+        if (
+            log.refetch_upto is None
+            and own
+            and election.epoch > log.last_epoch
+            and election.leader_id < 0
+        ):
             me = frozenset({identity.node_id})
             return Candidate(election.epoch, now + 1, identity.key, me)
         return first(identity, log, election, timeouts, prng, now)
@@ -147,7 +134,7 @@ def _leads_again_after_restart() -> AbstractContextManager[Any]:
         if ready.election is not None and not isinstance(self.raft.role, Leader):
             self.disk.election = ready.election
 
-    return _both(
+    return both(
         mock.patch.object(core, "_first_role", first_role),
         mock.patch.object(SimNode, "_persist", persist),
     )
@@ -179,7 +166,7 @@ def _late_answers_count() -> AbstractContextManager[Any]:
             self._lines[peer.id].token = None
         return peer
 
-    return _both(
+    return both(
         mock.patch.object(requests.Requests, "reset", reset),
         mock.patch.object(requests.Requests, "answered", answered),
         mock.patch.object(requests.Requests, "any_in_flight", return_value=False),
@@ -223,7 +210,7 @@ def _flush_claims_truncated() -> AbstractContextManager[Any]:
         return end
 
     real_truncate = SimLog.truncate_to
-    return _both(
+    return both(
         mock.patch.object(SimLog, "finish_flush", finish),
         mock.patch.object(SimLog, "begin_flush", begin),
         mock.patch.object(SimLog, "durable_chain_at", durable),
@@ -238,9 +225,46 @@ def _snapshot_above_watermark() -> AbstractContextManager[Any]:
         if self.log.end_offset - self.log.start_offset >= 6:
             end = self.log.end_offset
             self.world.checker.snapshots(self, end, self.log.end_chain)
-            self.log.add_snapshot(OffsetAndEpoch(end, self.log.last_epoch), b"0|")
+            if self.metadata is not None:
+                self.metadata.save(OffsetAndEpoch(end, self.log.last_epoch))
+            self.log.add_snapshot(OffsetAndEpoch(end, self.log.last_epoch), b"0|0||")
 
     return mock.patch.object(SimNode, "_maybe_snapshot", maybe_snapshot)
+
+
+def _two_changes_at_once() -> AbstractContextManager[Any]:
+    """A second change of voters is made before the first is committed."""
+    return mock.patch.object(changing, "_is_committed", return_value=True)
+
+
+def _voted_out_leader_counts_itself() -> AbstractContextManager[Any]:
+    def advance(self: reign.Reign) -> bool:
+        replicas = {id(p): p for p in [*self.voters.values(), self.own]}.values()
+        ends = sorted((p.end_offset for p in replicas), reverse=True)
+        offset = reign.majority_offset(ends)
+        if offset <= max(self.start_offset, self.high_watermark or 0):
+            return False
+        self.high_watermark = offset
+        return True
+
+    return mock.patch.object(reign.Reign, "_advance", advance)
+
+
+def _truncated_set_counts() -> AbstractContextManager[Any]:
+    """The voters of a record that is gone."""
+    return mock.patch.object(QuorumHistory, "truncate_to", return_value=None)
+
+
+def _voted_out_leader_goes_at_once() -> AbstractContextManager[Any]:
+    """It leaves before the set without it is committed, and never stands again: nobody may be left who can be elected."""
+
+    def may_stand(self: QuorumHistory, key: Any, _committed: int | None) -> bool:
+        return key in self.voters
+
+    return both(
+        mock.patch.object(changing, "is_voted_out", lambda raft, _leader: not raft.is_voter),
+        mock.patch.object(QuorumHistory, "may_stand", may_stand),
+    )
 
 
 def _busy_loop() -> AbstractContextManager[Any]:
@@ -248,14 +272,14 @@ def _busy_loop() -> AbstractContextManager[Any]:
     return mock.patch("quorum.raft.requests.Requests.back_off", return_value=None)
 
 
-MUTANTS = (
+REPLICATION = (
     Mutant("vote file not written", _vote_file_not_written, ("R1", "R2", "R3")),
     Mutant("fetch before flush", _fetch_before_flush, ("R6",)),
     Mutant("leader counts unflushed", _leader_counts_unflushed, ("R6",)),
     Mutant("commits older epochs by counting", _commits_older_epochs, ("R5", "R6", "R7", "R8")),
     Mutant("truncates below the watermark", _truncates_too_far, ("R7",)),
     Mutant("one replica commits", _one_replica_commits, ("R5", "R6")),
-    Mutant("votes twice", _votes_twice, ("R1", "R3", "transition", "update")),
+    Mutant("votes twice", votes_twice, ("R1", "R3", "R12", "transition", "update")),
     Mutant("votes for shorter logs", _votes_for_shorter_logs, ("R5", "R7")),
     Mutant("minority elects", _minority_elects, ("R1", "R3", "R4", "R5", "R6", "R7")),
     Mutant("never resigns", _never_resigns, ("R11",)),
@@ -264,6 +288,10 @@ MUTANTS = (
     Mutant("follower trusts the watermark", _follower_trusts_watermark, ("R6", "R7", "R8")),
     Mutant("flush claims what was truncated", _flush_claims_truncated, ("R4", "R5", "R6")),
     Mutant("snapshot above the watermark", _snapshot_above_watermark, ("R9",)),
-    Mutant("late answers count", _late_answers_count, ("R4", "R7", "R8")),
+    Mutant("late answers count", _late_answers_count, ("R4", "R7", "R8", "L1")),
+    Mutant("two changes of voters at once", _two_changes_at_once, ("R10", "L1")),
+    Mutant("voted-out leader counts itself", _voted_out_leader_counts_itself, ("R5", "R6")),
+    Mutant("truncated voters count", _truncated_set_counts, ("control", "R6", "R10", "L1")),
+    Mutant("voted-out leader goes at once", _voted_out_leader_goes_at_once, ("L1",)),
     Mutant("busy loop", _busy_loop, ("L1",)),
 )

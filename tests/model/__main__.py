@@ -1,0 +1,36 @@
+"""Enumerates the model: `python -m tests.model --epochs 2 --proposals 0 --crashes 0 --strays 0 --seconds 300`.
+
+Prints the number of states and what was tested in them; exit status 1 with the shortest way to a broken invariant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.model.search import Broken, search
+from tests.model.world import Bounds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.model", description=__doc__)
+    for name, default in (("epochs", 2), ("proposals", 0), ("crashes", 0), ("strays", 0)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--discovery", action="store_true")
+    parser.add_argument("--seconds", type=float, default=300.0, help="of one core")
+    # about 3 KB a state that waits to be looked at
+    parser.add_argument("--states", type=int, default=1_000_000)
+    given = parser.parse_args()
+    bounds = Bounds(given.epochs, given.proposals, given.crashes, given.strays, given.discovery)
+    print(bounds, flush=True)
+    try:
+        count = search(bounds, given.states, given.seconds)
+    except Broken as broken:
+        print(broken)
+        return 1
+    print(count)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,354 @@
+"""A replica of the model: the real core over a log of tuples, without time, cheap to copy and to compare.
+
+Time stands at zero. A deadline is either far away or, for the length of one action, over; a pause after a failure ends at once. What is
+left of a replica is a finite value, which `key` writes down under a permutation of the voters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from quorum.raft import messages as core
+from quorum.raft.core import Raft
+from quorum.raft.ready import FollowerAppend, LeaderAppend, Proposal, Ready
+from quorum.raft.requests import Requests
+from quorum.raft.roles import Follower, Leader
+from quorum.raft.types import Election, Identity, OffsetAndEpoch, Peer, Timeouts
+from quorum.raft.voters import QuorumHistory
+
+Permutation = tuple[int, ...]
+"""Where each id goes; index 0 is nobody (-1 wraps to the last, which is nobody as well)."""
+
+VOTERS = {i: Peer(i, "model", i) for i in (1, 2, 3)}
+TIMEOUTS = Timeouts(retry_backoff=0.0, retry_backoff_max=0.0, fetch_max_wait=0.0)
+FAR = 1.0
+
+
+class Record(NamedTuple):
+    """One record, a batch of its own; `data` is 0 for the record that opens an epoch."""
+
+    epoch: int
+    leader: int
+    data: int
+
+
+class ModelLog:
+    """A `LogView` of records from offset 0; `durable` is what a power cut leaves, a cut that was not flushed included."""
+
+    __slots__ = ("durable", "history", "records")
+
+    def __init__(self, history: QuorumHistory) -> None:
+        self.history = history
+        self.records: tuple[Record, ...] = ()
+        self.durable: tuple[Record, ...] = ()
+
+    start_offset = 0
+    earliest_snapshot: OffsetAndEpoch | None = None
+    latest_snapshot: OffsetAndEpoch | None = None
+    refetch_upto: int | None = None
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.records)
+
+    @property
+    def last_epoch(self) -> int:
+        return self.records[-1].epoch if self.records else 0
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        end = sum(1 for record in self.records if record.epoch <= epoch)
+        if end == 0:
+            return OffsetAndEpoch(0, epoch if self.records else 0)
+        return OffsetAndEpoch(end, self.records[end - 1].epoch)
+
+    def snapshot_size(self, _snapshot_id: OffsetAndEpoch) -> int | None:
+        return None
+
+
+class NoChance:
+    """Deadlines are far or over, so no draw matters."""
+
+    def uniform(self, a: float, _b: float, /) -> float:
+        return a
+
+
+class Token(NamedTuple):
+    """A request of one life of a replica: an answer that comes later than that life is for nobody."""
+
+    source: int
+    life: int
+    number: int
+
+
+class Watcher:
+    """What the world wants to know of a replica's work, as it happens."""
+
+    def sends(self, token: Token, target: int, request: core.Request) -> None: ...
+    def replies(
+        self, replica: Replica, token: Token, request: core.Request, answer: core.AnyAnswer
+    ) -> None: ...
+    def truncates(self, replica: Replica, offset: int) -> None: ...
+
+
+class Replica:
+    """The core, its log, its vote file, and whom it owes answers: token → (asker, the asker's token, request)."""
+
+    __slots__ = ("_keys", "askers", "discovery", "election", "id", "life", "log", "raft")
+
+    def __init__(self, node_id: int, discovery: bool) -> None:
+        self.id = node_id
+        self.discovery = discovery
+        self.life = 0
+        self.log = ModelLog(QuorumHistory())
+        self.election = Election()
+        self._open()
+
+    def _open(self) -> None:
+        """Opens vote file and log; what opening finds is flushed before it counts."""
+        self.life += 1
+        self.log.durable = self.log.records
+        self.askers: dict[int, tuple[Token, core.Request]] = {}
+        identity = Identity(self.id, cluster_id="model", voters=VOTERS)
+        self.raft = Raft(
+            identity, self.log, self.election, timeouts=TIMEOUTS, prng=NoChance(), now=0.0
+        )
+        self._keys: dict[Permutation, int] = {}
+
+    def copy(self) -> Replica:
+        """Shares every value that is never changed in place."""
+        new = object.__new__(Replica)
+        new.id, new.election, new.life = self.id, self.election, self.life
+        new.askers = dict(self.askers)
+        new.discovery = self.discovery
+        new._keys = {}
+        new.log = ModelLog(self.log.history)
+        new.log.records, new.log.durable = self.log.records, self.log.durable
+        new.raft = object.__new__(Raft)
+        new.raft.__dict__.update(self.raft.__dict__)
+        state = object.__new__(type(self.raft._state))
+        state.__dict__.update(self.raft._state.__dict__)
+        state.log = new.log
+        state.requests = _copy_requests(state.requests)
+        state._replies, state._sends, state._pending = [], [], []
+        role = state.role
+        if isinstance(role, Leader):
+            state.role = replace(role, reign=_copy_reign(role.reign))
+        new.raft._state = state
+        return new
+
+    # --- actions
+
+    def step(self, action: Callable[[Raft], object], watcher: Watcher) -> None:
+        """One input and all that follows from it."""
+        action(self.raft)
+        self._settle(watcher)
+        self._forget_time()
+        self._keys.clear()
+
+    def time_out(self, watcher: Watcher) -> None:
+        """The role's deadline is over: election, fetch, resignation, or a leader's check of its quorum."""
+        state = self.raft._state
+        if isinstance(state.role, Leader):
+            state.role.reign.check_deadline = 0.0
+        else:
+            state.role = replace(state.role, deadline=0.0)
+        self.step(lambda raft: raft.handle_timeout(0.0), watcher)
+
+    def crash(self, loses_unflushed: bool, watcher: Watcher) -> None:
+        """The process dies and starts again at once; a power cut takes what was not flushed."""
+        if loses_unflushed:
+            self.log.records = self.log.durable
+        self._open()
+        self.step(lambda raft: None, watcher)
+
+    def receive(self, token: Token, request: core.Request, watcher: Watcher) -> None:
+        number = max(self.askers, default=0) + 1
+        self.askers[number] = (token, request)
+        self.step(lambda raft: raft.receive(core.Envelope(number, request), 0.0), watcher)
+
+    def hear(self, token: Token, answer: core.AnyAnswer, watcher: Watcher) -> None:
+        self.step(lambda raft: raft.receive(core.Envelope(token.number, answer), 0.0), watcher)
+
+    def miss(self, token: Token, watcher: Watcher) -> None:
+        """No answer will come to a request of ours."""
+        self.step(lambda raft: raft.request_failed(token.number, 0.0), watcher)
+
+    def flush(self, watcher: Watcher) -> None:
+        self.log.durable = self.log.records
+        self.step(lambda raft: raft.flushed(self.log.end_offset, 0.0), watcher)
+
+    def _settle(self, watcher: Watcher) -> None:
+        while (ready := self.raft.ready()) is not None:
+            self._perform(ready, watcher)
+            for reply in ready.replies:
+                token, request = self.askers.pop(reply.token)
+                watcher.replies(self, token, request, self._fill(reply.answer))
+            for send in ready.sends:
+                if self._is_lost(send.request):
+                    continue
+                token = Token(self.id, self.life, send.token)
+                watcher.sends(token, send.to.id, send.request)
+            if ready.append or ready.truncate_to is not None:
+                self.raft.log_changed(0.0)
+
+    def _is_lost(self, request: core.Request) -> bool:
+        """Questions of a replica that looks for a leader, where they are left out."""
+        if self.discovery or not isinstance(request, core.FetchRequest):
+            return False
+        return not isinstance(self.raft.role, Follower)
+
+    def _perform(self, ready: Ready, watcher: Watcher) -> None:
+        if ready.election is not None:
+            self.election = ready.election
+        if ready.truncate_to is not None:
+            watcher.truncates(self, ready.truncate_to)
+            self.log.records = self.log.records[: ready.truncate_to]
+        if isinstance(ready.append, LeaderAppend):
+            for batch in ready.append.batches:
+                data = batch.batch[0] if isinstance(batch, Proposal) else 0
+                self.log.records += (Record(ready.append.epoch, self.id, data),)
+        elif isinstance(ready.append, FollowerAppend):
+            self.log.records += tuple(ready.append.records)  # type: ignore[arg-type]
+
+    def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
+        if isinstance(answer, core.FetchAnswer) and answer.read is not None:
+            return core.with_records(answer, self.log.records[answer.read.offset :])  # type: ignore[arg-type]
+        return answer
+
+    def _forget_time(self) -> None:
+        state = self.raft._state
+        role = state.role
+        if isinstance(role, Leader):
+            role.reign.check_deadline, role.reign.begin_deadline = FAR, 0.0
+        elif role.deadline != FAR:
+            state.role = replace(role, deadline=FAR)
+
+    # --- what it is
+
+    def awaits(self, token: Token) -> bool:
+        return self.life == token.life and token.number in self.raft._state.requests._by_token
+
+    def release(self, token: Token) -> None:
+        """Forgets a waiting fetch whose asker listens no more: its answer would reach nobody."""
+        for number, (asker, _request) in list(self.askers.items()):
+            if asker == token:
+                del self.askers[number]
+                role = self.raft._state.role
+                assert isinstance(role, Leader)
+                del role.reign.parked[number]
+        self._keys.clear()
+
+    def rank(self) -> tuple[Any, ...]:
+        """Something of it that has no ids in it."""
+        state = self.raft._state
+        role = state.role
+        return (
+            type(role).__name__,
+            role.epoch,
+            len(self.log.records),
+            len(self.log.durable),
+            state.high_watermark or 0,
+            state.flushed_offset,
+        )
+
+    def key(self, where: Permutation) -> int:
+        """Equal for replicas that no future can tell apart, ids renamed by `where`."""
+        found = self._keys.get(where)
+        if found is None:
+            found = self._keys[where] = hash(self._key(where))
+        return found
+
+    def _key(self, where: Permutation) -> tuple[Any, ...]:
+        state = self.raft._state
+        others = [i for i in VOTERS if i != self.id]
+        waiting = (
+            (where[token.source], message_key(request, where))
+            for token, request in self.askers.values()
+        )
+        return (
+            where[self.id],
+            _role_key(state.role, where),
+            tuple((r.epoch, where[r.leader], r.data) for r in self.log.records),
+            tuple((r.epoch, where[r.leader], r.data) for r in self.log.durable),
+            state.flushed_offset,
+            state.high_watermark,
+            where[others[state._discovery_turn % 2]] if self.discovery else 0,
+            frozenset(waiting),
+        )
+
+
+def _copy_requests(requests: Requests) -> Requests:
+    new = object.__new__(Requests)
+    new._timeouts = requests._timeouts
+    new._lines = {}
+    for peer, line in requests._lines.items():
+        twin = object.__new__(type(line))
+        twin.token, twin.expires = line.token, line.expires
+        twin.resume, twin.failures = line.resume, line.failures
+        new._lines[peer] = twin
+    new._by_token = dict(requests._by_token)
+    new._next_token = requests._next_token
+    return new
+
+
+def _copy_reign(reign: Any) -> Any:
+    voters = {i: replace(progress) for i, progress in reign.voters.items()}
+    return replace(
+        reign,
+        own=voters[reign.me.id],
+        voters=voters,
+        observers=dict(reign.observers),
+        parked=dict(reign.parked),
+        fetched=set(reign.fetched),
+    )
+
+
+def _renamed(ids: frozenset[int], where: Permutation) -> frozenset[int]:
+    return frozenset(where[i] for i in ids)
+
+
+def _role_key(role: Any, where: Permutation) -> tuple[Any, ...]:
+    if isinstance(role, Leader):
+        reign = role.reign
+        ends = frozenset((where[i], p.end_offset, p.last_fetch) for i, p in reign.voters.items())
+        return ("Leader", role.epoch, role.start_offset, reign.high_watermark, ends)
+    voted = getattr(role, "voted", None)
+    leader = getattr(role, "leader", None)
+    return (
+        type(role).__name__,
+        role.epoch,
+        where[getattr(role, "leader_id", 0)],
+        where[leader.id] if leader else 0,
+        where[voted.id] if voted else 0,
+        _renamed(getattr(role, "granted", frozenset()), where),
+        _renamed(getattr(role, "rejected", frozenset()), where),
+        _renamed(getattr(role, "unacked", frozenset()), where),
+        getattr(role, "leader_gone", False),
+        getattr(role, "has_fetched", False),
+    )
+
+
+# Fields that name nodes; of the rest only these differ between messages of the model.
+_NODE_FIELDS = ("candidate", "voter", "replica", "leader_id")
+_PLAIN_FIELDS = (
+    "error",
+    "epoch",
+    "last_epoch",
+    "end_offset",
+    "pre_vote",
+    "granted",
+    "fetch_offset",
+    "last_fetched_epoch",
+    "high_watermark",
+    "diverging",
+)
+
+
+def message_key(message: core.Message, where: Permutation) -> tuple[Any, ...]:
+    nodes = (getattr(message, name, 0) for name in _NODE_FIELDS)
+    renamed = tuple(where[getattr(node, "id", node)] if node else 0 for node in nodes)
+    plain = tuple(getattr(message, name, None) for name in _PLAIN_FIELDS)
+    records = tuple((r.epoch, where[r.leader], r.data) for r in getattr(message, "records", ()))
+    return (type(message).__name__, renamed, plain, records)

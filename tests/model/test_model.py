@@ -1,0 +1,75 @@
+"""The model as a test: a small instance to its end, and bugs that it must find with the shortest way to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from quorum.raft import following, reign
+from quorum.raft.roles import Candidate
+from quorum.raft.voters import VoterSet
+from tests.model.search import Broken, search
+from tests.model.world import SYMMETRIES, Bounds, World
+from tests.simulation.mutants.replication import votes_twice
+
+SMALL = Bounds(epochs=1, proposals=0, crashes=0, strays=0)
+
+
+def test_the_small_model_holds_to_its_end() -> None:
+    count = search(SMALL)
+    assert count.is_complete
+    assert count.states == 1904, "another core or another model: look at the difference"
+    for name in ("R1", "R2", "R4", "R5", "R6", "R6 durable", "R8"):
+        assert count.evaluations[name], f"{name} had nothing to say"
+
+
+def test_a_renamed_world_is_the_same_world() -> None:
+    """Only one of three first candidates is looked at, and only one of two first grants."""
+    world = World.first(SMALL)
+    reached = {after.key() for _label, after in world.successors(SMALL)}
+    assert len(list(world.successors(SMALL))) == 6
+    assert len(reached) == 1
+    assert len(SYMMETRIES) == 6
+
+
+def _fetch_before_flush() -> AbstractContextManager[Any]:
+    return mock.patch.object(following, "_is_flushed", return_value=True)
+
+
+def _one_replica_commits() -> AbstractContextManager[Any]:
+    return mock.patch.object(reign, "majority_offset", lambda descending: descending[0])
+
+
+def _minority_elects() -> AbstractContextManager[Any]:
+    return mock.patch.object(VoterSet, "majority", property(lambda self: 1))
+
+
+@pytest.mark.parametrize(
+    ("patch", "bounds", "invariant"),
+    [
+        (_fetch_before_flush, SMALL, "R6"),
+        (_one_replica_commits, SMALL, "R6"),
+        (_minority_elects, SMALL, "R1"),
+        (votes_twice, SMALL, "R3"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_planted_bug_is_found(
+    patch: Callable[[], AbstractContextManager[Any]], bounds: Bounds, invariant: str
+) -> None:
+    with patch(), pytest.raises(Broken) as found:
+        search(bounds, states_max=20_000)
+    assert str(found.value).split()[0].startswith(invariant)
+    assert found.value.trail, "with the way to it"
+
+
+def test_a_candidate_needs_a_majority_in_every_run() -> None:
+    """Nobody leads after one step: an election takes a vote of somebody else."""
+    world = World.first(SMALL)
+    for _label, after in world.successors(SMALL):
+        assert any(isinstance(r.raft.role, Candidate) for r in after.replicas.values())
+        assert not after.leaders

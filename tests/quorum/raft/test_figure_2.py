@@ -1,0 +1,294 @@
+"""Figure 2 of the Raft paper (Ongaro, Ousterhout 2014), a test for each sentence that a pull-based Raft still has.
+
+KIP-595 turns AppendEntries round: followers fetch. So "sends AppendEntries" reads "answers Fetch", nextIndex and matchIndex are the fetch offset, and
+an empty AppendEntries is BeginQuorumEpoch. Where a transcript in `testdata/` shows the sentence at length, it is named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from quorum.raft import messages as core
+from quorum.raft.core import NotLeader
+from quorum.raft.roles import Candidate, Follower, Leader, Prospective, Unattached
+from quorum.raft.types import Election, OffsetAndEpoch, ReplicaKey
+from tests.quorum.raft.test_core import Talk, fetch, log_of, vote
+from wire.errors import ErrorCode
+
+# --- State
+
+
+def test_current_term_and_voted_for_are_updated_on_stable_storage_before_responding_to_rpcs():
+    """Transcripts: restart_vote, election."""
+    talk = Talk()
+    talk.raft.receive(core.Envelope(1, vote(epoch=5)), 0.0)
+    ready = talk.raft.ready()
+    assert ready is not None
+    assert ready.election == Election(5, -1, ReplicaKey(2))
+    assert ready.replies, "in one value whose first field is written first"
+    assert list(ready.__dataclass_fields__).index("election") < list(
+        ready.__dataclass_fields__
+    ).index("replies")
+
+
+def test_commit_index_is_initialized_to_0_and_increases_monotonically():
+    talk = Talk(log_of((3, 1)), Election(1))
+    assert talk.raft.high_watermark is None
+    talk.lead()
+    seen = [talk.raft.high_watermark or 0]
+    for offset in (4, 3, 4):
+        talk.ask(fetch(epoch=2, fetch_offset=offset, last_fetched_epoch=min(offset - 2, 2)))
+        seen.append(talk.raft.high_watermark or 0)
+    assert seen == sorted(seen)
+    assert seen[-1] == 4
+
+
+def test_match_index_is_initialized_to_0_on_every_leader():
+    """Nothing is known of the others' logs until they fetch."""
+    talk = Talk(log_of((3, 1)), Election(1)).lead()
+    assert isinstance(talk.raft.role, Leader)
+    assert {talk.raft.role.reign.voters[i].end_offset for i in (2, 3)} == {-1}
+
+
+# --- AppendEntries RPC, receiver implementation: a leader judges fetches
+
+
+def test_reply_false_if_term_is_older_than_current_term():
+    answer = Talk().lead().ask(fetch(epoch=0))
+    assert answer is not None
+    assert answer.error == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_reply_false_if_log_does_not_contain_an_entry_at_prev_log_index_whose_term_matches():
+    """Transcript: divergence."""
+    talk = Talk(log_of((5, 1)), Election(3)).lead()
+    answer = talk.ask(fetch(epoch=4, fetch_offset=6, last_fetched_epoch=2))
+    assert isinstance(answer, core.FetchAnswer)
+    assert answer.diverging == OffsetAndEpoch(5, 1)
+    assert answer.read is None
+
+
+def test_if_an_existing_entry_conflicts_delete_it_and_all_that_follow_it():
+    talk = Talk(log_of((5, 1), (3, 2)), Election(3, 2))
+    talk.raft.handle_timeout(0.0)
+    answer = core.FetchAnswer(epoch=3, leader_id=2, diverging=OffsetAndEpoch(5, 1))
+    talk.raft.receive(core.Envelope(talk.tokens[-1], answer), 0.0)
+    ready = talk.raft.ready()
+    assert ready is not None
+    assert ready.truncate_to == 5
+
+
+def test_append_any_new_entries_not_already_in_the_log():
+    talk = Talk(log_of((5, 1)), Election(3, 2))
+    answer = core.FetchAnswer(epoch=3, leader_id=2, high_watermark=2, records=b"new")
+    talk.raft.receive(core.Envelope(talk.tokens[-1], answer), 0.0)
+    ready = talk.raft.ready()
+    assert ready is not None
+    assert ready.append is not None
+    assert ready.append.records == b"new"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("leader_commit", "known"), [(2, 2), (5, 5), (99, 5)])
+def test_commit_index_is_the_smaller_of_leader_commit_and_the_last_new_entry(leader_commit, known):
+    talk = Talk(log_of((5, 1)), Election(3, 2))
+    talk.answer(core.FetchAnswer(epoch=3, leader_id=2, high_watermark=leader_commit))
+    assert talk.raft.high_watermark == known
+
+
+# --- RequestVote RPC, receiver implementation
+
+
+def test_a_vote_of_an_older_term_is_refused():
+    answer = Talk(election=Election(7)).ask(vote(epoch=6))
+    assert isinstance(answer, core.VoteAnswer)
+    assert (answer.error, answer.granted) == (ErrorCode.FENCED_LEADER_EPOCH, False)
+    assert answer.epoch == 7, "currentTerm, for the candidate to update itself"
+
+
+@pytest.mark.parametrize(
+    ("voted", "candidate", "granted"), [(None, 2, True), (2, 2, True), (3, 2, False)]
+)
+def test_grant_a_vote_if_voted_for_is_null_or_the_candidate(voted, candidate, granted):
+    election = Election(5, -1, None if voted is None else ReplicaKey(voted))
+    answer = Talk(election=election).ask(vote(epoch=5, candidate=ReplicaKey(candidate)))
+    assert isinstance(answer, core.VoteAnswer)
+    assert answer.granted == granted
+
+
+@pytest.mark.parametrize(
+    ("last_epoch", "end_offset", "granted"),
+    [(2, 8, True), (2, 9, True), (3, 1, True), (2, 7, False), (1, 99, False)],
+)
+def test_grant_a_vote_if_the_candidates_log_is_at_least_as_up_to_date(
+    last_epoch, end_offset, granted
+):
+    """A later last term is more up to date; with equal terms the longer log is (5.4.1)."""
+    talk = Talk(log_of((5, 1), (3, 2)), Election(4))
+    answer = talk.ask(vote(epoch=5, last_epoch=last_epoch, end_offset=end_offset))
+    assert isinstance(answer, core.VoteAnswer)
+    assert answer.granted == granted
+
+
+# --- Rules for servers: all
+
+
+def test_if_commit_index_exceeds_last_applied_apply():
+    """The core says how far; the driver applies (R6 and R8 of the simulation)."""
+    talk = Talk(log_of((5, 1)), Election(3, 2))
+    answer = core.FetchAnswer(epoch=3, leader_id=2, high_watermark=4)
+    talk.raft.receive(core.Envelope(talk.tokens[-1], answer), 0.0)
+    ready = talk.raft.ready()
+    assert ready is not None
+    assert ready.committed == 4
+
+
+@pytest.mark.parametrize("way", ["request", "answer"])
+def test_a_higher_term_in_a_request_or_response_converts_to_follower(way):
+    talk = Talk().lead()
+    if way == "request":
+        talk.ask(vote(epoch=9, end_offset=9, last_epoch=8))
+    else:
+        talk.answer(core.BeginQuorumEpochAnswer(error=74, epoch=9))
+    assert talk.raft.epoch == 9
+    assert isinstance(talk.raft.role, Unattached), "without a leader known yet"
+
+
+# --- Rules for servers: followers
+
+
+def test_followers_respond_to_rpcs_from_candidates_and_leaders():
+    talk = Talk()
+    assert isinstance(talk.ask(vote()), core.VoteAnswer)
+    begin = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None)
+    assert isinstance(talk.ask(begin), core.BeginQuorumEpochAnswer)
+    assert isinstance(talk.raft.role, Follower)
+
+
+def test_an_election_timeout_without_a_leader_or_a_granted_vote_starts_an_election():
+    """By way of a pre-vote (test_kip_996). Transcript: election."""
+    talk = Talk(election=Election(3, 2))
+    talk.now = talk.raft.deadline()
+    while not isinstance(talk.raft.role, Prospective):
+        assert talk.now <= 2.5, "the fetch timeout and no more"
+        talk.raft.handle_timeout(talk.now)
+        talk._drain()
+        talk.now = max(talk.now, talk.raft.deadline())
+
+
+def test_granting_a_vote_leaves_the_candidate_an_election_timeout():
+    talk = Talk()
+    before = talk.raft.deadline()
+    talk.ask(vote())
+    assert talk.raft.role.deadline > before
+
+
+# --- Rules for servers: candidates
+
+
+def stand() -> Talk:
+    talk = Talk()
+    talk.now = talk.raft.deadline()
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    talk.answer(core.VoteAnswer(epoch=0, granted=True))
+    return talk
+
+
+def test_a_candidate_increments_current_term_votes_for_itself_and_sends_request_votes_to_all():
+    talk = stand()
+    assert isinstance(talk.raft.role, Candidate)
+    assert talk.raft.election == Election(1, -1, talk.raft.identity.key)
+    asked = [s for s in talk.sends if isinstance(s, core.VoteRequest) and not s.pre_vote]
+    assert [request.voter for request in asked] == [ReplicaKey(2), ReplicaKey(3)]
+    assert {request.epoch for request in asked} == {1}
+
+
+def test_a_candidate_resets_its_election_timer():
+    talk = stand()
+    assert talk.now < talk.raft.role.deadline <= talk.now + 2 * 1.0
+
+
+def test_votes_of_a_majority_make_a_leader():
+    talk = stand()
+    talk.answer(core.VoteAnswer(epoch=1, granted=True))
+    assert isinstance(talk.raft.role, Leader)
+
+
+def test_a_candidate_that_hears_from_a_new_leader_converts_to_follower():
+    talk = stand()
+    talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=1, leader_id=2, voter=None))
+    assert isinstance(talk.raft.role, Follower)
+    assert talk.raft.leader_id == 2
+
+
+def test_a_candidate_whose_election_timeout_elapses_starts_anew():
+    talk = stand()
+    talk.now = talk.raft.role.deadline
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert isinstance(talk.raft.role, Prospective)
+
+
+# --- Rules for servers: leaders
+
+
+def test_upon_election_a_leader_tells_each_server():
+    """Transcript: election."""
+    talk = Talk().lead()
+    told = [s.voter for s in talk.sends if isinstance(s, core.BeginQuorumEpochRequest)]
+    assert told == [ReplicaKey(2), ReplicaKey(3)]
+
+
+def test_a_command_is_appended_to_the_local_log_and_answered_after_it_is_applied():
+    """The driver answers at the high watermark: "ack" and R5 of the simulation."""
+    talk = Talk().lead()
+    assert talk.raft.propose(b"x", 1, 1) == 1
+    ready = talk.raft.ready()
+    assert ready is not None
+    assert ready.append is not None
+    assert ready.committed is None
+
+
+def test_if_last_log_index_is_beyond_next_index_entries_from_there_are_sent():
+    talk = Talk(log_of((5, 1)), Election(1)).lead()
+    answer = talk.ask(fetch(epoch=2, fetch_offset=2, last_fetched_epoch=1))
+    assert isinstance(answer, core.FetchAnswer)
+    assert answer.read is not None
+    assert answer.read.offset == 2
+
+
+def test_success_updates_match_index():
+    talk = Talk(log_of((5, 1)), Election(1)).lead()
+    talk.ask(fetch(epoch=2, fetch_offset=2, last_fetched_epoch=1))
+    assert isinstance(talk.raft.role, Leader)
+    assert talk.raft.role.reign.voters[2].end_offset == 2
+
+
+def test_failure_because_of_log_inconsistency_counts_for_nothing_and_is_retried():
+    talk = Talk(log_of((5, 1)), Election(3)).lead()
+    talk.ask(fetch(epoch=4, fetch_offset=6, last_fetched_epoch=2))
+    assert isinstance(talk.raft.role, Leader)
+    assert talk.raft.role.reign.voters[2].end_offset == -1
+
+
+@pytest.mark.parametrize(("offset", "epoch", "committed"), [(5, 1, None), (6, 2, 6)])
+def test_commit_index_needs_a_majority_and_an_entry_of_the_current_term(offset, epoch, committed):
+    """5.4.2: never an older term by counting replicas. Figure 8 is a mutant of the simulation."""
+    talk = Talk(log_of((5, 1)), Election(1)).lead()
+    talk.ask(fetch(epoch=2, fetch_offset=offset, last_fetched_epoch=epoch))
+    assert talk.raft.high_watermark == committed
+
+
+def test_who_does_not_lead_takes_no_commands():
+    with pytest.raises(NotLeader):
+        Talk().raft.propose(b"x", 1, 0)
+
+
+def test_a_retried_vote_is_granted_again():
+    """ "Servers retry RPCs": the same request twice has the same answer."""
+    talk = Talk()
+    first, second = talk.ask(vote()), talk.ask(vote())
+    assert first == second
+    assert not talk.ask(replace(vote(), candidate=ReplicaKey(3))).granted  # type: ignore[union-attr]

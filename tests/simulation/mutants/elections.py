@@ -1,0 +1,160 @@
+"""Mutants of epochs, votes, pre-votes and of what strangers may say."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from math import inf
+from typing import Any
+from unittest import mock
+
+from quorum.raft import core, elections, leading, reign, roles, state
+from quorum.raft.messages import VoteAnswer
+from quorum.raft.ready import Ready
+from quorum.raft.roles import Prospective, Role
+from quorum.raft.types import Election, ReplicaKey
+from quorum.raft.voters import VoterSet
+from tests.simulation.mutants.mutant import Mutant, both
+from tests.simulation.node import SimNode
+from wire.errors import ErrorCode
+
+Patch = AbstractContextManager[Any]
+
+
+def _counts_itself_twice() -> Patch:
+    def is_majority(self: VoterSet, node_ids: Any) -> bool:
+        return len(self.by_id.keys() & set(node_ids)) + 1 >= self.majority
+
+    return mock.patch.object(VoterSet, "is_majority", is_majority)
+
+
+def _votes_in_past_epochs() -> Patch:
+    """Answers from a stale epoch."""
+    real = elections._refusal
+
+    def refusal(raft: state.State, cluster_id: Any, sender: int, epoch: int) -> Any:
+        error = real(raft, cluster_id, sender, epoch)
+        return None if error is ErrorCode.FENCED_LEADER_EPOCH and epoch > 0 else error
+
+    return mock.patch.object(elections, "_refusal", refusal)
+
+
+def _epochs_without_a_vote_are_not_written() -> Patch:
+    def persist(self: SimNode, ready: Ready) -> None:
+        assert ready.election is not None
+        if ready.election.voted is not None or ready.election.leader_id >= 0:
+            self.disk.election = ready.election
+
+    return mock.patch.object(SimNode, "_persist", persist)
+
+
+def _vote_file_is_written_late() -> Patch:
+    """Messages leave before the vote file is on disk."""
+
+    def persist(self: SimNode, ready: Ready) -> None:
+        assert ready.election is not None
+        before = getattr(self, "late", None)
+        if before is not None:
+            self.disk.election = before
+        self.late = ready.election  # type: ignore[attr-defined]
+
+    return mock.patch.object(SimNode, "_persist", persist)
+
+
+def _vote_is_forgotten_at_restart() -> Patch:
+    first = core._first_role
+
+    def first_role(identity: Any, log: Any, election: Election, *rest: Any) -> Role:
+        return first(identity, log, election._replace(voted=None), *rest)
+
+    return mock.patch.object(core, "_first_role", first_role)
+
+
+def _no_pre_vote() -> Patch:
+    """KIP-996: who was cut off raises the epoch of a healthy leader."""
+
+    def go_on(raft: state.State, now: float) -> None:
+        if isinstance(raft.role, Prospective):
+            elections.become_candidate(raft, now)
+        elif raft.voters.is_majority(raft.role.granted):  # type: ignore[union-attr]
+            leading.become_leader(raft, raft.role.granted, now)  # type: ignore[union-attr]
+
+    return mock.patch.object(elections, "_go_on_if_granted", go_on)
+
+
+def _pre_votes_beside_a_leader() -> Patch:
+    return mock.patch.object(roles, "_grants_pre_vote", return_value=True)
+
+
+def _votes_beside_a_leader() -> Patch:
+    real = roles.grants
+
+    def grants(role: Role, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:
+        return up_to_date or real(role, candidate, up_to_date, pre_vote)
+
+    return mock.patch.object(elections, "grants", grants)
+
+
+def _refusals_count_as_votes() -> Patch:
+    real = elections.on_vote_answer
+
+    def on_vote_answer(raft: state.State, voter: Any, answer: VoteAnswer, now: float) -> None:
+        real(raft, voter, replace(answer, granted=True), now)
+
+    return mock.patch.object(elections, "on_vote_answer", on_vote_answer)
+
+
+def _believes_other_clusters() -> Patch:
+    return both(
+        mock.patch("quorum.raft.elections.is_our_cluster", return_value=True),
+        mock.patch("quorum.raft.refusals.is_our_cluster", return_value=True),
+    )
+
+
+def _believes_any_epoch() -> Patch:
+    return both(
+        mock.patch.object(elections, "EPOCH_JUMP_MAX", 1 << 40),
+        mock.patch.object(elections, "EPOCH_MAX", 1 << 40),
+    )
+
+
+def _strangers_keep_a_leader() -> Patch:
+    """Fetches of observers count for the check of the quorum."""
+
+    def heard_from(self: reign.Reign, replica: ReplicaKey, now: float) -> None:
+        self.check_deadline = min(self.check_deadline, inf) and now + self.timeouts.check_quorum
+
+    return mock.patch.object(reign.Reign, "heard_from", heard_from)
+
+
+def _followers_wait_for_ever() -> Patch:
+    real = state.State.become_follower
+
+    def become_follower(self: state.State, epoch: int, leader: Any, now: float) -> None:
+        real(self, epoch, leader, now)
+        self.update(replace(self.role, deadline=inf))
+
+    fed = mock.patch("quorum.raft.following._fed", lambda _state, role, _now: role)
+    return both(mock.patch.object(state.State, "become_follower", become_follower), fed)
+
+
+def _no_request_expires() -> Patch:
+    return mock.patch("quorum.raft.requests.Requests.expire", return_value=None)
+
+
+ELECTIONS = (
+    Mutant("counts itself twice", _counts_itself_twice, ("R1", "R3", "R4", "R5", "R6", "R12")),
+    Mutant("votes in past epochs", _votes_in_past_epochs, ("R1", "R3", "R12", "update")),
+    Mutant("epochs without a vote not written", _epochs_without_a_vote_are_not_written, ("R2",)),
+    Mutant("vote file written late", _vote_file_is_written_late, ("R2",)),
+    Mutant("vote forgotten at restart", _vote_is_forgotten_at_restart, ("R1", "R3", "update")),
+    Mutant("no pre-vote", _no_pre_vote, ("R12",)),
+    Mutant("pre-votes beside a leader", _pre_votes_beside_a_leader, ("R12",)),
+    Mutant("votes beside a leader", _votes_beside_a_leader, ("R1", "R3", "R12")),
+    Mutant("refusals count as votes", _refusals_count_as_votes, ("R1", "R3", "R5", "R12")),
+    Mutant("believes other clusters", _believes_other_clusters, ("hostile",)),
+    Mutant("believes any epoch", _believes_any_epoch, ("hostile",)),
+    Mutant("strangers keep a leader", _strangers_keep_a_leader, ("R11",)),
+    Mutant("followers wait for ever", _followers_wait_for_ever, ("L1",)),
+    Mutant("no request expires", _no_request_expires, ("L1",)),
+)

@@ -1,0 +1,49 @@
+"""What a planted bug is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, NamedTuple
+
+from quorum.raft.types import InvariantViolated
+from tests.simulation.checker import Violation
+from tests.simulation.world import run_seed
+
+SURVIVED = "survived"
+
+
+class Mutant(NamedTuple):
+    """`patch` breaks the core or the driver while it is entered; `expected` are the invariants that may catch it first."""
+
+    name: str
+    patch: Callable[[], AbstractContextManager[Any]]
+    expected: tuple[str, ...]
+
+
+class Outcome(NamedTuple):
+    """`found` is the first word of the first violation, `seed` the one that had it."""
+
+    found: str
+    seed: int
+    reason: str = ""
+
+
+def both(*patches: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
+    stack = ExitStack()
+    for patch in patches:
+        stack.enter_context(patch)
+    return stack
+
+
+def hunt(mutant: Mutant, seeds: int) -> Outcome:
+    """Runs seed after seed until an invariant is broken."""
+    with mutant.patch():
+        for seed in range(1, seeds + 1):
+            try:
+                run_seed(seed)
+            except (Violation, InvariantViolated) as found:
+                return Outcome(str(found).split()[0], seed, str(found))
+            except Exception as found:  # noqa: BLE001 - a crash is no finding of an invariant
+                return Outcome(type(found).__name__, seed, str(found))
+    return Outcome(SURVIVED, seeds)
