@@ -1,6 +1,8 @@
 """Which configs of brokers may change while they run, and what each does here.
 
-- keys of `SERVER_CONFIGS` with a scope: obeyed. Those of logs hold for every topic that says nothing itself, at once.
+- keys of `SERVER_CONFIGS` with a scope. Those of logs and topics hold for every topic that says nothing itself, at once. Taken and told,
+  and not acted on before the broker's file says the same: `max.connections`, `max.connections.per.ip`, `producer.id.expiration.ms`,
+  `num.replica.fetchers`.
 - `KEPT`: Apache Kafka's other dynamic keys. They are taken, written and told, and change nothing: we have no pools of threads, and quotas
   are not enforced yet.
 - keys of one listener (`listener.name.…`): kept as well; certificates are read when a node starts.

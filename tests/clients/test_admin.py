@@ -1,8 +1,20 @@
 """Administration by every client, looked at by another."""
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 
-from tests.clients.records import Unsupported
 from tests.local_cluster import until
 
 
@@ -28,12 +40,14 @@ def test_configs_are_altered_incrementally(client, judge, topic):
     until(lambda: judge.config(topic, "max.message.bytes") == "2048", "so is the one before")
 
 
-def test_a_client_that_has_only_the_old_way_to_alter_configs_is_told_by_the_versions(
-    clients, topic
-):
-    with pytest.raises(Unsupported):
-        clients["aiokafka"].alter_config(topic, "retention.ms", "1")
-    assert clients["confluent"].config(topic, "retention.ms") == "604800000"
+def test_a_client_that_has_only_the_old_way_replaces_all_configs(clients, topic):
+    """AlterConfigs: what a request does not name goes back to its default."""
+    confluent = clients["confluent"]
+    confluent.alter_config(topic, "max.message.bytes", "2048")
+    until(lambda: confluent.config(topic, "max.message.bytes") == "2048", "the change is seen")
+    clients["aiokafka"].alter_config(topic, "retention.ms", "1")
+    until(lambda: confluent.config(topic, "retention.ms") == "1", "so is the old way's")
+    assert confluent.config(topic, "max.message.bytes") == "1048588"
 
 
 @pytest.mark.parametrize(("topic_name", "partitions"), [("bad/name", 1), ("no-partitions", 0)])
@@ -41,3 +55,31 @@ def test_a_refusal_reaches_the_caller(client, topic_name, partitions):
     with pytest.raises(Exception, match=r"(?i)invalid|topic_exception|partition"):
         client.create_topic(topic_name, partitions, {})
     assert topic_name not in client.topics()
+
+
+def test_quotas_credentials_and_acls_of_other_clients(cluster):
+    """librdkafka's requests; without an authorizer there are no ACLs."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)
+    upsertion = UserScramCredentialUpsertion("alice", credentials, b"secret")
+    admin.alter_user_scram_credentials([upsertion])["alice"].result(30)
+
+    def described():
+        found = admin.describe_user_scram_credentials().result(30)
+        return {user: one.scram_credential_infos[0].iterations for user, one in found.items()}
+
+    until(lambda: described() == {"alice": 8192}, "the credential is seen")
+    deletion = UserScramCredentialDeletion("alice", ScramMechanism.SCRAM_SHA_256)
+    admin.alter_user_scram_credentials([deletion])["alice"].result(30)
+    until(lambda: described() == {}, "it is gone")
+    binding = AclBinding(
+        ResourceType.TOPIC,
+        "orders",
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    with pytest.raises(KafkaException, match=r"(?i)authorizer|security"):
+        admin.create_acls([binding])[binding].result(30)
