@@ -28,7 +28,8 @@ STREAMS_VERSION = "streams.version"
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """`levels` maps what Kafka 4.3 has beyond 0 to the metadata.version at which new clusters begin with it; `served` is our highest.
+    """`levels` maps what Kafka 4.3 has beyond 0 to the metadata.version at which new clusters begin with it; `served` is our highest,
+    and with `begins` false our own new clusters leave it off.
 
     `needs`: by level, the levels of other features that it depends on.
     """
@@ -36,6 +37,7 @@ class Feature:
     name: str
     levels: Mapping[int, int]
     served: int = 0
+    begins: bool = True
     needs: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
 
@@ -47,6 +49,8 @@ FEATURES = {
         Feature(
             ELR_VERSION,
             {1: 26},
+            served=1,
+            begins=False,
             needs={1: {METADATA_VERSION: versions.ELIGIBLE_LEADER_REPLICAS}},
         ),
         Feature(SHARE_VERSION, {1: 28}),
@@ -71,7 +75,7 @@ def bootstrap_records() -> list[Message]:
         FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL)
     ]
     for feature in FEATURES.values():
-        level = default_level(feature, METADATA_VERSION_LEVEL)
+        level = default_level(feature, METADATA_VERSION_LEVEL) if feature.begins else 0
         if level:
             records.append(FeatureLevelRecord(name=feature.name, feature_level=level))
     return records
