@@ -66,8 +66,10 @@ def load_log(
         or not (clean_shutdown or _knows_start(epochs, segments[0], start_offset))
     ):
         epochs = _epochs_of(segments, files)
-    epochs.truncate_from_end(end_offset)
     epochs.truncate_from_start(start_offset)
+    epochs.truncate_from_end(
+        end_offset
+    )  # last: an empty log has none, also where emptying it was not noted
     return segments, epochs
 
 

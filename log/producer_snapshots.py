@@ -141,7 +141,7 @@ def load_producers(
 
 def _replay(segment: Segment, state: ProducerState, begin: int) -> None:
     for position, view in scan_headers(segment.files, segment.file, 0, segment.size):
-        if view.base_offset >= begin:
+        if view.last_offset >= begin:  # the first may reach below the log's start
             whole = _whole_marker(segment, position, view)
             aborted = state.aborted_by(whole)
             if aborted is not None:

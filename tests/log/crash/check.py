@@ -166,11 +166,12 @@ def _judge(life: Life, step: Step, log: PartitionLog) -> list[Batch]:
     places = {batch.place for batch in batches}
     for batch in required(step):
         demand(batch.place in places, "acked and lost", batch.place, step.name)
-    _judge_state(life, log, batches)
+    start = max(step.before.start_offset, step.after.start_offset)
+    _judge_state(life, log, batches, start)
     return batches
 
 
-def _judge_state(life: Life, log: PartitionLog, batches: list[Batch]) -> None:
+def _judge_state(life: Life, log: PartitionLog, batches: list[Batch], start_offset: int) -> None:
     naive = Naive.of(batches, log.log_start_offset)
     end = log.log_end_offset
     demand(not batches or batches[-1].last_offset < end, "ends before its last batch")
@@ -181,39 +182,37 @@ def _judge_state(life: Life, log: PartitionLog, batches: list[Batch]) -> None:
     else:
         demand(not batches or batches[-1].last_offset + 1 == end, "ends behind its last batch")
         demand(log.epochs.entries() == naive.epochs, "epochs", log.epochs.entries(), naive.epochs)
-        _judge_producers(log, batches, naive)
+        _judge_producers(
+            log, naive, max(start_offset, batches[0].base_offset if batches else log.log_end_offset)
+        )
     _judge_lookups(log, batches, naive)
 
 
-def _judge_producers(log: PartitionLog, batches: list[Batch], naive: Naive) -> None:
+def _judge_producers(log: PartitionLog, naive: Naive, first: int) -> None:
+    """What was deleted below `first` may be there again after a crash; who wrote only that may be forgotten."""
     producers = dict(log.producers.entries())
     for producer, facts in naive.producers.items():
         entry = producers.get(producer)
-        demand(entry is not None and entry.batches, "producer forgotten", producer)
-        kept = entry.batches[-1]
-        demand(
-            (entry.epoch, kept.last_sequence, kept.last_offset) == facts, "producer", facts, kept
-        )
-    first = batches[0].base_offset if batches else log.log_end_offset
+        known = entry is not None and bool(entry.batches)
+        demand(known or facts[2] < first, "producer forgotten", producer)
+        if entry is not None and known:
+            kept = entry.batches[-1]
+            found = (entry.epoch, kept.last_sequence, kept.last_offset)
+            demand(found == facts, "producer", facts, kept)
     for producer, offset in naive.open.items():
-        start = producers[producer].transaction_start
-        demand(start == offset or 0 <= start < first, "open transaction", producer, start, offset)
+        entry = producers.get(producer)
+        start = -1 if entry is None else entry.transaction_start
+        demand(start == offset or offset < first or 0 <= start < first, "open transaction", producer, start, offset)  # fmt: skip
     for producer, entry in producers.items():
-        demand(
-            entry.transaction_start < first or producer in naive.open,
-            "transaction that ended",
-            producer,
-        )
+        ended = entry.transaction_start >= first and producer not in naive.open
+        demand(not ended, "transaction that ended", producer)
     end = log.log_end_offset
-    found = {
-        (a.producer_id, a.last_offset): a.first_offset for a in log.aborted_transactions(first, end)
-    }
+    listed = {(a.producer_id, a.last_offset): a.first_offset for a in log.aborted_transactions(first, end)}  # fmt: skip
     wanted = {(producer, last): offset for producer, offset, last in naive.aborted}
     for key, offset in wanted.items():
-        demand(
-            found.get(key) == offset or found.get(key, first) < first, "abort forgotten", key, found
-        )
-    for key, offset in found.items():
+        same = listed.get(key) == offset or listed.get(key, first) < first
+        demand(same or offset < first, "abort forgotten", key, listed)
+    for key, offset in listed.items():
         demand(key in wanted or offset < first, "abort that never was", key, wanted)
     if first == 0:
         stable = min([end, *naive.open.values()])

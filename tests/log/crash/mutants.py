@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import log.opening
+import log.partition_log
 import log.producer_snapshots
 from log import directory, offset_checkpoints, recovery
 from log.compaction.cleaning import Round
@@ -68,12 +69,10 @@ MUTANTS = [
            "files.fdatasync(file)", "pass"),
     Mutant("a checkpoint's name is not synced", offset_checkpoints, "write_atomically",
            "files.fsync_directory(path.parent)", "pass"),
-    Mutant("the flushed part is cut too", log.opening, "load_log",
+    Mutant("the flushed part is cut too", log.partition_log, "load_log",
            "segments = list_segments(directory, files)", "recovery_point = 0; segments = list_segments(directory, files)"),
     Mutant("the CRC is not checked", log.opening, "recover_segment",
            "not crc_is_valid(files, file, position, view)", "False"),
-    Mutant("unflushed index entries are trusted", log.opening, "recover_segment",
-           "_forget_unflushed_index(segment, start)", "pass"),
     Mutant("segments behind a hole are kept", log.opening, "_recover",
            "if segment.base_offset < before or has_hole:", "if segment.base_offset < before:"),
     Mutant("a truncation to a segment's end may be undone", log.opening, "_recover",
