@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from bench.clusters import Cluster
 from wire.blocking import BlockingConnection
 from wire.client.bootstrap import parse_bootstrap
-from wire.client.errors import ConnectionLost, ConnectRefused
+from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -42,7 +42,7 @@ def _connected(address: tuple[str, int]) -> BlockingConnection:
     while True:
         try:
             return BlockingConnection(address, timeout=5.0)
-        except (ConnectRefused, ConnectionLost):
+        except (ConnectRefused, ConnectionLost, RequestTimedOut):  # it listens before it serves
             if time.monotonic() > deadline:
                 raise
             time.sleep(PAUSE_SECONDS)
@@ -105,16 +105,16 @@ def known_everywhere(clients: Clients, name: str, count: int, pause: float = 0.0
     return True
 
 
-def all_applied(clients: Clients, name: str, count: int) -> bool:
-    """Every partition's leader answers for it, which it does once it has begun to lead."""
+def all_applied(clients: Clients, name: str, count: int, of_each: int | None = None) -> bool:
+    """Every partition has a leader that answers for it, which needs its log; with `of_each` so many of each leader are asked about."""
     partitions = _metadata(clients[0], name).topics[0].partitions
-    if len(partitions) < count:
+    if len(partitions) < count or any(one.leader_id < 0 for one in partitions):
         return False
     led: dict[int, list[int]] = {}
     for one in partitions:
         led.setdefault(one.leader_id, []).append(one.partition_index)
     return all(
-        broker_id in clients and _all_answer(clients[broker_id], name, indices)
+        broker_id in clients and _all_answer(clients[broker_id], name, indices[:of_each])
         for broker_id, indices in led.items()
     )
 
