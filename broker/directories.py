@@ -245,11 +245,11 @@ class LogDirectories:
 
     # -- upkeep
 
-    async def purge(self) -> None:
-        """Removes the files of deleted segments and partitions, in a thread."""
+    async def purge(self, delay_ms: int | None = None) -> None:
+        """Removes the files of deleted segments and partitions, in a thread; see `LogDirectory.purge`."""
         for directory in self.online:
             try:
-                await run_blocking(directory.purge)
+                await run_blocking(directory.purge, delay_ms)
             except KafkaError:
                 self.storage_failed()
                 raise

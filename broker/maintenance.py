@@ -24,18 +24,21 @@ log = logging.getLogger(__name__)
 
 # Partitions looked at between two checkpoints of the loop.
 PARTITIONS_PER_TURN = 50
+# How much longer than its delay a deleted file may stay.
+PURGE_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceTimes:
     """Seconds; Kafka's replica.high.watermark.checkpoint.interval.ms, log.retention.check.interval.ms, replica.lag.time.max.ms,
-    producer.id.expiration.check.interval.ms.
+    producer.id.expiration.check.interval.ms, log.segment.delete.delay.ms.
     """
 
     checkpoint: float = 5.0
     retention: float = 300.0
     replica_lag_max: float = 30.0
     producer_expiration: float = 600.0
+    delete_delay: float = 60.0
 
 
 class Maintenance:
@@ -59,6 +62,7 @@ class Maintenance:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._checkpoint)
             nursery.start_soon(self._retain)
+            nursery.start_soon(self._purge)
             nursery.start_soon(self._drop_lagging)
             nursery.start_soon(self._expire_producers)
             nursery.start_soon(self._cleaner.run)
@@ -93,11 +97,19 @@ class Maintenance:
                     self._directories.storage_failed()
             if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
                 await trio.lowlevel.checkpoint()
+        return count
+
+    async def _purge(self) -> None:
+        while True:
+            await trio.sleep(PURGE_SECONDS)
+            await self.purge_once()
+
+    async def purge_once(self) -> None:
+        """Unlinks the files of what was deleted long enough ago."""
         try:
-            await self._directories.purge()
+            await self._directories.purge(round(self._times.delete_delay * 1000))
         except KafkaError as error:
             log.error("deletion: %s", error)
-        return count
 
     async def _expire_producers(self) -> None:
         while True:
@@ -115,7 +127,10 @@ class Maintenance:
                     resting.append((directory, partition, partition.settings.log))
         for partition in await run_blocking(_due, resting, self._now_ms()):
             try:
+                if partition.must_check:
+                    await partition.check()
                 _ = partition.log
+                await trio.lowlevel.checkpoint()
             except KafkaError as error:
                 log.error("retention of %s: %s", partition.name, error)
 

@@ -303,6 +303,7 @@ def _maintenance(
         retention=config["log.retention.check.interval.ms"] / 1000,
         replica_lag_max=config["replica.lag.time.max.ms"] / 1000,
         producer_expiration=config["producer.id.expiration.check.interval.ms"] / 1000,
+        delete_delay=config["log.segment.delete.delay.ms"] / 1000,
     )
     return Maintenance(partitions, directories, times, now_ms, CleanerSettings.of(config))
 

@@ -36,6 +36,7 @@ from log.partition_log import PartitionLog
 from log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from log.partition_metadata import format_partition_metadata, read_partition_metadata
 from log.segment import LOG_SUFFIX
+from log.segments import due
 from wire.errors import ErrorCode, KafkaError
 
 CLUSTER_METADATA = ("__cluster_metadata", 0)
@@ -77,7 +78,7 @@ class LogDirectory:
         self._names: set[TopicPartition] = set()
         self._futures: dict[TopicPartition, Path] = {}
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
-        self._deleted: list[Path] = []
+        self._deleted: dict[Path, int | None] = {}  # and when `purge` saw them first
         self._lock = self._take_lock()
         try:
             self.meta_properties = MetaProperties.load(path, files)
@@ -262,7 +263,7 @@ class LogDirectory:
             KafkaError: KAFKA_STORAGE_ERROR.
         """
         if (topic, partition) in self._names:
-            self._deleted.append(self._take_away((topic, partition), DELETE_SUFFIX))
+            self._deleted[self._take_away((topic, partition), DELETE_SUFFIX)] = None
 
     def put_aside(self, topic: str, partition: int) -> None:
         """Renames the directory of a partition that is not ours to `…-stray`, where a human finds it. Raises KafkaError."""
@@ -294,16 +295,21 @@ class LogDirectory:
     def open_logs(self) -> Mapping[TopicPartition, PartitionLog]:
         return self._logs
 
-    def purge(self) -> None:
-        """Removes deleted segments and partitions from the disk. Blocks; may run in a thread. Raises KafkaError."""
+    def purge(self, delay_ms: int | None = None) -> None:
+        """Removes deleted segments and partitions from the disk. Blocks; may run in a thread. Raises KafkaError.
+
+        `delay_ms`: partitions stay for so long after the first call that sees them, segments for as long as their topic says; None:
+        all go now.
+        """
+        now_ms = None if delay_ms is None else self._now_ms()
         for log in list(self._logs.values()):
-            log.purge()
+            log.purge(now_ms)
         with self.health.guard(f"deleting in {self.path}"):
-            while self._deleted:
-                directory = self._deleted.pop()
+            for directory in due(self._deleted, now_ms, delay_ms or 0):
                 for name in self._files.list_directory(directory):
                     self._files.unlink(directory / name)
                 self._files.rmdir(directory)
+                self._deleted.pop(directory, None)
 
     # Replicas on their way here
 
@@ -345,7 +351,7 @@ class LogDirectory:
             target = self.path / aside_name(topic, partition, DELETE_SUFFIX)
             with self.health.guard(f"renaming {directory}"):
                 self._files.rename(directory, target)
-            self._deleted.append(target)
+            self._deleted[target] = None
 
     def promote_future(
         self, topic: str, partition: int, *, start_offset: int = 0, end_offset: int = 0
@@ -469,7 +475,7 @@ class LogDirectory:
     def _list_names(self) -> None:
         for name in self._files.list_directory(self.path):
             if name.endswith(DELETE_SUFFIX):
-                self._deleted.append(self.path / name)
+                self._deleted[self.path / name] = None
             elif name.endswith(FUTURE_SUFFIX):
                 self._note_future(name)
             elif (key := partition_of(name)) is not None:
@@ -481,7 +487,7 @@ class LogDirectory:
         except ValueError:
             return
         if key in self._futures:  # one was given up in a crash: either is a prefix of the replica
-            self._deleted.append(self.path / name)
+            self._deleted[self.path / name] = None
         else:
             self._futures[key] = self.path / name
 

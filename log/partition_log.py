@@ -506,10 +506,13 @@ class PartitionLog:
         self._producers = None
         remove_snapshots(self.directory, self._files, above=end_offset)
 
-    def purge(self) -> None:
-        """Unlinks the files of removed segments. Blocks (a large file takes a while); may run in a thread. Raises KafkaError."""
+    def purge(self, now_ms: int | None = None) -> None:
+        """Unlinks the files of removed segments; given the time, those removed `file.delete.delay.ms` ago.
+
+        Blocks (a large file takes a while); may run in a thread. Raises KafkaError.
+        """
         with self._health.guard(f"deleting in {self.directory}"):
-            self._segments.purge()
+            self._segments.purge(now_ms, self.config.file_delete_delay_ms)
 
     def delete_records_before(self, offset: int) -> None:
         """Moves the log's start up to `offset`; the caller checks that it is at most the high watermark.

@@ -35,7 +35,8 @@ class Segments:
         self.all = segments
         self.bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
-        self.deleted_files: list[Path] = []
+        # Renamed, and when `purge` saw them first.
+        self.deleted_files: dict[Path, int | None] = {}
         self._files = files
         self._sealed_bytes = sum(segment.size for segment in segments[:-1])
         self._recently_read: list[Segment] = []
@@ -198,9 +199,22 @@ class Segments:
                 self._files.rename(path, target)
             except FileNotFoundError:
                 continue
-            self.deleted_files.append(target)
+            self.deleted_files[target] = None
 
-    def purge(self) -> None:
-        """Unlinks what was removed. May run in a thread."""
-        while self.deleted_files:
-            self._files.unlink(self.deleted_files.pop())
+    def purge(self, now_ms: int | None = None, delay_ms: int = 0) -> None:
+        """Unlinks what was removed; given the time, only what it saw at least `delay_ms` ago. May run in a thread."""
+        for path in due(self.deleted_files, now_ms, delay_ms):
+            self._files.unlink(path)
+            self.deleted_files.pop(path, None)
+
+
+def due(deleted: dict[Path, int | None], now_ms: int | None, delay_ms: int) -> list[Path]:
+    """What may go; notes the time of those that are seen for the first time."""
+    if now_ms is None:
+        return list(deleted)
+    for path, since_ms in list(deleted.items()):
+        if since_ms is None:
+            deleted[path] = now_ms
+    return [
+        path for path, since_ms in list(deleted.items()) if now_ms - (since_ms or 0) >= delay_ms
+    ]

@@ -158,6 +158,8 @@ def test_creation_and_deletion(path):
     assert [name for name in os.listdir(path) if name.endswith("-delete")]
     fresh = directory.create_log("t", 0, bytes(16), SMALL)
     assert fresh.log_end_offset == 0
+    directory.purge(delay_ms=1)
+    assert [name for name in os.listdir(path) if name.endswith("-delete")]
     directory.purge()
     assert not [name for name in os.listdir(path) if name.endswith("-delete")]
     assert piece.read() == before

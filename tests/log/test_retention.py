@@ -179,3 +179,19 @@ def test_only_a_few_old_segments_stay_open(tmp_path):
     read_all(log)
     opened = [s for s in log._segments.all if s._log_file.is_open]
     assert len(log._segments) > 9 >= len(opened)
+
+
+def test_deleted_files_stay_for_their_delay(tmp_path):
+    log = filled(tmp_path / "t-0", file_delete_delay_ms=60_000)
+    log.truncate_fully_and_start_at(100)
+
+    def deleted():
+        return len(list((tmp_path / "t-0").glob("*.deleted")))
+
+    renamed = deleted()
+    assert renamed
+    for now_ms in (5_000, 64_999):
+        log.purge(now_ms)
+        assert deleted() == renamed
+    log.purge(65_000)
+    assert deleted() == 0
