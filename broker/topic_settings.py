@@ -79,6 +79,7 @@ class TopicSettingsSource:
             retention_bytes=value("retention.bytes"),
             deletes="delete" in policy,
             compacts="compact" in policy,
+            preallocate=value("preallocate"),
             file_delete_delay_ms=value("file.delete.delay.ms"),
             segment_jitter_ms=value("segment.jitter.ms"),
             min_cleanable_dirty_ratio=value("min.cleanable.dirty.ratio"),

@@ -272,7 +272,7 @@ class PartitionLog:
                 active = self._segments.active
             elif not active.size:
                 active.opened_ms = now_ms
-                active.create()
+                active.create(self._preallocated_bytes)
                 self._flushing.names_changed()
             active.append(data, views, self.config.index_interval_bytes)
             for view in views:
@@ -299,10 +299,14 @@ class PartitionLog:
         if active.size:
             active.seal()
             write_snapshot(self.directory, self.producers, self._files)
-            self._segments.add(base_offset, now_ms)
+            self._segments.add(base_offset, now_ms, self._preallocated_bytes)
         else:  # the next offset is too far from its base
-            self._segments.replace_active(base_offset, now_ms)
+            self._segments.replace_active(base_offset, now_ms, self._preallocated_bytes)
         self._flushing.names_changed()
+
+    @property
+    def _preallocated_bytes(self) -> int:
+        return self.config.segment_bytes if self.config.preallocate else 0
 
     # Reading
 
@@ -473,7 +477,7 @@ class PartitionLog:
         with self._health.guard(f"emptying {self.directory}"):
             while len(self._segments):
                 self._segments.drop_last()
-            self._segments.add(offset, 0)
+            self._segments.add(offset, 0, self._preallocated_bytes)
             self._files.fsync_directory(self.directory)  # else a crash could bring the old end back
             self.log_start_offset = offset
             self._flushing.flushed_offset = offset

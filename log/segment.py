@@ -81,6 +81,7 @@ class Segment:
         self.exists = not created  # on the disk
         self.last_epoch: int | None = None  # of the last batch
         self._max_is_known = created
+        self._is_preallocated = False  # there are zeros behind `size`
         self._bytes_since_index = 0
         self._tail_last_offsets: array[int] = array("q")
         self._tail_positions: array[int] = array("q")
@@ -174,13 +175,19 @@ class Segment:
         """The transaction index, when there is one."""
         return [self.transaction_index.file()] if self.transaction_index.exists else []
 
-    def create(self) -> None:
+    def create(self, preallocated_bytes: int = 0) -> None:
         """Makes the three files of a new segment, empty as Kafka's tools expect them. Raises OSError."""
-        self.file  # noqa: B018 - opening it makes it
+        file = self.file
+        if preallocated_bytes:
+            self.files.preallocate(file, preallocated_bytes)
+            self._is_preallocated = True
         self.write_indexes()
 
     def seal(self) -> None:
         """Completes the indexes: nothing will be appended for now. Raises OSError."""
+        if self._is_preallocated:
+            self.files.truncate(self.file, self.size)
+            self._is_preallocated = False
         self._note_time()
         self.write_indexes()
 

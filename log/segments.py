@@ -52,11 +52,11 @@ class Segments:
         """The segments that hold `offset` or more."""
         return self.all[max(0, bisect_right(self.bases, offset) - 1) :]
 
-    def add(self, base_offset: int, now_ms: int) -> None:
+    def add(self, base_offset: int, now_ms: int, preallocated_bytes: int = 0) -> None:
         """Makes a new active segment, its files included; the one before is sealed by the caller."""
         segment = Segment(self.directory, base_offset, self._files, size=0, created=True)
         segment.opened_ms = now_ms
-        segment.create()
+        segment.create(preallocated_bytes)
         if self.all:
             self._sealed_bytes += self.active.size
             self._use(self.active)
@@ -81,14 +81,14 @@ class Segments:
                 self._recently_read.remove(self.active)
         self._remove_files(segment)
 
-    def replace_active(self, base_offset: int, now_ms: int) -> None:
+    def replace_active(self, base_offset: int, now_ms: int, preallocated_bytes: int = 0) -> None:
         """Puts an empty segment of another base in the place of the empty active one."""
         self._remove_files(self.all.pop())
         self.bases.pop()
         if self.all:
             self.active = self.all[-1]
             self._sealed_bytes -= self.active.size
-        self.add(base_offset, now_ms)
+        self.add(base_offset, now_ms, preallocated_bytes)
 
     def replace(self, old: Sequence[Segment], size: int) -> bool:
         """Puts a compacted segment of `size` bytes, whose files are called `.cleaned`, in the place of `old`; False when those changed.
