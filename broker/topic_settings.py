@@ -5,12 +5,13 @@ Source: `LogConfig`, `DynamicLogConfig` of Kafka. Computed when first asked for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from broker.metadata import BrokerMetadata
 from log.batch import TimestampType
+from log.codecs import Compression
 from log.config import LogConfig
 from log.validate import ProduceRules
 from quorum.config.server import ServerConfig
@@ -88,6 +89,7 @@ class TopicSettingsSource:
             max_compaction_lag_ms=value("max.compaction.lag.ms"),
             producer_id_expiration_ms=self._config["producer.id.expiration.ms"],
             max_message_bytes=value("max.message.bytes"),
+            **_compression(value),
             message_timestamp_type=(
                 TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
             ),
@@ -95,6 +97,17 @@ class TopicSettingsSource:
             message_timestamp_after_max_ms=value("message.timestamp.after.max.ms"),
         )
         return TopicSettings(log, ProduceRules.of(log), value("min.insync.replicas"))
+
+
+def _compression(value: Callable[[str], Any]) -> dict[str, Any]:
+    """What `compression.type` and the level of its codec make of a topic's log."""
+    name = value("compression.type")
+    if name == "producer":
+        return {}
+    codec = Compression.NONE if name == "uncompressed" else Compression[name.upper()]
+    has_level = codec in (Compression.GZIP, Compression.LZ4, Compression.ZSTD)
+    level = value(f"compression.{name}.level") if has_level else None
+    return {"compression": codec, "compression_level": level}
 
 
 def topic_overrides(metadata: BrokerMetadata, topic: str) -> Mapping[str, str]:

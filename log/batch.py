@@ -429,6 +429,7 @@ def build_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
     compression: Compression = Compression.NONE,
+    compression_level: int | None = None,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = -1,
@@ -453,7 +454,7 @@ def build_batch(
         _write_record(payload, record, record.timestamp_ms - base_timestamp, offset_delta)
         count += 1
     assert count, "a batch without records has no offset"
-    packed = bytes(payload) if compression is Compression.NONE else compress(compression, payload)
+    packed = compress(compression, payload, level=compression_level)
     attributes = (
         compression
         | ATTRIBUTES_LOG_APPEND_TIME * timestamp_type
@@ -481,6 +482,39 @@ def build_batch(
     out += packed
     _STAMP_CRC.pack_into(out, CRC_POSITION, crc32c.crc32c(memoryview(out)[CRC_START:]))
     return bytes(out)
+
+
+def rebuilt(
+    batch: BatchView,
+    body: Buffer,
+    *,
+    attributes: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    count: int,
+) -> BatchView:
+    """`batch` with another body, compressed as `attributes` say; offsets, epochs and sequences stay."""
+    out = bytearray(HEADER_BYTES + len(body))
+    HEADER.pack_into(
+        out,
+        0,
+        batch.base_offset,
+        len(out) - PREFIX_BYTES,
+        batch.leader_epoch,
+        batch.magic,
+        0,
+        attributes,
+        batch.last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        count,
+    )
+    out[HEADER_BYTES:] = body
+    _STAMP_CRC.pack_into(out, CRC_POSITION, crc32c.crc32c(memoryview(out)[CRC_START:]))
+    return BatchView(memoryview(out))
 
 
 def _write_record(

@@ -3,7 +3,7 @@
 Source: Kafka's `compress` package, the xerial framing of snappy-java, the LZ4 frame format, RFC 8878 (zstd).
 Every decompressor stops at an output limit of ours, so a small batch cannot grow without bound in memory
 (CVE-2023-34455). In format v0 an LZ4 frame's header checksum is computed wrongly by all clients of that time (KAFKA-3160):
-it is written so and not checked there. Left out: compression levels.
+it is written so and not checked there.
 """
 
 from __future__ import annotations
@@ -53,9 +53,17 @@ class OutputTooLarge(RemoteProtocolError):
     """The decompressed bytes would exceed the caller's limit."""
 
 
-def compress(kind: Compression, data: Bytes, *, magic: int = 2) -> bytes:
-    """The compressed form of `data`, framed as Kafka's Java producer frames it in the record format `magic`."""
-    packed = _COMPRESSORS[kind](data)
+LZ4_LEVEL_DEFAULT = (
+    9  # lz4-java takes the fast compressor at this one, and the high one at all others
+)
+
+
+def compress(kind: Compression, data: Bytes, *, magic: int = 2, level: int | None = None) -> bytes:
+    """The compressed form of `data`, framed as Kafka's Java producer frames it in the record format `magic`.
+
+    `level` is as in Kafka's `compression.gzip.level` and its like; None is the codec's default, snappy has none.
+    """
+    packed = _COMPRESSORS[kind](data, level)
     if magic == 0 and kind is Compression.LZ4:
         return _with_lz4_checksum(packed, broken=True)
     return packed
@@ -113,7 +121,7 @@ class _Output:
         return bytes(self._out)
 
 
-def _plain(data: Bytes) -> bytes:
+def _plain(data: Bytes, _level: int | None) -> bytes:
     return bytes(data)
 
 
@@ -123,8 +131,8 @@ def _plain_limited(data: Bytes, limit_bytes: int) -> bytes:
     return bytes(data)
 
 
-def _compress_gzip(data: Bytes) -> bytes:
-    compressor = zlib.compressobj(wbits=31)
+def _compress_gzip(data: Bytes, level: int | None) -> bytes:
+    compressor = zlib.compressobj(-1 if level is None else level, wbits=31)
     return compressor.compress(data) + compressor.flush()
 
 
@@ -145,7 +153,7 @@ def _decompress_gzip(data: Bytes, limit_bytes: int) -> bytes:
     raise _damaged("gzip", f"more than {GZIP_MEMBERS_MAX} members")
 
 
-def _compress_snappy(data: Bytes) -> bytes:
+def _compress_snappy(data: Bytes, _level: int | None) -> bytes:
     import snappy
 
     out = bytearray(XERIAL_HEADER.pack(XERIAL_MAGIC, 1, 1))
@@ -205,11 +213,17 @@ def _snappy_length(block: bytes) -> int:
     raise _damaged("snappy", "no length")
 
 
-def _compress_lz4(data: Bytes) -> bytes:
+def _compress_lz4(data: Bytes, level: int | None) -> bytes:
     import lz4.frame as lz4
 
     packed: bytes = lz4.compress(
-        data, block_size=lz4.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+        data,
+        compression_level=0
+        if level in (None, LZ4_LEVEL_DEFAULT)
+        else max(level, lz4.COMPRESSIONLEVEL_MINHC),
+        block_size=lz4.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
     )
     return packed
 
@@ -275,10 +289,10 @@ def _xxh32_of_few(data: bytes) -> int:
     return value ^ value >> 16
 
 
-def _compress_zstd(data: Bytes) -> bytes:
+def _compress_zstd(data: Bytes, level: int | None) -> bytes:
     import zstandard
 
-    packed: bytes = zstandard.ZstdCompressor().compress(data)
+    packed: bytes = zstandard.ZstdCompressor(3 if level is None else level).compress(data)
     return packed
 
 
@@ -327,7 +341,7 @@ def _check_zstd_frames(raw: bytes) -> None:
             raise _damaged("zstd", "cut short")
 
 
-_COMPRESSORS: dict[Compression, Callable[[Bytes], bytes]] = {
+_COMPRESSORS: dict[Compression, Callable[[Bytes, int | None], bytes]] = {
     Compression.NONE: _plain,
     Compression.GZIP: _compress_gzip,
     Compression.SNAPPY: _compress_snappy,

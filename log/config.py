@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from log.batch import TimestampType
+from log.codecs import Compression
 
 RELATIVE_OFFSET_MAX = (
     1 << 31
@@ -29,6 +30,8 @@ class LogConfig:
     deletes: bool = True  # cleanup.policy has `delete`
     compacts: bool = False  # cleanup.policy has `compact`
     max_message_bytes: int = 1048588
+    compression: Compression | None = None  # of what producers send; None: as they sent it
+    compression_level: int | None = None  # of that codec; None: its default
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
     message_timestamp_before_max_ms: int = (1 << 63) - 1
     message_timestamp_after_max_ms: int = 3600 * 1000

@@ -21,7 +21,7 @@ Where Kafka has no better answer than UNKNOWN_SERVER_ERROR (compression ids 5 to
 ours is the code that says it. A set of more than a million messages is RECORD_LIST_TOO_LARGE here, where Kafka has no bound.
 
 Source: Kafka's `UnifiedLog.analyzeAndValidateRecords`, `LogValidator` (3.9, the last one that converts).
-Left out: `compression.type` of the topic: the batch is compressed as the set was.
+The batch is compressed as the set was, or as `compression.type` of the topic says.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def convert_produced(records: memoryview, rules: ProduceRules, *, now_ms: int) -
         messages = _checked_inner(first, rules)
     batch = build_batch(
         (_checked(first, message, rules, now_ms) for message in messages),
-        compression=compression,
+        compression=compression if rules.compression is None else rules.compression,
+        compression_level=rules.compression_level,
     )
     if len(batch) > rules.max_message_bytes:
         raise _too_large(len(batch), rules)

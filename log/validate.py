@@ -5,7 +5,7 @@ Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidate
 What is checked: that there is exactly one batch, whole; its magic, base offset, size, CRC, compression id, control and
 transactional flags, producer fields, offset range against record count; and every record of it (`log.columns.check_records`):
 compressed ones are decompressed for that, then forgotten. What is stored is the producer's bytes, save that the header's largest
-timestamp is made that of the records, as Kafka does.
+timestamp is made that of the records, as Kafka does, and that a topic's `compression.type` compresses them anew.
 Compared with a Kafka 4.3 broker on a hundred malformed batches, the codes are the same except where Kafka answers
 UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data: ours is the code that says it), where it takes what we refuse
 (bytes after the batch, a producer id without epoch, offset deltas that are no sequence, append time set by a client, negative
@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from log.batch import (
+    ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_CONTROL,
     ATTRIBUTES_LOG_APPEND_TIME,
     HEADER_BYTES,
@@ -26,9 +27,10 @@ from log.batch import (
     Buffer,
     TimestampType,
     has_valid_crc,
+    rebuilt,
     records_bytes,
 )
-from log.codecs import Compression, OutputTooLarge
+from log.codecs import Compression, OutputTooLarge, compress
 from log.columns import (
     COMPILED,
     INT64_MAX,
@@ -62,6 +64,8 @@ class ProduceRules:
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     requires_keys: bool = False
+    compression: Compression | None = None  # None: as the producer has it
+    compression_level: int | None = None
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
 
     @classmethod
@@ -72,6 +76,8 @@ class ProduceRules:
             timestamp_before_max_ms=config.message_timestamp_before_max_ms,
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             requires_keys=config.compacts,
+            compression=config.compression,
+            compression_level=config.compression_level,
         )
 
 
@@ -100,7 +106,7 @@ def validate_produced(
 ) -> list[BatchView]:
     """The one batch that `records` is, with the largest timestamp of its records; over a copy if that was wrong and `records` readonly.
 
-    `version` is that of the Produce request. Without `budget` it may take a second: not for an event loop.
+    `version` is that of the Produce request. Without `budget` it may take a second: not for an event loop. To compress anew is over any budget.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
@@ -122,12 +128,39 @@ def validate_produced(
     if not has_valid_crc(batch):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC in {batch!r}")
     _check_fields(batch)
-    largest = _check_body(batch, _body(batch, rules, budget), rules, now_ms)
+    is_compressed_anew = rules.compression not in (None, batch.compression)
+    if is_compressed_anew and budget is not None:
+        raise OverBudget
+    body = _body(batch, rules, budget)
+    largest = _check_body(batch, body, rules, now_ms)
+    if is_compressed_anew:
+        return [_compressed_anew(batch, body, largest, rules)]
     if largest.timestamp_ms != batch.max_timestamp and _has_create_time(rules):
         if records.readonly:
             batch = BatchView(memoryview(bytearray(batch.buffer)))
         batch.stamp_max_timestamp(largest.timestamp_ms)
     return [batch]
+
+
+def _compressed_anew(
+    batch: BatchView, body: Buffer, largest: LargestTimestamp, rules: ProduceRules
+) -> BatchView:
+    """With the topic's codec; Kafka looks at the size again too."""
+    assert rules.compression is not None
+    new = rebuilt(
+        batch,
+        compress(rules.compression, body, level=rules.compression_level),
+        attributes=batch.attributes & ~ATTRIBUTES_COMPRESSION | rules.compression,
+        base_timestamp=batch.base_timestamp,
+        max_timestamp=largest.timestamp_ms if _has_create_time(rules) else batch.max_timestamp,
+        count=batch.count,
+    )
+    if new.size > rules.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"batch of {new.size} bytes as {rules.compression.name.lower()}, {rules.max_message_bytes} are allowed",
+        )
+    return new
 
 
 def _invalid(why: str) -> KafkaError:

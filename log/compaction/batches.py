@@ -6,23 +6,16 @@ loses some keeps its base and last offset, sequences, epochs and codec, so that 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-
-import crc32c
 
 from log.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_DELETE_HORIZON,
     ATTRIBUTES_LOG_APPEND_TIME,
-    CRC_POSITION,
-    CRC_START,
-    HEADER,
-    HEADER_BYTES,
     NO_TIMESTAMP,
-    PREFIX_BYTES,
     BatchView,
     Buffer,
+    rebuilt,
     records_bytes,
 )
 from log.codecs import compress
@@ -30,7 +23,6 @@ from log.columns import decode_columns, retain
 from log.compaction.offset_map import OffsetMap
 from log.compaction.retention import Fate, Retention, Verdict
 
-_CRC = struct.Struct(">I")
 TOMBSTONE = 2  # in the marks of `OffsetMap.mark`
 
 
@@ -99,7 +91,7 @@ def _thinned(
     )
     append_time = batch.attributes & ATTRIBUTES_LOG_APPEND_TIME
     codec = batch.attributes & ATTRIBUTES_COMPRESSION
-    return _rebuilt(
+    return rebuilt(
         batch,
         compress(batch.compression, kept.body) if codec else kept.body,
         attributes=batch.attributes | (ATTRIBUTES_DELETE_HORIZON if needs_horizon else 0),
@@ -113,7 +105,7 @@ def _empty(batch: BatchView) -> BatchView:
     """The header alone: where the batch was, and what its producer had sent."""
     if not batch.count:
         return batch
-    return _rebuilt(
+    return rebuilt(
         batch,
         b"",
         attributes=batch.attributes & ~(ATTRIBUTES_COMPRESSION | ATTRIBUTES_DELETE_HORIZON),
@@ -121,35 +113,3 @@ def _empty(batch: BatchView) -> BatchView:
         max_timestamp=batch.max_timestamp,
         count=0,
     )
-
-
-def _rebuilt(
-    batch: BatchView,
-    body: Buffer,
-    *,
-    attributes: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    count: int,
-) -> BatchView:
-    out = bytearray(HEADER_BYTES + len(body))
-    HEADER.pack_into(
-        out,
-        0,
-        batch.base_offset,
-        len(out) - PREFIX_BYTES,
-        batch.leader_epoch,
-        batch.magic,
-        0,
-        attributes,
-        batch.last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-        count,
-    )
-    out[HEADER_BYTES:] = body
-    _CRC.pack_into(out, CRC_POSITION, crc32c.crc32c(memoryview(out)[CRC_START:]))
-    return BatchView(out)
