@@ -1,0 +1,200 @@
+"""KIP-853 (voters that change), a test for each rule of the leader that is not in a transcript.
+
+| rule | where |
+|---|---|
+| a set counts once it is appended; the answer waits for the commit; bootstrap voters are repeated in the log | transcript voter_add |
+| a set that is truncated counts no more | transcript voter_truncated, `test_voters` |
+| a removed voter goes on as an observer | transcript voter_remove |
+| a leader that removes itself leads, uncounted, until that is committed | transcript voter_remove_leader, R10 |
+| votes of and for voters that our set does not know | transcript voter_stale |
+| a voter that listens elsewhere says so | transcript voter_update |
+| kraft.version 0 becomes 1 | transcript voter_upgrade |
+| automatic join | transcript voter_join |
+| one change at a time, overlapping majorities, in every run of the simulation | R10 |
+| what is refused, and in which order it is looked at | here |
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from quorum.raft import messages as core
+from quorum.raft.roles import Leader
+from quorum.raft.types import NO_DIRECTORY, Endpoint, Identity, ReplicaKey
+from quorum.raft.voters import Voter, VoterSet
+from tests.quorum.raft.test_core import Talk, fetch, vote
+from tests.simulation.storage import SimLog
+from wire.errors import ErrorCode
+
+
+def key(node_id: int, directory: int | None = None) -> ReplicaKey:
+    return ReplicaKey(node_id, bytes([directory or node_id]) * 16)
+
+
+def endpoints(name: str = "C") -> tuple[Endpoint, ...]:
+    return (Endpoint(name, "host", 9093),)
+
+
+SET = VoterSet.of(Voter(key(i), endpoints(), 0, 1) for i in (1, 2, 3))
+ME = Identity(
+    1, key(1).directory_id, "ours", endpoints=endpoints(), listener="C", is_controller=True
+)
+
+
+def dynamic() -> Talk:
+    log = SimLog()
+    log.format(SET)
+    return Talk(log, me=ME)
+
+
+def committed() -> Talk:
+    """A leader whose set of voters is committed."""
+    talk = dynamic().lead()
+    end, epoch = talk.log.end_offset, talk.raft.epoch
+    talk.ask(fetch(replica=key(2), fetch_offset=end, last_fetched_epoch=epoch))
+    assert talk.raft.high_watermark == end
+    return talk
+
+
+def add(node_id: int = 4, **changes: object) -> core.AddVoterRequest:
+    plain = core.AddVoterRequest(cluster_id="ours", voter=key(node_id), endpoints=endpoints())
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def remove(voter: ReplicaKey | None) -> core.RemoveVoterRequest:
+    return core.RemoveVoterRequest(cluster_id="ours", voter=voter)
+
+
+def update(**changes: object) -> core.UpdateVoterRequest:
+    plain = core.UpdateVoterRequest(
+        cluster_id="ours",
+        epoch=1,
+        voter=key(2),
+        endpoints=endpoints(),
+        kraft_version_min=0,
+        kraft_version_max=1,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def refused(talk: Talk, request: core.Request) -> ErrorCode:
+    voters = talk.log.history.voters
+    answer = talk.ask(request)
+    assert answer is not None
+    assert talk.log.history.voters == voters, "a refused change changes nothing"
+    return ErrorCode(answer.error)
+
+
+@pytest.mark.parametrize("request_", [add(), remove(key(2)), update(epoch=0)])
+def test_only_the_leader_changes_voters(request_):
+    assert refused(dynamic(), request_) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("request_", [add(cluster_id="theirs"), update(cluster_id="theirs")])
+def test_other_clusters_change_nothing(request_):
+    assert refused(committed(), request_) is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+@pytest.mark.parametrize("request_", [add(), remove(key(2)), update()])
+def test_no_change_before_the_leader_has_committed_in_its_own_epoch(request_):
+    """The bug of single-server changes in Raft's dissertation: R10."""
+    assert refused(dynamic().lead(), request_) is ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    "request_", [add(), add(5), remove(key(2)), remove(key(3)), update(kraft_version_max=2)]
+)
+def test_no_change_while_another_is_under_way(request_):
+    talk = committed()
+    assert talk.ask(remove(key(3))) is None
+    assert refused(talk, request_) is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_node_that_votes_is_not_added_again_with_whatever_directory():
+    assert refused(committed(), add(2)) is ErrorCode.DUPLICATE_VOTER
+    assert refused(committed(), add(voter=key(2, 9))) is ErrorCode.DUPLICATE_VOTER
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        add(voter=None),
+        add(voter=ReplicaKey(4, NO_DIRECTORY)),
+        add(voter=ReplicaKey(-1, bytes([4]) * 16)),
+        add(endpoints=()),
+        add(endpoints=endpoints("OTHER")),
+        remove(None),
+        remove(ReplicaKey(2, NO_DIRECTORY)),
+        update(voter=None),
+        update(endpoints=endpoints("OTHER")),
+        update(kraft_version_min=2, kraft_version_max=1),
+        update(kraft_version_min=2, kraft_version_max=2),
+    ],
+    ids=str,
+)
+def test_what_is_no_voter_is_an_invalid_request(request_):
+    assert refused(committed(), request_) is ErrorCode.INVALID_REQUEST
+
+
+def test_only_the_very_voter_is_removed():
+    assert refused(committed(), remove(key(4))) is ErrorCode.VOTER_NOT_FOUND
+    assert refused(committed(), remove(key(2, 9))) is ErrorCode.VOTER_NOT_FOUND
+
+
+def test_only_the_very_voter_is_updated():
+    assert refused(committed(), update(voter=key(2, 9))) is ErrorCode.VOTER_NOT_FOUND
+
+
+def test_a_voter_to_be_added_is_asked_for_its_versions_first():
+    talk = committed()
+    assert talk.ask(add()) is None
+    assert isinstance(talk.sends[-1], core.ApiVersionsRequest)
+    assert talk.log.history.voters == SET
+
+
+@pytest.mark.parametrize(
+    ("versions", "error"),
+    [
+        (core.ApiVersionsAnswer(kraft_versions=None), ErrorCode.INVALID_REQUEST),
+        (core.ApiVersionsAnswer(kraft_versions=(0, 0)), ErrorCode.INVALID_REQUEST),
+        (core.ApiVersionsAnswer(error=35), ErrorCode.REQUEST_TIMED_OUT),
+        # it supports the level, but has never fetched
+        (core.ApiVersionsAnswer(kraft_versions=(0, 1)), ErrorCode.REQUEST_TIMED_OUT),
+    ],
+    ids=str,
+)
+def test_a_voter_to_be_added_must_support_the_level_and_have_caught_up(versions, error):
+    talk = committed()
+    talk.ask(add())
+    talk.answer(versions)
+    assert talk.replies[-1].error == error
+    assert talk.log.history.voters == SET
+
+
+def test_a_change_that_is_not_committed_in_time_is_answered_so():
+    """It may still be committed later: the answer says only that nobody knows."""
+    talk = committed()
+    talk.ask(remove(key(3)))
+    talk.now += 2.0
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert talk.replies[-1].error == ErrorCode.REQUEST_TIMED_OUT
+    assert talk.log.history.voters.ids == (1, 2)
+
+
+def test_a_leader_that_loses_its_epoch_refuses_the_change_under_way():
+    talk = committed()
+    talk.ask(remove(key(3)))
+    talk.ask(vote(epoch=7, candidate=key(2), voter=key(1), last_epoch=6, end_offset=99))
+    answers = [one for one in talk.replies if isinstance(one, core.RemoveVoterAnswer)]
+    assert [one.error for one in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_the_new_set_decides_what_a_majority_is_at_once():
+    talk = committed()
+    talk.ask(remove(key(3)))
+    assert isinstance(talk.raft.role, Leader)
+    assert talk.raft.role.reign.voter_set.majority == 2
+    assert set(talk.raft.role.reign.voters) == {1, 2}

@@ -1,0 +1,107 @@
+"""KIP-996 (pre-vote), a test for each of its rules. Transcripts: prevote, leader_gone. In every run of the simulation: R12."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorum.raft import messages as core
+from quorum.raft.roles import Candidate, Follower, Prospective, Unattached
+from quorum.raft.types import Election, ReplicaKey
+from tests.quorum.raft.test_core import Talk, log_of, vote
+from wire.errors import ErrorCode
+
+
+def ask(talk: Talk, **changes: object) -> bool:
+    answer = talk.ask(vote(pre_vote=True, **changes))
+    assert isinstance(answer, core.VoteAnswer)
+    return answer.granted
+
+
+def begin(epoch: int = 5) -> core.BeginQuorumEpochRequest:
+    return core.BeginQuorumEpochRequest(cluster_id="ours", epoch=epoch, leader_id=2, voter=None)
+
+
+def prospective(election: Election | None = None) -> Talk:
+    talk = Talk(election=election)
+    while not isinstance(talk.raft.role, Prospective):
+        talk.now = talk.raft.deadline()
+        talk.raft.handle_timeout(talk.now)
+        talk._drain()
+    return talk
+
+
+def test_a_prospective_sends_pre_votes_of_its_present_epoch_and_does_not_raise_it():
+    talk = prospective(Election(4))
+    sent = [s for s in talk.sends if isinstance(s, core.VoteRequest)]
+    assert {(s.epoch, s.pre_vote) for s in sent} == {(4, True)}
+    assert talk.raft.election == Election(4)
+
+
+def test_a_prospective_keeps_its_vote_and_its_leader():
+    assert prospective(Election(4, -1, ReplicaKey(3))).raft.election.voted == ReplicaKey(3)
+    assert prospective(Election(4, 2)).raft.election.leader_id == 2
+
+
+def test_a_majority_of_pre_votes_makes_a_candidate_of_the_next_epoch():
+    talk = prospective(Election(4))
+    talk.answer(core.VoteAnswer(epoch=4, granted=True))
+    assert isinstance(talk.raft.role, Candidate)
+    assert talk.raft.epoch == 5
+
+
+@pytest.mark.parametrize(
+    ("election", "role"), [(Election(4), Unattached), (Election(4, 2), Follower)]
+)
+def test_who_loses_a_pre_vote_returns_to_its_leader_or_waits_for_one(election, role):
+    talk = prospective(election)
+    tokens = talk.tokens[-2:]
+    for token in tokens:
+        talk.answer(core.VoteAnswer(epoch=4, leader_id=election.leader_id), token)
+    assert isinstance(talk.raft.role, role)
+    assert talk.raft.epoch == 4
+
+
+def test_a_follower_that_has_fetched_from_its_leader_refuses():
+    talk = Talk(election=Election(5, 2))
+    assert ask(talk), "not yet: the leader may be gone since before we started"
+    talk.raft.handle_timeout(0.0)
+    talk._drain()
+    talk.answer(core.FetchAnswer(epoch=5, leader_id=2, high_watermark=0))
+    assert not ask(talk)
+
+
+def test_a_leader_refuses():
+    assert not ask(Talk().lead(), epoch=1)
+
+
+@pytest.mark.parametrize("election", [Election(5), Election(5, -1, ReplicaKey(3))])
+def test_everybody_else_grants_to_an_up_to_date_log_whomever_it_voted_for(election):
+    assert ask(Talk(election=election))
+    assert not ask(Talk(log_of((3, 1)), election), last_epoch=1, end_offset=2)
+
+
+def test_a_pre_vote_is_no_vote():
+    """It is not kept, and does not bind: two may get one, and the vote goes to a third."""
+    talk = Talk(election=Election(5))
+    assert ask(talk, candidate=ReplicaKey(2))
+    assert ask(talk, candidate=ReplicaKey(3))
+    assert talk.raft.election == Election(5)
+
+
+def test_a_pre_vote_of_a_higher_epoch_still_raises_ours():
+    """As any request does: the asker has seen that epoch."""
+    talk = Talk(election=Election(4))
+    assert ask(talk, epoch=6)
+    assert talk.raft.epoch == 6
+
+
+def test_where_a_voter_knows_no_pre_votes_the_election_begins_at_once():
+    talk = prospective(Election(4))
+    talk.answer(core.VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION))
+    assert isinstance(talk.raft.role, Candidate)
+
+
+def test_a_prospective_that_hears_from_a_leader_follows_it():
+    talk = prospective(Election(4))
+    talk.ask(begin(epoch=4))
+    assert isinstance(talk.raft.role, Follower)
