@@ -241,7 +241,7 @@ class PartitionLog:
         expected = first_offset = self.log_end_offset
         for view in iter_batches(records, allow_partial_tail=True, allow_old=True):
             check_batch(view, allow_old=True)
-            if view.base_offset < expected:
+            if view.base_offset < expected and (views or not self._may_begin_with(view)):
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
                     f"{view!r} does not continue {self.directory.name} at {expected}",
@@ -250,6 +250,9 @@ class PartitionLog:
             expected = view.next_offset
         if not views:
             return AppendInfo(first_offset, first_offset - 1, -1, self.log_start_offset)
+        start_offset = self.log_start_offset
+        if views[0].base_offset < first_offset:
+            self.truncate_fully_and_start_at(views[0].base_offset)
         start = 0
         for run, size in runs_within_segment(views, self.config.segment_bytes):
             self._append(records[start : start + size], run, now_ms)
@@ -257,7 +260,16 @@ class PartitionLog:
             for view in run:
                 if view.leader_epoch != self.epochs.latest_epoch and view.magic == MAGIC:
                     self.epochs.assign(view.leader_epoch, view.base_offset)
+        self.delete_records_before(
+            start_offset
+        )  # changes something only where the first batch began lower
         return AppendInfo(first_offset, expected - 1, -1, self.log_start_offset)
+
+    def _may_begin_with(self, view: BatchView) -> bool:
+        """Where the leader's log starts inside a batch, an empty log takes the whole of it and starts there too."""
+        return (
+            not self.size_bytes and self.log_start_offset == self.log_end_offset <= view.last_offset
+        )
 
     def _append(self, data: memoryview, views: list[BatchView], now_ms: int) -> None:
         last = views[-1]

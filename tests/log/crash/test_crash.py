@@ -13,6 +13,7 @@ from tests.log.crash.life import TOPIC_ID, batches_of, format_directories, read_
 from tests.log.crash.mutants import MUTANTS
 from tests.log.crash.run import Tally, run_seed
 from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log
+from wire.errors import KafkaError
 
 
 @pytest.mark.slow
@@ -164,3 +165,23 @@ def test_a_recovered_log_is_durable_with_its_first_flush(tmp_path):
     assert read_batches(log) == batches
     assert batches_of(b"".join(batch.data for batch in batches)) == batches
     directory.close(broker_epoch=None)
+
+
+def test_a_copy_begins_inside_the_batch_where_its_source_starts(tmp_path):
+    """After DeleteRecords in the middle of a batch a new follower is sent the whole batch."""
+    source = open_log(tmp_path / "a-0")
+    for _ in range(3):
+        append(source, 4, epoch=2)
+    source.delete_records_before(6)
+    copy = open_log(tmp_path / "b-0", log_start_offset=6)
+    data = source.read_bytes(6, 10_000, upto_offset=12)
+    copy.append_as_follower(memoryview(data))
+    assert (copy.log_start_offset, copy.log_end_offset) == (6, 12)
+    assert read_batches(copy) == read_batches(source)
+    assert copy.epochs.entries() == [(2, 6)]
+    with pytest.raises(KafkaError, match="does not continue"):
+        copy.append_as_follower(memoryview(data))
+    copy.flush()
+    copy.close(clean=False)
+    again = open_log(tmp_path / "b-0", recovery_point=12, log_start_offset=6)
+    assert read_batches(again) == read_batches(source)
