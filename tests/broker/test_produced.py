@@ -7,6 +7,7 @@ from broker.produced import check_now
 from log.batch import BatchView, NewRecord, build_batch, decode_records, iter_batches
 from log.codecs import Compression
 from log.validate import BYTES_CHECKED_AT_ONCE_MAX, OverBudget
+from quorum.metadata.image import TOPIC_RESOURCE
 from quorum.runtime.clock import now_ms
 from tests.broker.batches import batch
 from tests.broker.calls import call, connection, finished, through_wire
@@ -113,3 +114,15 @@ async def test_a_wrong_largest_timestamp_is_stored_right(harness):
     log = harness.context.partitions.leader_of("t", 0).partition.log
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
     assert stored.max_timestamp == time
+
+
+async def test_a_topic_of_zstd_has_zstd_whatever_is_sent(harness):
+    overrides = {"compression.type": "zstd", "compression.zstd.level": "7"}
+    harness.set_image(topic("t", partition()), configs={(TOPIC_RESOURCE, "t"): overrides})
+    parked = send(harness, request(batch(b"plain")), connection())
+    assert isinstance(parked, Parked), "it is compressed in a thread"
+    assert codes_of(await finished(parked)) == [0]
+    log = harness.context.partitions.leader_of("t", 0).partition.log
+    [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
+    assert stored.compression is Compression.ZSTD
+    assert [record.value for record in decode_records(stored)] == [b"plain"]
