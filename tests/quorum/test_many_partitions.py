@@ -1,0 +1,151 @@
+"""Brokers with more partitions than one step of the loop decides on: they come and go a part at a time, and nothing is forgotten."""
+
+import pytest
+import trio
+
+from quorum.controller import brokers, controller
+from quorum.controller.handlers import broker_registration
+from quorum.metadata.image import NO_LEADER
+from tests.quorum.controllers import SECONDS, Images, connected_to, open_controllers
+from tests.quorum.test_server import creation
+from wire.errors import ErrorCode
+from wire.messages.broker_registration import Listener
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+PARTITIONS = 9
+STEP = 2
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch):
+    for module in (brokers, controller, broker_registration):
+        monkeypatch.setattr(module, "PARTITIONS_PER_STEP", STEP)
+
+
+class Steps:
+    """How many partitions each batch changed, since the last time it was asked."""
+
+    def __init__(self, running):
+        self.sizes = []
+        running.loader.add_publisher(self)
+
+    def publish(self, delta, _image, _manifest):
+        self.sizes.append(sum(len(one.partitions) for one in delta.topics.changed.values()))
+
+    def take(self):
+        taken, self.sizes = [size for size in self.sizes if size], []
+        return taken
+
+
+def partitions_of(image):
+    return list(image.topics.by_name["t"].partitions.values())
+
+
+async def joined(controllers, connection, *ids):
+    found = {i: controllers.broker(connection, i) for i in ids}
+    for one in found.values():
+        await one.join()
+    return found
+
+
+async def test_controlled_shutdown(tmp_path):
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        images, steps = Images(active), Steps(active)
+        async with connected_to(active) as connection:
+            both = await joined(controllers, connection, 1, 2)
+            await connection.call(creation("t", partitions=PARTITIONS, factor=2), timeout=SECONDS)
+            steps.take()
+            assert not (await both[1].beat(want_shut_down=True)).should_shut_down
+            await images.wait_for(lambda image: all(p.isr == (2,) for p in partitions_of(image)))
+            assert max(steps.take()) <= STEP
+            await both[2].beat()
+            with trio.fail_after(SECONDS):
+                while not (await both[1].beat(want_shut_down=True)).should_shut_down:
+                    await both[2].beat()
+
+
+async def test_a_silent_broker(tmp_path):
+    async with open_controllers(tmp_path, broker_session_timeout_ms=300) as controllers:
+        active = await controllers.active()
+        images, steps = Images(active), Steps(active)
+        async with connected_to(active) as connection:
+            both = await joined(controllers, connection, 1, 2)
+            await connection.call(creation("t", partitions=PARTITIONS, factor=2), timeout=SECONDS)
+            steps.take()
+            with trio.fail_after(SECONDS):
+                while not active.loader.image.cluster.brokers[1].fenced:
+                    await both[2].beat()
+            image = await images.wait_for(lambda image: image.cluster.brokers[1].fenced)
+            assert all(p.isr == (2,) and p.leader == 2 for p in partitions_of(image))
+            assert max(steps.take()) <= STEP
+
+
+async def test_who_comes_back_leads_all_that_nobody_else_can(tmp_path):
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        images, steps = Images(active), Steps(active)
+        async with connected_to(active) as connection:
+            one = (await joined(controllers, connection, 1))[1]
+            await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
+            assert (await one.beat(want_fence=True)).is_fenced
+            assert {p.leader for p in partitions_of(active.loader.image)} == {NO_LEADER}
+            steps.take()
+            assert not (await one.beat()).is_fenced
+            await images.wait_for(lambda image: all(p.leader == 1 for p in partitions_of(image)))
+            assert max(steps.take()) <= STEP
+
+
+async def test_another_incarnation_takes_the_place_of_one_in_sync(tmp_path):
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        steps = Steps(active)
+        async with connected_to(active) as connection:
+            await joined(controllers, connection, 2)
+            async with connected_to(active) as another:
+                one = (await joined(controllers, another, 1))[1]
+                created = creation("t", partitions=PARTITIONS, factor=2)
+                await connection.call(created, timeout=SECONDS)
+            steps.take()
+            here = Listener(name="PLAINTEXT", host="127.0.0.1", port=one.port, security_protocol=0)
+            successor = controllers.broker(connection, 1, incarnation=1)
+            with trio.fail_after(SECONDS):
+                while await successor.register(listeners=[here]):
+                    await trio.lowlevel.checkpoint()
+            assert all(p.isr == (2,) for p in partitions_of(active.loader.image))
+            assert max(steps.take()) <= STEP
+
+
+async def test_unclean_leaders_when_the_topic_allows_them(tmp_path):
+    """It does not wait for the next round."""
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        images, steps = Images(active), Steps(active)
+        async with connected_to(active) as connection:
+            both = await joined(controllers, connection, 1, 2)
+            await connection.call(creation("t", partitions=PARTITIONS, factor=2), timeout=SECONDS)
+            assert (await both[1].beat(want_fence=True)).is_fenced
+            assert (await both[2].beat(want_fence=True)).is_fenced
+            assert not (await both[1].beat()).is_fenced
+            assert {p.leader for p in partitions_of(active.loader.image)} == {NO_LEADER}
+            steps.take()
+            setting = AlterableConfig(
+                name="unclean.leader.election.enable", config_operation=0, value="true"
+            )
+            request = IncrementalAlterConfigsRequest(
+                resources=[
+                    AlterConfigsResource(resource_type=2, resource_name="t", configs=[setting])
+                ],
+                validate_only=False,
+            )
+            answer = await connection.call(request, timeout=SECONDS)
+            assert answer.responses[0].error_code == ErrorCode.NONE
+            image = await images.wait_for(
+                lambda image: all(p.leader == 1 for p in partitions_of(image))
+            )
+            assert all(p.isr == (1,) and p.leader_recovery_state for p in partitions_of(image))
+            assert max(steps.take()) <= STEP
