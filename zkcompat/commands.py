@@ -17,13 +17,14 @@ from typing import TypeVar
 
 import trio
 
+from wire.client.bootstrap import Address
 from zkcompat.keeper import DoubtError, Keeper, KeeperConfig, open_keeper
 from zkcompat.mirror import Mirror, MirrorConfig, MirrorStatus, WrongClusterError
 from zkcompat.observer import (
     QuorumUnreachableError,
     find_cluster_id,
     open_observer,
-    parse_bootstrap,
+    parse_controllers,
 )
 from zkcompat.session_file import SESSION_FILE
 from zkcompat.tree import FoundZnode
@@ -161,7 +162,7 @@ def run_mirror(
     `on_status` gets the mirror's live status object once the quorum was found, before anything is written.
     Raises ValueError, MirrorLockedError, QuorumUnreachableError or WrongClusterError.
     """
-    bootstrap = parse_bootstrap(bootstrap_controllers)
+    bootstrap = parse_controllers(bootstrap_controllers)
     config = mirror_config(properties)
     zookeeper = keeper_config(zookeeper_connect, properties)
     state_dir.mkdir(parents=True, exist_ok=True)
@@ -223,7 +224,7 @@ def verify(
 
     Raises ValueError, QuorumUnreachableError or ZooKeeperUnreachableError.
     """
-    bootstrap = parse_bootstrap(bootstrap_controllers)
+    bootstrap = parse_controllers(bootstrap_controllers)
 
     async def read(keeper: Keeper) -> VerifyReport:
         cluster_id = await find_cluster_id(bootstrap, QUORUM_SECONDS)
@@ -282,7 +283,7 @@ def _with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], A
     return _run(main)
 
 
-async def _forever_cluster_id(bootstrap: tuple[tuple[str, int], ...]) -> str:
+async def _forever_cluster_id(bootstrap: list[Address]) -> str:
     """A mirror may be started before its quorum; it waits."""
     while True:
         try:

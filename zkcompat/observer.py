@@ -17,6 +17,7 @@ from quorum.memory_log import MemoryLog
 from quorum.metadata.loader import MetadataLoader
 from quorum.node import NodeSettings, QuorumNode
 from quorum.raft.types import Identity, Peer
+from wire.client.bootstrap import Address, parse_bootstrap
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, RemoteProtocolError
 from wire.messages.describe_cluster import DescribeClusterRequest
@@ -26,7 +27,6 @@ from zkcompat.feed import ImageFeed
 
 log = logging.getLogger(__name__)
 
-Address = tuple[str, int]
 CLIENT_ID = "zk-mirror"
 REQUEST_SECONDS = 5.0
 RETRY_SECONDS = 0.2
@@ -37,17 +37,12 @@ class QuorumUnreachableError(Exception):
     """No controller of the bootstrap list told its cluster within the time limit."""
 
 
-def parse_bootstrap(text: str) -> tuple[Address, ...]:
+def parse_controllers(text: str) -> list[Address]:
     """`HOST:PORT,HOST:PORT`; ValueError names what is wrong."""
-    addresses = []
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        host, _, port = part.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError(f"{part!r} is no HOST:PORT of a controller")
-        addresses.append((host.strip("[]"), int(port)))
-    if not addresses:
-        raise ValueError("no controller given: HOST:PORT is expected")
-    return tuple(addresses)
+    try:
+        return parse_bootstrap(text)
+    except ValueError as error:
+        raise ValueError(f"{error}: HOST:PORT of a controller is expected") from None
 
 
 async def find_cluster_id(bootstrap: Sequence[Address], time_limit_seconds: float) -> str:

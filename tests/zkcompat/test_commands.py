@@ -21,7 +21,7 @@ from zkcompat.commands import (
 )
 from zkcompat.keeper import KeeperConfig
 from zkcompat.mirror import MirrorConfig
-from zkcompat.observer import QuorumUnreachableError, find_cluster_id, parse_bootstrap
+from zkcompat.observer import QuorumUnreachableError, find_cluster_id, parse_controllers
 
 
 @pytest.fixture
@@ -96,11 +96,11 @@ async def test_no_quorum_is_said(autojump_clock):
 )
 def test_a_wrong_bootstrap_is_named(text):
     with pytest.raises(ValueError, match="HOST:PORT"):
-        parse_bootstrap(text)
+        parse_controllers(text)
 
 
 def test_bootstrap_lists():
-    assert parse_bootstrap("a:1, [::1]:2,") == (("a", 1), ("::1", 2))
+    assert parse_controllers("a:1, [::1]:2,") == [("a", 1), ("::1", 2)]
 
 
 def test_kafkas_keys_configure_the_mirror():

