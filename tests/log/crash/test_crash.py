@@ -4,9 +4,11 @@ from random import Random
 
 import pytest
 
+from log.batch import iter_batches
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.power_loss import Disk, Style
+from log.producers_marker import EndMarker, build_end_marker
 from log.testing import FaultyFiles, make_so
 from tests.log.crash.damage import try_damages
 from tests.log.crash.life import TOPIC_ID, batches_of, format_directories, read_batches
@@ -185,3 +187,46 @@ def test_a_copy_begins_inside_the_batch_where_its_source_starts(tmp_path):
     copy.close(clean=False)
     again = open_log(tmp_path / "b-0", recovery_point=12, log_start_offset=6)
     assert read_batches(again) == read_batches(source)
+
+
+def transaction(log, producer, *, commit):
+    append(log, 2, producer_id=producer, producer_epoch=0, base_sequence=0, is_transactional=True)
+    marker = build_end_marker(EndMarker(commit, 0), producer_id=producer, producer_epoch=0, timestamp_ms=1)  # fmt: skip
+    log.append_as_leader(memoryview(marker), list(iter_batches(memoryview(marker))), leader_epoch=0, now_ms=0)  # fmt: skip
+
+
+def lose_power(files):
+    make_so(files.disk.after(Style.LOST, Random(0)), instead_of=files.disk.after(Style.KEPT, Random(0)))  # fmt: skip
+
+
+def test_a_truncated_abort_does_not_come_back(tmp_path):
+    """Its place in the log is another batch's now, and the index must not say that it is to be left out."""
+    files = FaultyFiles()
+    files.watch(tmp_path)
+    log = open_log(tmp_path / "t-0", files=files)
+    transaction(log, 7, commit=False)
+    log.roll(0)
+    log.flush()
+    log.truncate_to(2)
+    append(log, 5, epoch=1)
+    point = log.flush()
+    log.close(clean=False)
+    lose_power(files)
+    again = open_log(tmp_path / "t-0", recovery_point=point)
+    assert again.log_end_offset == 7
+    assert again.aborted_transactions(0, 7) == []
+
+
+def test_a_zeroed_entry_is_no_abort(tmp_path):
+    log = open_log(tmp_path / "t-0")
+    transaction(log, 7, commit=False)
+    transaction(log, 8, commit=False)
+    log.flush()
+    wanted = log.aborted_transactions(0, 6)
+    log.close(clean=False)
+    [path] = log.directory.glob("*.txnindex")
+    data = path.read_bytes()
+    path.write_bytes(bytes(len(data) // 2) + data[len(data) // 2 :])
+    again = open_log(tmp_path / "t-0", recovery_point=6)
+    assert again.aborted_transactions(0, 6) == wanted
+    assert [entry.producer_id for entry in wanted] == [7, 8]
