@@ -2,7 +2,8 @@
 
 Source: `LogCleaner`, `LogCleanerManager` of Kafka. The loop chooses, plans and swaps segments; the thread reads and writes
 (`log.compaction.cleaning`). A log that cannot be compacted (damaged, or a batch that no map holds) is said once and left alone until it is
-opened anew. Left out: several cleaner threads.
+opened anew. Left out: `log.cleaner.threads`
+above 1: they would share one interpreter lock, so a second one compacts nothing sooner and takes a second offset map.
 """
 
 from __future__ import annotations
