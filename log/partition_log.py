@@ -237,7 +237,7 @@ class PartitionLog:
             RemoteProtocolError: these are no batches.
         """
         self._health.check()
-        views = []
+        views: list[BatchView] = []
         expected = first_offset = self.log_end_offset
         for view in iter_batches(records, allow_partial_tail=True, allow_old=True):
             check_batch(view, allow_old=True)
