@@ -11,6 +11,7 @@ from pathlib import Path
 
 from log.batch import BatchView, check_batch, iter_batches
 from log.config import LogConfig
+from log.control_records import read_control_records
 from log.directory import LogDirectory
 from log.partition_log import PartitionLog
 from quorum.metadata_partition import PARTITION, TOPIC
@@ -222,6 +223,8 @@ def validate_fetched(records: bytes | memoryview, offset: int, epoch: int) -> me
             raise RemoteProtocolError(f"{batch!r} does not continue at {offset}")
         if not last_epoch <= batch.leader_epoch <= epoch:
             raise RemoteProtocolError(f"{batch!r} in a fetch of epoch {epoch}")
+        if batch.is_control:
+            read_control_records(batch)  # what says who votes must be readable before it counts
         offset, last_epoch = batch.next_offset, batch.leader_epoch
         size += batch.size
     return view[:size]

@@ -16,7 +16,7 @@ from quorum.handlers.update_raft_voter import update_raft_voter
 from quorum.metadata_log import open_metadata_log
 from quorum.quorum_state_file import FILE_NAME
 from quorum.raft import messages as core
-from quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey
+from quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
 from quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
 from quorum.runtime.clock import now_ms
 from quorum.snapshots import SnapshotContent
@@ -26,6 +26,8 @@ from wire.records.topics import TopicRecord
 from wire.transport.api_versions import Features
 from wire.transport.registry import Registry
 
+# A leader gives a change of voters up after `request`; a busy machine may need longer than Kafka's two seconds.
+PATIENT = Timeouts(request=15.0, fetch=10.0)
 FEATURES = Features(supported={"kraft.version": (0, 1)})
 
 
@@ -91,9 +93,9 @@ def key(node_id: int) -> ReplicaKey:
 
 
 async def test_a_quorum_grows_and_shrinks_and_starts_again(tmp_path: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
-            cluster = DynamicCluster(tmp_path, nursery, 3, None)
+            cluster = DynamicCluster(tmp_path, nursery, 3, PATIENT)
             for i in (1, 2, 3):
                 await cluster.start(i)
             await cluster.propose("a")
@@ -123,9 +125,9 @@ async def test_a_quorum_grows_and_shrinks_and_starts_again(tmp_path: Path) -> No
 
 
 async def test_a_controller_joins_by_itself_from_a_snapshot(tmp_path: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
-            cluster = DynamicCluster(tmp_path, nursery, 2, None)
+            cluster = DynamicCluster(tmp_path, nursery, 2, PATIENT)
             cluster.auto_join = True
             await cluster.start(1)
             await cluster.propose("a")

@@ -21,6 +21,7 @@ from quorum.snapshot_files import SnapshotFiles, snapshot_name
 from quorum.snapshot_format import SnapshotDamaged, decode_snapshot, encode_snapshot
 from tests.simulation.storage import Entry, SimLog
 from wire.errors import KafkaError, RemoteProtocolError
+from wire.messages.control import ControlType, encode_control_key
 from wire.records.metadata import encode_metadata_record
 from wire.records.topics import TopicRecord
 
@@ -273,3 +274,11 @@ def test_what_is_behind_damage_is_fetched_again(log: MetadataLog) -> None:
     assert once_more.refetch_upto == end, "it is remembered"
     once_more.refetch.clear()
     assert MetadataLog(log.log, SnapshotFiles(log.log.directory)).refetch_upto is None
+
+
+def test_a_control_record_that_cannot_be_read_is_not_appended() -> None:
+    """The core counts with the voters of a record as soon as it is in the log."""
+    key = encode_control_key(ControlType.KRAFT_VOTERS)
+    bad = build_batch([NewRecord(key, b"\x00\x00\x07", 5)], leader_epoch=1, is_control=True)
+    with pytest.raises(RemoteProtocolError):
+        validate_fetched(bad, 0, 1)
