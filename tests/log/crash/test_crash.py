@@ -10,6 +10,9 @@ from log.directory import LogDirectory
 from log.power_loss import Disk, Style
 from log.producers_marker import EndMarker, build_end_marker
 from log.testing import FaultyFiles, make_so
+from tests.log.compaction.helpers import compact
+from tests.log.compaction.test_rules import build, opened, visible
+from tests.log.crash.check import place_on_disk
 from tests.log.crash.damage import try_damages
 from tests.log.crash.life import TOPIC_ID, batches_of, format_directories, read_batches
 from tests.log.crash.mutants import MUTANTS
@@ -230,3 +233,29 @@ def test_a_zeroed_entry_is_no_abort(tmp_path):
     again = open_log(tmp_path / "t-0", recovery_point=6)
     assert again.aborted_transactions(0, 6) == wanted
     assert [entry.producer_id for entry in wanted] == [7, 8]
+
+
+@pytest.mark.slow
+def test_a_compaction_that_is_cut_off_anywhere_leaves_the_old_or_the_new(tmp_path):
+    """At every operation of it, with and without power: the same aborts, and what was durable before is."""
+    files, home = FaultyFiles(), tmp_path / "life"
+    home.mkdir()
+    files.watch(home)
+    log = build(home, files)
+    log.flush()
+    old, before, point = visible(log), len(files.recording.operations), log.flushed_offset
+    compact(log)
+    files.fsync_directory(log.directory)
+    new = visible(log)
+    assert old != new
+    disk, found = Disk(files.recording), set()
+    for number, operation in enumerate(files.recording.operations):
+        disk.apply(operation)
+        for style in (Style.KEPT, Style.LOST, Style.ZEROS) if number >= before else ():
+            place_on_disk(disk.after(style, Random(number)), home, tmp_path / "crashed")
+            again = opened(tmp_path / "crashed", recovery_point=point)
+            assert visible(again) in (old, new), (number, style)
+            found.add(visible(again) == new)
+            again.close(clean=False)
+    assert found == {True, False}
+    assert visible(again) == new
