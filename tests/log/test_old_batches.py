@@ -251,3 +251,13 @@ def test_views_of_both_kinds_fit_one_class():
     [view] = iter_batches(data, allow_old=True)
     assert isinstance(view, BatchView)
     assert all(hasattr(view, name) for name in BatchView.__slots__)
+
+
+def test_old_messages_behind_new_ones_change_no_epoch(tmp_path):
+    """A topic whose message.format.version went down."""
+    log = open_log(tmp_path / "t-0", CONFIG)
+    new = build_batch([NewRecord(b"k", b"v", 1)], leader_epoch=4)
+    [old], _ = stored_sets(1, first_offset=1)
+    log.append_as_follower(memoryview(bytes(new) + old))
+    assert log.epochs.entries() == [(4, 0)]
+    assert log.log_end_offset == 2
