@@ -1,6 +1,6 @@
 """`./dev bench scale [PART ...] [--only ours|kafka] [--small]`: metadata at scale, against its marks and against Apache Kafka 4.3.
 
-Parts: image (memory, reading a snapshot, one change; in this process), topics (created one by one), wide-topic (9,999 partitions at once), grow (a topic
+Parts: image (memory, reading a snapshot, one change; in this process), steps (longest step of the loop), topics (created one by one), wide-topic (9,999 partitions at once), grow (a topic
 up to 100,000 partitions), many-topics (10,000 × 10), restart (of a broker with a third of 50,000 partitions). Nodes are 3 + 3. CPU seconds of
 all nodes stand beside wall-clock seconds; those hold for a quiet machine only. `--small` divides every size by ten, to try the bench itself.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
-from bench import scale_image
+from bench import scale_image, scale_steps
 from bench.accounting import cpu_seconds, measured, rss_mib
 from bench.clusters import Cluster, kafka, ours
 from bench.scale_client import (
@@ -63,6 +63,18 @@ def image(_: Opener, system: str, size: int) -> Iterator[Row]:
         yield Row("image", f"{name}: snapshot read", f"{found.read_seconds:.2f} CPU s", "5 s in 100,000")  # fmt: skip
         yield Row("image", f"{name}: snapshot written", f"{found.write_seconds:.2f} CPU s")
         yield Row("image", f"{name}: one change", f"{found.change_seconds * 1e6:.0f} CPU µs", "100 µs")  # fmt: skip
+
+
+def steps(_: Opener, system: str, size: int) -> Iterator[Row]:
+    if system != "ours":
+        return
+    for shape in (scale_image.Shape(1, 100_000 // size), scale_image.Shape(10_000 // size, 10)):
+        for what, measure in (
+            ("a snapshot applied", scale_steps.of_a_snapshot),
+            ("batches of 10,000 records applied", scale_steps.of_batches),
+        ):
+            value = f"{measure(shape) * 1000:.0f} CPU ms"
+            yield Row("steps", f"{shape} partitions: longest step, {what}", value, "50 ms")
 
 
 def topics(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:
@@ -177,6 +189,7 @@ def restart(open_cluster: Opener, _: str, size: int) -> Iterator[Row]:
 
 PARTS = {
     "image": image,
+    "steps": steps,
     "topics": topics,
     "wide-topic": wide_topic,
     "grow": grow,

@@ -68,7 +68,7 @@ def _measure(shape: Shape) -> Measured:
         path = Path(name) / "snapshot"
         began = time.process_time()
         with path.open("wb") as file:
-            file.writelines(_encoded(_records(shape)))
+            file.writelines(encoded(records_of(shape)))
         write_seconds = time.process_time() - began
         return _measure_reading(path.read_bytes(), write_seconds)
 
@@ -102,7 +102,7 @@ def _measure_reading(data: bytes, write_seconds: float) -> Measured:
     )
 
 
-def _records(shape: Shape) -> Iterator[Message]:
+def records_of(shape: Shape) -> Iterator[Message]:
     prng = random.Random(1)
     directories = [prng.randbytes(16) for _ in range(BROKERS)]
     for number in range(shape.topics):
@@ -124,7 +124,7 @@ def _records(shape: Shape) -> Iterator[Message]:
             )
 
 
-def _encoded(records: Iterator[Message]) -> Iterator[bytes]:
+def encoded(records: Iterator[Message]) -> Iterator[bytes]:
     values = (
         encode_metadata_record(one, metadata_record_version(type(one), METADATA_VERSION))
         for one in records
@@ -160,6 +160,6 @@ def _change_seconds(loader: MetadataLoader) -> float:
 def rewrite_seconds(loader: MetadataLoader) -> float:
     """CPU seconds to write the image as a snapshot."""
     began = time.process_time()
-    for _ in _encoded(image_to_records(loader.image)):
+    for _ in encoded(image_to_records(loader.image)):
         pass
     return time.process_time() - began
