@@ -20,8 +20,13 @@ from pathlib import Path
 VERSION = "4.3.0"
 CACHE = Path(os.environ.get("TRIMARAN_CACHE", "~/.cache/trimaran")).expanduser()
 TOOLS = {
+    "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
+    "acls": "org.apache.kafka.tools.AclCommand",
+    "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "configs": "kafka.admin.ConfigCommand",
+    "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",

@@ -127,6 +127,24 @@ COMMANDS = (
         "Leaders, replicas and ISR of a topic's partitions.",
     ),
     (("topics", "delete"), "trimaran.cli.topics:delete", "Delete a topic."),
+    (
+        ("partitions", "list"),
+        "trimaran.cli.partitions:list_partitions",
+        "List partitions: all, or those that are under-replicated, offline, not led by the preferred replica.",
+    ),
+    (
+        ("partitions", "elect-leader"),
+        "trimaran.cli.partitions:elect_leader",
+        "Have preferred leaders elected, or unclean ones.",
+    ),
+    (("reassign", "apply"), "trimaran.cli.reassign:apply", "Begin the moves of a plan."),
+    (("reassign", "list"), "trimaran.cli.reassign:list_moves", "List the moves that go on."),
+    (
+        ("reassign", "verify"),
+        "trimaran.cli.reassign:verify",
+        "Say whether the partitions of a plan are where they should be.",
+    ),
+    (("reassign", "cancel"), "trimaran.cli.reassign:cancel", "End the moves of a plan."),
     (("brokers", "list"), "trimaran.cli.brokers:list_brokers", "List brokers."),
     (("groups", "list"), "trimaran.cli.groups:list_groups", "List consumer groups."),
     (
@@ -174,6 +192,8 @@ NOUNS = {
     "wire": "The protocol's frames.",
     "logs": "Log directories on disk.",
     "topics": "Topics.",
+    "partitions": "Partitions.",
+    "reassign": "Moves of partitions.",
     "brokers": "Brokers of a cluster.",
     "groups": "Consumer groups.",
     "zk": "ZooKeeper and the mirror in it.",

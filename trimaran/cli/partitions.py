@@ -1,0 +1,124 @@
+"""`partitions list|elect-leader`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, check, connected
+from trimaran.cli.output import Format, say, show_rows
+from trimaran.errors import Exit
+
+if TYPE_CHECKING:
+    from wire.messages.metadata import MetadataResponseTopic
+
+TIMEOUT_MS = 30_000
+COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
+Row = Mapping[str, Any]
+
+
+def list_partitions(
+    *,
+    topic: Annotated[list[str] | None, Parameter(name=["-t", "--topic"])] = None,
+    under_replicated: bool = False,
+    offline: bool = False,
+    not_preferred: bool = False,
+    bootstrap: Bootstrap = None,
+    data: Data = DEFAULT_DATA,
+    output: Format = "table",
+) -> int:
+    """Lists partitions, all or those that need a look; exit code 1 when some do that were asked for."""
+    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    named = None if topic is None else [MetadataRequestTopic(name=name) for name in topic]
+    with connected(bootstrap_of(bootstrap, data)) as client:
+        request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
+        answer = client.call(None, request)
+    for one in answer.topics:
+        check(one.error_code, one.name)
+    wanted = [
+        test
+        for given, test in (
+            (under_replicated, is_under_replicated),
+            (offline, is_offline),
+            (not_preferred, is_not_preferred),
+        )
+        if given
+    ]
+    rows = rows_of(answer.topics, wanted)
+    show_rows(rows, output, columns=COLUMNS)
+    return Exit.NO if wanted and rows else Exit.OK
+
+
+def rows_of(
+    topics: list[MetadataResponseTopic], wanted: list[Callable[[Row], bool]]
+) -> list[dict[str, Any]]:
+    """A row of each partition for which any of `wanted` holds, or of all."""
+    rows = [
+        {
+            "topic": topic.name,
+            "partition": one.partition_index,
+            "leader": one.leader_id,
+            "replicas": list(one.replica_nodes),
+            "isr": list(one.isr_nodes),
+        }
+        for topic in sorted(topics, key=lambda topic: topic.name or "")
+        for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+    ]
+    return [row for row in rows if not wanted or any(test(row) for test in wanted)]
+
+
+def is_under_replicated(row: Row) -> bool:
+    return len(row["isr"]) < len(row["replicas"])
+
+
+def is_offline(row: Row) -> bool:
+    return bool(row["leader"] < 0)
+
+
+def is_not_preferred(row: Row) -> bool:
+    return bool(row["leader"] >= 0 and row["leader"] != row["replicas"][0])
+
+
+def elect_leader(
+    topic: str | None = None,
+    partition: Annotated[list[int] | None, Parameter(name=["-p", "--partition"])] = None,
+    *,
+    unclean: bool = False,
+    bootstrap: Bootstrap = None,
+    data: Data = DEFAULT_DATA,
+) -> int:
+    """Has preferred leaders elected, of one topic or of all; `--unclean`: any leader where there is none, at the price of records."""
+    from wire.errors import ErrorCode
+    from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    asked = None
+    with connected(bootstrap_of(bootstrap, data)) as client:
+        if topic is not None:
+            request = MetadataRequest(
+                topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+            )
+            (found,) = client.call(None, request).topics
+            check(found.error_code, topic)
+            indexes = partition or sorted(one.partition_index for one in found.partitions)
+            asked = [TopicPartitions(topic=topic, partitions=indexes)]
+        answer = client.call(
+            None,
+            ElectLeadersRequest(
+                election_type=int(unclean), topic_partitions=asked, timeout_ms=TIMEOUT_MS
+            ),
+        )
+    check(answer.error_code, None)
+    failed = False
+    for result in answer.replica_election_results:
+        for one in result.partition_result:
+            code = ErrorCode.of(one.error_code)
+            if code is ErrorCode.ELECTION_NOT_NEEDED:
+                continue
+            failed = failed or code is not ErrorCode.NONE
+            said = "elected" if code is ErrorCode.NONE else one.error_message or code.name
+            say(f"{result.topic}-{one.partition_id}: {said}")
+    return Exit.NO if failed else Exit.OK

@@ -1,0 +1,153 @@
+"""`reassign apply|list|verify|cancel`: moves of partitions, by the JSON that Apache Kafka's tool reads.
+
+{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [11, 12]}, …]}
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, check, connected
+from trimaran.cli.output import Format, say, show_rows
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+TIMEOUT_MS = 30_000
+Wish = tuple[str, int, list[int]]
+COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
+
+
+def read_plan(path: Path) -> list[Wish]:
+    """The moves of a file.
+
+    Raises:
+        UserError: it cannot be read, or is no such JSON.
+    """
+    try:
+        found = json.loads(path.read_text())
+        wishes = [
+            (str(one["topic"]), int(one["partition"]), [int(i) for i in one["replicas"]])
+            for one in found["partitions"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} is no plan of moves",
+            f"{type(error).__name__}: {error}",
+            'write {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}',
+            exit_code=Exit.USAGE,
+        ) from error
+    if len({wish[:2] for wish in wishes}) != len(wishes):
+        raise UserError(
+            f"{path} names a partition twice",
+            "a partition can move to one place only",
+            "keep one of the entries",
+            exit_code=Exit.USAGE,
+        )
+    return wishes
+
+
+def apply(plan: Path, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA) -> int:
+    """Begins the moves of a plan; those under way go to their new place instead."""
+    wishes = read_plan(plan)
+    with connected(bootstrap_of(bootstrap, data)) as client:
+        return _alter(client, [(topic, index, replicas) for topic, index, replicas in wishes])
+
+
+def cancel(plan: Path, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA) -> int:
+    """Ends the moves of a plan that are under way: replicas are again what they were."""
+    wishes = read_plan(plan)
+    with connected(bootstrap_of(bootstrap, data)) as client:
+        moving = {(row["topic"], row["partition"]) for row in _moves(client)}
+        wanted = [(topic, i, None) for topic, i, _ in wishes if (topic, i) in moving]
+        if not wanted:
+            say("none of these partitions moves")
+            return Exit.OK
+        return _alter(client, wanted)
+
+
+def list_moves(
+    *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA, output: Format = "table"
+) -> None:
+    """Lists the moves that go on."""
+    with connected(bootstrap_of(bootstrap, data)) as client:
+        show_rows(_moves(client), output, columns=COLUMNS)
+
+
+def verify(plan: Path, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA) -> int:
+    """Says of each partition of a plan whether it is where it should be; exit code 1 unless all are."""
+    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    wishes = read_plan(plan)
+    names = [MetadataRequestTopic(name=name) for name in dict.fromkeys(one[0] for one in wishes)]
+    with connected(bootstrap_of(bootstrap, data)) as client:
+        answer = client.call(None, MetadataRequest(topics=names, allow_auto_topic_creation=False))
+        moving = {(row["topic"], row["partition"]) for row in _moves(client)}
+    present = {
+        (topic.name or "", one.partition_index): list(one.replica_nodes)
+        for topic in answer.topics
+        for one in topic.partitions
+    }
+    done = True
+    for topic, index, replicas in wishes:
+        word = state_of_move(present.get((topic, index)), replicas, (topic, index) in moving)
+        done = done and word == "there"
+        say(f"{topic}-{index}: {word}")
+    return Exit.OK if done else Exit.NO
+
+
+def state_of_move(present: list[int] | None, wanted: list[int], moving: bool) -> str:
+    if present is None:
+        return "there is no such partition"
+    if moving:
+        return "moving"
+    return "there" if present == wanted else f"not moving, and on {present}"
+
+
+def _moves(client: BlockingClient) -> list[dict[str, Any]]:
+    from wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+
+    answer = client.call(None, ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS))
+    check(answer.error_code, answer.error_message)
+    return [
+        {
+            "topic": topic.name,
+            "partition": one.partition_index,
+            "replicas": list(one.replicas),
+            "adding": list(one.adding_replicas),
+            "removing": list(one.removing_replicas),
+        }
+        for topic in answer.topics
+        for one in topic.partitions
+    ]
+
+
+def _alter(client: BlockingClient, wishes: list[tuple[str, int, list[int] | None]]) -> int:
+    from wire.errors import ErrorCode
+    from wire.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        ReassignablePartition,
+        ReassignableTopic,
+    )
+
+    topics: dict[str, list[ReassignablePartition]] = {}
+    for name, index, replicas in wishes:
+        asked = ReassignablePartition(partition_index=index, replicas=replicas)
+        topics.setdefault(name, []).append(asked)
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=TIMEOUT_MS,
+        topics=[ReassignableTopic(name=name, partitions=listed) for name, listed in topics.items()],
+    )
+    answer = client.call(None, request)
+    check(answer.error_code, answer.error_message)
+    refused = False
+    for topic in answer.responses:
+        for one in topic.partitions:
+            code = ErrorCode.of(one.error_code)
+            refused = refused or code is not ErrorCode.NONE
+            said = "taken" if code is ErrorCode.NONE else one.error_message or code.name
+            say(f"{topic.name}-{one.partition_index}: {said}")
+    return Exit.REFUSED if refused else Exit.OK
