@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -53,7 +53,7 @@ def list_partitions(
 
 
 def rows_of(
-    topics: list[MetadataResponseTopic], wanted: list[Callable[[Row], bool]]
+    topics: Sequence[MetadataResponseTopic], wanted: Sequence[Callable[[Row], bool]]
 ) -> list[dict[str, Any]]:
     """A row of each partition for which any of `wanted` holds, or of all."""
     rows = [
