@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +126,7 @@ def _moves(client: BlockingClient) -> list[dict[str, Any]]:
     ]
 
 
-def _alter(client: BlockingClient, wishes: list[tuple[str, int, list[int] | None]]) -> int:
+def _alter(client: BlockingClient, wishes: Sequence[tuple[str, int, list[int] | None]]) -> int:
     from wire.errors import ErrorCode
     from wire.messages.alter_partition_reassignments import (
         AlterPartitionReassignmentsRequest,
