@@ -1,0 +1,49 @@
+"""`storage format|info` and `quorum voters` as a user calls them; what they ask of a quorum is tested in tests/interop."""
+
+import subprocess
+import sys
+
+import pytest
+
+ID = "5L6g3nShT-eMCtK--X86sw"
+pytestmark = pytest.mark.slow
+
+
+def run(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "trimaran", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "1.properties"
+    path.write_text(
+        "process.roles=controller\nnode.id=1\ncontroller.quorum.bootstrap.servers=h:9093\ncontroller.listener.names=CONTROLLER\n"
+        f"listeners=CONTROLLER://127.0.0.1:9093\nlog.dirs={tmp_path / 'data'}\n"
+    )
+    return path
+
+
+def test_a_dynamic_quorum_is_formatted_and_inspected(config):
+    refused = run("storage", "format", "-t", ID, "-c", config)
+    assert refused.returncode != 0
+    assert "--standalone" in refused.stderr
+    assert run("storage", "info", "-c", config).returncode == 1
+    both = run("storage", "format", "-t", ID, "-c", config, "--standalone", "-N")
+    assert both.returncode != 0
+    done = run("storage", "format", "-t", ID, "-c", config, "--standalone", "-f", "kraft.version=1")
+    assert done.returncode == 0, done.stderr
+    info = run("storage", "info", "-c", config)
+    assert info.returncode == 0
+    assert "kraft.version=1 voters={1}" in info.stdout
+
+
+def test_a_dry_run_says_what_would_be_asked(config):
+    run("storage", "format", "-t", ID, "-c", config, "--standalone")
+    done = run("quorum", "voters", "add", "-c", config, "-B", "127.0.0.1:1", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "CONTROLLER://127.0.0.1:9093" in done.stdout + done.stderr
