@@ -158,9 +158,7 @@ class Controller:
 
     def _applied(self, end_offset: int) -> None:
         self._applied_end = end_offset
-        version = self.loader.image.features.metadata_version
-        if self.node is not None and version:
-            self.node.metadata_version = version
+        self._write_for(self.loader.image.features.metadata_version)
         if self._reign is not None and not self._reign.committed.closed:
             self._reign.committed.advance(end_offset)
 
@@ -229,6 +227,13 @@ class Controller:
         )
         if records:
             _try(reign, Result(records, None))
+        # Before they are committed: a broker may register at once, and older nodes must be able to read that.
+        self._write_for(reign.image.features.metadata_version)
+
+    def _write_for(self, metadata_version: int) -> None:
+        """From now on records are of versions that nodes of this level read; 0 is no level."""
+        if self.node is not None and metadata_version:
+            self.node.metadata_version = metadata_version
 
     # --- tasks of an epoch
 
