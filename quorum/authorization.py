@@ -5,6 +5,7 @@ Source: Kafka's `AuthHelper`, `ClusterMetadataAuthorizer`. Without `authorizer.c
 
 from __future__ import annotations
 
+import logging
 from typing import Protocol
 
 from quorum.config.definition import ConfigError
@@ -14,6 +15,8 @@ from quorum.metadata.authorizer import Action, Authorizer
 from wire.errors import ErrorCode, KafkaError
 from wire.security.principal import ANONYMOUS
 from wire.transport.calls import Call, ConnectionInfo
+
+log = logging.getLogger(__name__)
 
 SUPER_USERS = "super.users"
 
@@ -46,6 +49,10 @@ def authorizer_of(config: ServerConfig) -> Authorizer | None:
                 origin=config.origins.get(SUPER_USERS, ""),
                 fix=f"write User:{user}",
             )
+    log.warning(
+        "authorizer.class.name is set: ACLs are kept, told and judge administration of ACLs, configs, features, quotas, "
+        "credentials and tokens; topics and groups are not protected by them yet: everybody who can connect can produce, fetch and commit"
+    )
     return Authorizer(users, if_nothing_is_said=config["allow.everyone.if.no.acl.found"])
 
 
