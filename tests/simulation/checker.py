@@ -36,6 +36,10 @@ def _majority(voters: tuple[int, ...]) -> int:
     return len(voters) // 2 + 1
 
 
+# Of one node in one second; twice what the liveliest of hundreds of runs has.
+REQUESTS_MAX = 200
+
+
 class Violation(AssertionError):
     """An invariant does not hold; the first word is its id."""
 
@@ -158,6 +162,8 @@ class Checker:
             return
         self.count("R3")
         self._keeps_promises(node, "votes")
+        if request.epoch != node.raft.epoch:
+            self.fail("R3", node.id, "votes in", request.epoch, "while in", node.raft.epoch)
         known = self.votes.setdefault((node.id, request.epoch), request.candidate.id)
         if known != request.candidate.id:
             self.fail("R3", node.id, "votes twice in", request.epoch, known, request.candidate.id)
@@ -266,7 +272,7 @@ class Checker:
             self.fail("R6 high watermark", offset, "of", node.id, "is durable on", holders, "only")
         self._commit_upto(node, offset)
 
-    def _holds(self, voter: int, offset: int, chain: int) -> bool:
+    def _holds(self, voter: int, offset: int, chain: int | None) -> bool:
         """It has it on disk, or had until damage was found: then it abstains (R15), which keeps the promise as well."""
         log = self.nodes[voter].log
         return log.durable_chain_at(offset) == chain or (log.refetch_upto or 0) >= offset
@@ -358,6 +364,12 @@ class Checker:
         offset = node.log.history.voters_offset
         if offset is not None and offset < (role.reign.high_watermark or 0):
             self.fail("R10", node.id, "leads on, though the voters without it are committed")
+
+    # --- L1: nobody is busy in a loop
+
+    def is_calm(self, node: SimNode, sent: int) -> None:
+        if sent > REQUESTS_MAX:
+            self.fail("L1", node.id, "sends more than", REQUESTS_MAX, "requests in a second")
 
     # --- clients
 

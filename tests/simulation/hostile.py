@@ -33,7 +33,8 @@ class Hostile:
         self.world.happened["hostile"] += 1
         self.world.checker.count("hostile")
         node.probe(CLIENT, request)
-        if node.alive and self._state(node) != before:
+        is_alive = self.world.nodes[node.id].alive
+        if is_alive and self._state(node) != before:
             self.world.checker.fail("hostile", request, "changes", before, self._state(node))
 
     def _state(self, node: SimNode) -> tuple[object, ...]:

@@ -48,6 +48,7 @@ class SimNode:
         self.life = 0
         self.loading_snapshot = False
         self.skew = 0.0
+        self._sent = (0, 0)
         self.metadata: Member | None = None
         self._wakes_at = inf
 
@@ -286,6 +287,9 @@ class SimNode:
 
     def _send(self, token: int, target: int, request: core.Request) -> None:
         self.world.say(f"{self.id}→{target}", request)
+        second, sent = self._sent
+        self._sent = (int(self.now), sent + 1) if second == int(self.now) else (int(self.now), 1)
+        self.world.checker.is_calm(self, sent)
         self.world.checker.sends(self, request)
         if isinstance(request, core.VoteRequest):
             self.world.checker.stands(self, request)

@@ -8,8 +8,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
+from quorum.controller.activation import activation_records
 from quorum.metadata.loader import MetadataLoader
+from quorum.metadata.records import image_to_records
 from quorum.raft import changing, following, leading, log_view, reign, state
+from quorum.raft.ready import ControlBatch, VotersChange
 from quorum.raft.roles import Leader
 from quorum.raft.types import OffsetAndEpoch, ReplicaKey
 from quorum.raft.voters import VoterSet
@@ -52,7 +55,7 @@ def _changes_before_its_own_commit() -> Patch:
 
 
 def _append_unchecked(raft: state.State, _leader: Leader, voters: VoterSet) -> int:
-    return raft.append(changing.ControlBatch((changing.VotersChange(voters),)))
+    return raft.append(ControlBatch((VotersChange(voters),)))
 
 
 def _counts_removed_voters() -> Patch:
@@ -305,16 +308,16 @@ def _publishes_inside_transactions() -> Patch:
 
 
 def _new_leader_aborts_nothing() -> Patch:
-    real = metadata.activation_records
+    real = activation_records
 
     def records(image: Any, bootstrap: Any, *, in_transaction: bool) -> Any:
         return real(image, bootstrap, in_transaction=in_transaction and False)
 
-    return mock.patch.object(metadata, "activation_records", records)
+    return mock.patch("tests.simulation.metadata.activation_records", records)
 
 
 def _snapshot_loses_configs() -> Patch:
-    real = metadata.image_to_records
+    real = image_to_records
 
     def records(image: Any) -> Any:
         return (one for one in real(image) if type(one).__name__ != "ConfigRecord")
@@ -322,7 +325,7 @@ def _snapshot_loses_configs() -> Patch:
     saved = metadata.Member.save
 
     def save(self: metadata.Member, snapshot_id: OffsetAndEpoch) -> None:
-        with mock.patch.object(metadata, "image_to_records", records):
+        with mock.patch("tests.simulation.metadata.image_to_records", records):
             saved(self, snapshot_id)
 
     return mock.patch.object(metadata.Member, "save", save)

@@ -127,15 +127,8 @@ def _strangers_keep_a_leader() -> Patch:
     return mock.patch.object(reign.Reign, "heard_from", heard_from)
 
 
-def _followers_wait_for_ever() -> Patch:
-    real = state.State.become_follower
-
-    def become_follower(self: state.State, epoch: int, leader: Any, now: float) -> None:
-        real(self, epoch, leader, now)
-        self.update(replace(self.role, deadline=inf))
-
-    fed = mock.patch("quorum.raft.following._fed", lambda _state, role, _now: role)
-    return both(mock.patch.object(state.State, "become_follower", become_follower), fed)
+def _looks_for_no_leader() -> Patch:
+    return mock.patch.object(state.State, "next_discovery", return_value=None)
 
 
 def _no_request_expires() -> Patch:
@@ -155,6 +148,6 @@ ELECTIONS = (
     Mutant("believes other clusters", _believes_other_clusters, ("hostile",)),
     Mutant("believes any epoch", _believes_any_epoch, ("hostile",)),
     Mutant("strangers keep a leader", _strangers_keep_a_leader, ("R11",)),
-    Mutant("followers wait for ever", _followers_wait_for_ever, ("L1",)),
+    Mutant("looks for no leader", _looks_for_no_leader, ("L1",)),
     Mutant("no request expires", _no_request_expires, ("L1",)),
 )
