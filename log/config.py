@@ -36,7 +36,9 @@ class LogConfig:
     message_timestamp_before_max_ms: int = (1 << 63) - 1
     message_timestamp_after_max_ms: int = 3600 * 1000
     producer_id_expiration_ms: int = 24 * 3600 * 1000
-    preallocate: bool = False  # new segments get their full size as zeros, until they are rolled or closed
+    preallocate: bool = (
+        False  # new segments get their full size as zeros, until they are rolled or closed
+    )
     file_delete_delay_ms: int = 0  # from the removal of a segment until its files go
     segment_jitter_ms: int = 0  # taken off segment_ms, up to this
     min_cleanable_dirty_ratio: float = 0.5
