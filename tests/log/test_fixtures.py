@@ -98,13 +98,13 @@ def test_a_difference_would_be_seen(unpacked):
     name = NAMES[0]
     first = fixtures.files(name, "batch", "0.log")[0]
     directory = unpacked[name]
-    assert batches_differ(directory, name, first) is False
+    assert batches_differ(directory, fixtures.rows_of_file(name, first), first) is False
     (directory / "other-0").mkdir()
     changed = bytearray((directory / first).read_bytes())
     changed[-1] ^= 1
     (directory / "other-0" / Path(first).name).write_bytes(changed)
     changed_rows = list(records_of(directory, f"other-0/{Path(first).name}"))
-    assert len(changed_rows) < len(list(records_printed(name, first)))
+    assert len(changed_rows) < len(list(records_printed(fixtures.rows_of_file(name, first))))
 
 
 @pytest.mark.parametrize("name", NAMES)
