@@ -156,6 +156,8 @@ class Checker:
 
     def answers_vote(self, node: SimNode, request: VoteRequest, answer: VoteAnswer) -> None:
         if not answer.granted:
+            if (node.log.refetch_upto or 0) > (node.raft.high_watermark or 0):
+                self.count("R15")
             return
         if request.pre_vote:
             self._grants_pre_vote(node, request)
@@ -201,7 +203,6 @@ class Checker:
         upto = node.log.refetch_upto
         if upto is None:
             return
-        self.count("R15")
         if (node.raft.high_watermark or 0) < upto:
             self.fail("R15", node.id, does, "without what was damaged below", upto)
 
