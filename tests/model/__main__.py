@@ -14,14 +14,22 @@ from tests.model.world import Bounds
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.model", description=__doc__)
-    for name, default in (("epochs", 2), ("proposals", 0), ("crashes", 0), ("strays", 0)):
+    for name, default in (
+        ("epochs", 2),
+        ("proposals", 0),
+        ("crashes", 0),
+        ("strays", 0),
+        ("letters", 3),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--discovery", action="store_true")
     parser.add_argument("--seconds", type=float, default=300.0, help="of one core")
     # about 3 KB a state that waits to be looked at
     parser.add_argument("--states", type=int, default=1_000_000)
     given = parser.parse_args()
-    bounds = Bounds(given.epochs, given.proposals, given.crashes, given.strays, given.discovery)
+    bounds = Bounds(
+        given.epochs, given.proposals, given.crashes, given.strays, given.discovery, given.letters
+    )
     print(bounds, flush=True)
     try:
         count = search(bounds, given.states, given.seconds)

@@ -25,6 +25,7 @@ class Bounds(NamedTuple):
     """How far the model goes.
 
     strays: letters in flight at the same time that the asker gave up or that were copied.
+    letters: requests and answers in flight, strays among them, at the same time; states with more are not looked at.
     discovery: fetches of a replica that looks for a leader arrive; else they stay on their way for ever.
     """
 
@@ -33,6 +34,7 @@ class Bounds(NamedTuple):
     crashes: int = 1
     strays: int = 1
     discovery: bool = False
+    letters: int = 99
 
 
 class Letter:
@@ -140,7 +142,9 @@ class World(Watcher):
             if any(r.raft.epoch > bounds.epochs for r in world.replicas.values()):
                 continue
             world._settle()
-            yield from world._within(label, bounds)
+            for one, after in world._within(label, bounds):
+                if len(after.letters) <= bounds.letters:
+                    yield one, after
 
     def _actions(self, bounds: Bounds) -> Iterator[tuple[str, World]]:
         for node, replica in self.replicas.items():
