@@ -21,10 +21,10 @@ async def create_delegation_token(
     requester = str(call.connection.principal)
     if not may_ask_for_tokens(ctx, call.connection):
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        return fail_create_token(request, requester, code)
+        return fail_create_token(request, requester, code, call.header.api_version)
     try:
         response = await ctx.forwarder.forward(request, call)
     except KafkaError as error:
-        return fail_create_token(request, requester, error.code)
+        return fail_create_token(request, requester, error.code, call.header.api_version)
     assert isinstance(response, CreateDelegationTokenResponse)
     return response

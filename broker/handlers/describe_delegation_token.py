@@ -34,5 +34,10 @@ def describe_delegation_token(
         return may(ctx, connection, of_token) or may(ctx, connection, of_owner)
 
     return describe_tokens(
-        request, ctx.metadata.image.tokens, secret, str(connection.principal), may_see
+        request,
+        ctx.metadata.image.tokens,
+        secret,
+        str(connection.principal),
+        may_see,
+        version=call.header.api_version,
     )

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from quorum.config.server import ServerConfig
 from quorum.metadata import versions
 from quorum.metadata.image import MetadataImage, TokensImage
-from quorum.metadata.tokens import find_token, split_principal, token_hmac
+from quorum.metadata.tokens import (
+    VERSION_NAMING_REQUESTERS,
+    find_token,
+    split_principal,
+    token_hmac,
+)
 from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_delegation_token import (
@@ -56,11 +61,12 @@ class TokenRules:
 
 
 def fail_create_token(
-    request: CreateDelegationTokenRequest, requester: str, code: ErrorCode
+    request: CreateDelegationTokenRequest, requester: str, code: ErrorCode, version: int
 ) -> CreateDelegationTokenResponse:
-    """An answer that names owner and requester, as Kafka's does."""
+    """An answer that names the owner and, from version 3 on, the requester."""
     owner_type, owner_name = split_principal(owner_of(request, requester))
-    requester_type, requester_name = split_principal(requester)
+    named = version >= VERSION_NAMING_REQUESTERS
+    requester_type, requester_name = split_principal(requester) if named else ("", "")
     return CreateDelegationTokenResponse(
         error_code=code,
         principal_type=owner_type,
@@ -81,6 +87,7 @@ def create_token(
     rules: TokenRules,
     requester: str,
     *,
+    version: int,
     now_ms: int,
     new_id: Callable[[], str],
 ) -> Result[Message, CreateDelegationTokenResponse]:
@@ -106,7 +113,7 @@ def create_token(
         expiration_timestamp=min(max_timestamp, now_ms + rules.renewal_ms),
         token_id=new_id(),
     )
-    response = fail_create_token(request, requester, ErrorCode.NONE).replace(
+    response = fail_create_token(request, requester, ErrorCode.NONE, version).replace(
         issue_timestamp_ms=now_ms,
         expiry_timestamp_ms=record.expiration_timestamp,
         max_timestamp_ms=max_timestamp,

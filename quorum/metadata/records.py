@@ -98,7 +98,8 @@ def controller_record(controller: ControllerRegistration) -> RegisterControllerR
 def _topics(image: MetadataImage) -> Iterator[Message]:
     for topic in image.topics.by_id.values():
         yield TopicRecord(name=topic.name, topic_id=topic.id)
-        for index in sorted(topic.partitions):  # numbers alone are sorted in no time, with the lock held
+        # Numbers alone are sorted in no time, with the lock held.
+        for index in sorted(topic.partitions):
             yield partition_record(topic.id, index, topic.partitions[index])
 
 

@@ -21,6 +21,8 @@ from wire.records.security import DelegationTokenRecord
 
 # As many HMACs are remembered; one costs microseconds, a search asks for all.
 _REMEMBERED = 1 << 16
+# Of the requests that make and describe tokens: from here on answers say who asked for a token (KIP-373).
+VERSION_NAMING_REQUESTERS = 3
 
 
 @lru_cache(_REMEMBERED)
@@ -43,6 +45,8 @@ def describe_tokens(
     secret: str,
     requester: str,
     may_see: Callable[[DelegationTokenRecord], bool],
+    *,
+    version: int,
 ) -> DescribeDelegationTokenResponse:
     """Tokens that one of the asked owners has or may renew, all where none is asked for; of others' those that `requester` `may_see`."""
     owners = (
@@ -58,7 +62,9 @@ def describe_tokens(
         return requester in concerned or may_see(token)
 
     found = [token for _, token in sorted(tokens.items()) if is_wanted(token)]
-    return DescribeDelegationTokenResponse(tokens=[_described(token, secret) for token in found])
+    return DescribeDelegationTokenResponse(
+        tokens=[_described(token, secret, version) for token in found]
+    )
 
 
 def split_principal(text: str) -> tuple[str, str]:
@@ -67,9 +73,10 @@ def split_principal(text: str) -> tuple[str, str]:
     return kind, name
 
 
-def _described(token: DelegationTokenRecord, secret: str) -> DescribedDelegationToken:
+def _described(token: DelegationTokenRecord, secret: str, version: int) -> DescribedDelegationToken:
     owner_type, owner_name = split_principal(token.owner)
-    requester_type, requester_name = split_principal(token.requester)
+    named = version >= VERSION_NAMING_REQUESTERS
+    requester_type, requester_name = split_principal(token.requester) if named else ("", "")
     renewers = [split_principal(renewer) for renewer in token.renewers]
     return DescribedDelegationToken(
         principal_type=owner_type,

@@ -28,10 +28,10 @@ from wire.transport.registry import handles
 def create_delegation_token(
     request: CreateDelegationTokenRequest, ctx: ControllerContext, call: Call
 ) -> CreateDelegationTokenResponse | Parked[CreateDelegationTokenResponse]:
-    requester = str(call.connection.principal)
+    requester, version = str(call.connection.principal), call.header.api_version
 
     def fail(code: ErrorCode, _message: str = "") -> CreateDelegationTokenResponse:
-        return fail_create_token(request, requester, code)
+        return fail_create_token(request, requester, code, version)
 
     if not ctx.forwarded and not may_ask_for_tokens(ctx, call.connection):
         return fail(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
@@ -45,6 +45,7 @@ def create_delegation_token(
             ctx.controller.reign().image,
             TokenRules.of(ctx.config),
             requester,
+            version=version,
             now_ms=now_ms(),
             new_id=lambda: uuid_to_text(new_topic_id()),
         )
