@@ -9,8 +9,8 @@ from tests.simulation.mutants.mutant import Mutant, hunt
 from tests.simulation.run import never, run_many, summary
 from tests.simulation.world import World, run_seed
 
-# A share of what `./dev simulate` runs.
-SEEDS = 120
+# A minute and a half of one core; `./dev simulate N` runs any number.
+SEEDS = 1000
 # Seeds that a mutant may take here; `./dev simulate --mutants` gives each 2,000.
 MUTANT_SEEDS = 60
 # Found by few seeds, so only there.
