@@ -34,6 +34,7 @@ METADATA_TOPIC_ID = bytes(15) + b"\x01"
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
 FETCH_VERSION = 17
+NEWEST = (1 << 31) - 1  # the epoch that the leader has now
 # As the mirror: a snapshot of a million partitions is about 100 MB.
 SNAPSHOT_BYTES_MAX = 1 << 30
 _SNAPSHOT_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
@@ -164,7 +165,7 @@ class LiveQuorum:
 
     def base(self, upto: int | None) -> Base | None:
         """The leader's snapshot, when it no longer has offset 0, or has a shorter way there."""
-        snapshot = self._fetch(0, 0).snapshot_id
+        snapshot = self._fetch(0, NEWEST).snapshot_id
         if snapshot.end_offset < 0:
             return None
         if upto is not None and snapshot.end_offset > upto:
@@ -179,13 +180,13 @@ class LiveQuorum:
 
     def batches(self, start: int, *, follow: bool = False) -> Iterator[BatchView]:
         """Committed batches up to the high watermark, or for ever."""
-        offset, epoch = start, 0
+        offset, epoch = start, NEWEST
         while True:
             partition = self._fetch(offset, epoch)
+            watermark = partition.high_watermark
             if partition.snapshot_id.end_offset >= 0:
                 offset, epoch = partition.snapshot_id.end_offset, partition.snapshot_id.epoch
                 continue
-            watermark = partition.high_watermark
             for batch in iter_batches(partition.records or b"", allow_partial_tail=True):
                 if batch.next_offset > watermark:
                     break
@@ -194,8 +195,12 @@ class LiveQuorum:
                 offset, epoch = batch.next_offset, batch.leader_epoch
             if offset >= watermark and not follow:
                 return
+            if partition.diverging_epoch.epoch >= 0:
+                # A new leader in between: what was read is committed, so its epoch is the one the leader names.
+                epoch = partition.diverging_epoch.epoch
 
     def _fetch(self, offset: int, epoch: int) -> Any:
+        """`epoch` is that of the record before `offset`; NEWEST fits wherever the log goes on without a snapshot."""
         from trimaran.cli.quorum import describe_quorum
 
         leader_epoch = describe_quorum(self._client).leader_epoch

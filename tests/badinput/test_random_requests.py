@@ -62,6 +62,9 @@ def knowing(message: Struct, own, rng) -> None:
             setattr(message, one.name, rng.choice(known[one.name]))
         elif isinstance(value, int) and rng.random() < 0.4:
             setattr(message, one.name, type(value)(rng.randrange(-1, 3)))
+        if isinstance(value, Struct):
+            value = value.replace()  # defaults are shared, and not to be written to
+            setattr(message, one.name, value)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, Struct):
                 knowing(item, own, rng)
