@@ -408,12 +408,17 @@ class Segment:
             except IndexDamaged:
                 self._check_reached(self.rebuild(index_interval))
                 continue
-            for _, view in self._headers(position):
-                if view.last_offset == self.base_offset + relative_offset:
-                    return position
-                break
+            if self._is_true(relative_offset, position):
+                return position
             self._check_reached(self.rebuild(index_interval))
         raise SegmentDamaged(f"{self.path(INDEX_SUFFIX)} does not fit the log, new or old")
+
+    def _is_true(self, relative_offset: int, position: int) -> bool:
+        """Whether a batch that ends with that offset begins there; a damaged index may name any place."""
+        if not 0 <= position < self.size:
+            return False
+        found = next(self._headers(position), None)
+        return found is not None and found[1].last_offset == self.base_offset + relative_offset
 
     def _check_reached(self, position: int) -> None:
         if position != self.size:

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from random import Random
 
 import pytest
 
@@ -41,7 +42,19 @@ def reopened(path):
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize(
-    "damage", ["missing", "empty", "short", "long", "zeros", "reversed", "another's", "garbage"]
+    "damage",
+    [
+        "missing",
+        "empty",
+        "short",
+        "long",
+        "zeros",
+        "reversed",
+        "another's",
+        "garbage",
+        "negative",
+        "beyond",
+    ],
 )
 def test_a_small_file_is_rebuilt_from_the_log(path, name, damage, clean):
     batches = written(path)
@@ -54,7 +67,9 @@ def test_a_small_file_is_rebuilt_from_the_log(path, name, damage, clean):
         "zeros": bytes(len(data)),
         "reversed": data[::-1],
         "another's": bytes(reversed(range(1, 97))),
-        "garbage": os.urandom(len(data)),
+        "garbage": Random(7).randbytes(len(data)),
+        "negative": b"\xff" * len(data),
+        "beyond": b"\x7f" * len(data),
     }
     file.unlink()
     if damage != "missing":
