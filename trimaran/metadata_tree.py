@@ -20,12 +20,11 @@ from quorum.metadata.as_json import (
     OPERATIONS,
     PATTERN_TYPES,
     PERMISSIONS,
-    RESOURCE_TYPES,
-    SCRAM_MECHANISMS,
-    SECURITY_PROTOCOLS,
     name_of,
 )
 from quorum.metadata.image import (
+    RESOURCE_TYPES,
+    SECURITY_PROTOCOLS,
     BrokerRegistration,
     ControllerRegistration,
     Endpoint,
@@ -35,12 +34,12 @@ from quorum.metadata.image import (
     QuotaEntity,
     TopicImage,
 )
+from quorum.metadata.scram import MECHANISMS
 from wire.primitives import uuid_to_text
 from wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
 from wire.records.sensitive import is_sensitive
 
 REDACTED = "[redacted]"
-UUID_TEXT = uuid_to_text
 SHORT_MAX = 0x7FFF
 RECOVERY_STATES = {0: "RECOVERED", 1: "RECOVERING"}
 
@@ -90,7 +89,7 @@ def _directory(items: Iterable[tuple[str, Callable[[], Node]]]) -> Directory:
 def image_tree(image: MetadataImage) -> Directory:
     """The root, with `image` in it."""
     parts: dict[str, Callable[[], Node]] = {
-        "acls": lambda: Directory({"byId": lambda: _texts(image.acls, UUID_TEXT, _acl)}),
+        "acls": lambda: Directory({"byId": lambda: _texts(image.acls, uuid_to_text, _acl)}),
         "clientQuotas": lambda: _quotas(image),
         "cluster": lambda: Directory(
             {
@@ -109,7 +108,7 @@ def image_tree(image: MetadataImage) -> Directory:
         "topics": lambda: Directory(
             {
                 "byName": lambda: _directories(image.topics.by_name, str, _topic),
-                "byId": lambda: _directories(image.topics.by_id, UUID_TEXT, _topic),
+                "byId": lambda: _directories(image.topics.by_id, uuid_to_text, _topic),
             }
         ),
     }
@@ -294,7 +293,7 @@ def _scram(image: MetadataImage) -> Directory:
 
     return _directory(
         (name, lambda number=number: users(number))  # type: ignore[misc]
-        for number, name in SCRAM_MECHANISMS.items()
+        for number, name in MECHANISMS.items()
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
+from quorum.metadata.image import SECURITY_PROTOCOLS
 from wire.errors import RemoteProtocolError
 from wire.primitives import uuid_from_text, uuid_to_text
 from zkcompat.json_form import decode_json, encode_json, properties_order, scala_map_order
@@ -56,7 +57,6 @@ STANDING_PARENTS = (
     "/kafka-acl-extended-changes",
 )
 
-SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 PRODUCER_ID_BLOCK_SIZE = 1000
 
 T = TypeVar("T")

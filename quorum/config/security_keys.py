@@ -6,10 +6,11 @@ Source: Kafka's `SslConfigs`, `BrokerSecurityConfigs`, KIP-103, KIP-651 (PEM).
 from __future__ import annotations
 
 from quorum.config.definition import ConfigKey, all_of, at_least, one_of
+from quorum.metadata.image import SECURITY_PROTOCOLS
 from wire.security.sasl import FAILURE_DELAY_SECONDS, TOKEN_BYTES_MAX
 from wire.security.tls import STORE_TYPES, VERSIONS
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PROTOCOLS = tuple(SECURITY_PROTOCOLS.values())
 _STORE_TYPE = one_of(*STORE_TYPES)
 
 TLS = (

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 from quorum.config.definition import ConfigError, ConfigKey
 from quorum.config.ignored_keys import is_ignored
 from quorum.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
-from quorum.metadata.image import Endpoint
+from quorum.metadata.image import SECURITY_PROTOCOLS, Endpoint
 
-SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+PROTOCOL_NUMBERS = {name: number for number, name in SECURITY_PROTOCOLS.items()}
 LISTENER_PREFIX = "listener.name."
 
 
@@ -168,18 +168,18 @@ class ServerConfig(Mapping[str, Any]):
         protocols = {}
         for pair in self[key]:
             name, colon, protocol = pair.partition(":")
-            if not colon or protocol not in SECURITY_PROTOCOLS:
+            if not colon or protocol not in PROTOCOL_NUMBERS:
                 raise ConfigError(
                     key,
                     pair,
                     "a mapping is written NAME:PROTOCOL",
                     origin=self.origins.get(key, ""),
-                    fix="protocols are " + ", ".join(SECURITY_PROTOCOLS),
+                    fix="protocols are " + ", ".join(PROTOCOL_NUMBERS),
                 )
             protocols[name] = protocol
         names = self["controller.listener.names"]
         used = {text.partition("://")[0] for text in self["listeners"]} | set(names)
-        if key not in self._values and not used & (SECURITY_PROTOCOLS.keys() - {"PLAINTEXT"}):
+        if key not in self._values and not used & (PROTOCOL_NUMBERS.keys() - {"PLAINTEXT"}):
             protocols |= dict.fromkeys(names, "PLAINTEXT")
         return protocols
 
@@ -359,7 +359,7 @@ def _endpoint(text: str, protocols: Mapping[str, str], key: str, origin: str) ->
     if not separator:
         raise ConfigError(key, text, "a listener is written NAME://host:port", origin=origin)
     protocol = protocols.get(name)
-    if protocol not in SECURITY_PROTOCOLS:
+    if protocol not in PROTOCOL_NUMBERS:
         raise _no_protocol(name, key, origin)
     host, port = _host_port(address, key, origin)
-    return Endpoint(name, host, port, SECURITY_PROTOCOLS[protocol])
+    return Endpoint(name, host, port, PROTOCOL_NUMBERS[protocol])

@@ -13,10 +13,10 @@ from quorum.config.group_keys import check_group_configs
 from quorum.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
 from quorum.controller.features import ELR_VERSION
 from quorum.metadata.image import (
-    BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
+    RESOURCE_TYPES,
     TOPIC_RESOURCE,
     MetadataImage,
 )
@@ -26,13 +26,6 @@ from wire.errors import ErrorCode, KafkaError
 MIN_ISR = "min.insync.replicas"
 # Longer ones would not fit the strings of older versions. Kafka's number.
 VALUE_SIZE_MAX = 0x7FFF
-RESOURCE_TYPES = {
-    TOPIC_RESOURCE: "TOPIC",
-    BROKER_RESOURCE: "BROKER",
-    BROKER_LOGGER_RESOURCE: "BROKER_LOGGER",
-    CLIENT_METRICS_RESOURCE: "CLIENT_METRICS",
-    GROUP_RESOURCE: "GROUP",
-}
 
 Changes = Mapping[str, str | None]
 

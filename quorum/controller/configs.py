@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from quorum.config.loggers import Operation
-from quorum.controller.config_checks import MIN_ISR, RESOURCE_TYPES, Changes, check, key_of
+from quorum.controller.config_checks import MIN_ISR, Changes, check, key_of
 from quorum.controller.features import ELR_VERSION
 from quorum.controller.topics import RECORDS_MAX
 from quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
+    RESOURCE_TYPES,
     TOPIC_RESOURCE,
     ConfigResource,
     MetadataImage,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import IntEnum
 from typing import Any
 
+from quorum.metadata.acls import Operation, PatternType, Permission, ResourceType
 from quorum.metadata.image import (
+    RESOURCE_TYPES,
+    SECURITY_PROTOCOLS,
     BrokerRegistration,
     ControllerRegistration,
     Endpoint,
@@ -17,49 +21,21 @@ from quorum.metadata.image import (
     TopicImage,
 )
 from quorum.metadata.replay import MetadataState, Voter
+from quorum.metadata.scram import MECHANISMS
+from wire.as_json import HIDDEN
 from wire.primitives import NIL_UUID, uuid_to_text
 from wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
 from wire.records.sensitive import is_sensitive
 
-HIDDEN = "(hidden)"
 
-RESOURCE_TYPES = {
-    2: "TOPIC",
-    4: "BROKER",
-    8: "BROKER_LOGGER",
-    16: "CLIENT_METRICS",
-    32: "GROUP",
-}
-ACL_RESOURCE_TYPES = {
-    1: "ANY",
-    2: "TOPIC",
-    3: "GROUP",
-    4: "CLUSTER",
-    5: "TRANSACTIONAL_ID",
-    6: "DELEGATION_TOKEN",
-    7: "USER",
-}
-PATTERN_TYPES = {1: "ANY", 2: "MATCH", 3: "LITERAL", 4: "PREFIXED"}
-OPERATIONS = {
-    1: "ANY",
-    2: "ALL",
-    3: "READ",
-    4: "WRITE",
-    5: "CREATE",
-    6: "DELETE",
-    7: "ALTER",
-    8: "DESCRIBE",
-    9: "CLUSTER_ACTION",
-    10: "DESCRIBE_CONFIGS",
-    11: "ALTER_CONFIGS",
-    12: "IDEMPOTENT_WRITE",
-    13: "CREATE_TOKENS",
-    14: "DESCRIBE_TOKENS",
-    15: "TWO_PHASE_COMMIT",
-}
-PERMISSIONS = {1: "ANY", 2: "DENY", 3: "ALLOW"}
-SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+def _names(kinds: type[IntEnum]) -> dict[int, str]:
+    return {int(kind): kind.name for kind in kinds if kind}
+
+
+ACL_RESOURCE_TYPES = _names(ResourceType)
+PATTERN_TYPES = _names(PatternType)
+OPERATIONS = _names(Operation)
+PERMISSIONS = _names(Permission)
 
 
 def name_of(names: dict[int, str], number: int) -> str:
@@ -157,7 +133,7 @@ def _scram(scram: ScramImage) -> dict[str, list[str]]:
     """Mechanism and iterations by user, never a key."""
     users: dict[str, list[str]] = {}
     for (user, mechanism), record in sorted(scram.items()):
-        text = f"{name_of(SCRAM_MECHANISMS, mechanism)}:{record.iterations}"
+        text = f"{name_of(MECHANISMS, mechanism)}:{record.iterations}"
         users.setdefault(user, []).append(text)
     return users
 

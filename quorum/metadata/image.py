@@ -31,6 +31,15 @@ BROKER_RESOURCE = 4
 BROKER_LOGGER_RESOURCE = 8
 CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
+# Kafka's words for them.
+RESOURCE_TYPES = {
+    TOPIC_RESOURCE: "TOPIC",
+    BROKER_RESOURCE: "BROKER",
+    BROKER_LOGGER_RESOURCE: "BROKER_LOGGER",
+    CLIENT_METRICS_RESOURCE: "CLIENT_METRICS",
+    GROUP_RESOURCE: "GROUP",
+}
+SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
 
 class Provenance(NamedTuple):
@@ -45,7 +54,7 @@ NOWHERE = Provenance()
 
 
 class Endpoint(NamedTuple):
-    """One advertised listener of a node; `security_protocol` is Kafka's id (0 PLAINTEXT, 1 SSL, 2 and 3 with SASL)."""
+    """One advertised listener of a node; `security_protocol` is one of `SECURITY_PROTOCOLS`."""
 
     name: str
     host: str

@@ -13,7 +13,8 @@ from wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
-# SCRAM-SHA-256 and SCRAM-SHA-512 by their numbers on the wire.
+# By their numbers on the wire.
+MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 HASHES = {1: "sha256", 2: "sha512"}
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from log.batch import NewRecord, build_batch, iter_batches
-from quorum.metadata.as_json import HIDDEN, state_as_json
+from quorum.metadata.as_json import state_as_json
 from quorum.metadata.epochs import epochs_of
 from quorum.metadata.records import image_to_records
 from quorum.metadata.replay import MetadataState, Replay, Voter
@@ -15,6 +15,7 @@ from quorum.raft.types import OffsetAndEpoch
 from quorum.snapshot_format import encode_snapshot
 from tests.quorum.metadata.build import broker, features, image_of, uid
 from tests.spark.directories import leader_change, metadata_batch
+from wire.as_json import HIDDEN
 from wire.errors import RemoteProtocolError
 from wire.messages.control import (
     ControlType,
