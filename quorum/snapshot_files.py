@@ -25,6 +25,14 @@ def snapshot_name(snapshot_id: OffsetAndEpoch) -> str:
     return f"{snapshot_id.offset:020d}-{snapshot_id.epoch:010d}{SUFFIX}"
 
 
+def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
+    """What a complete snapshot is named for; None for any other file, one that is written or removed just now included."""
+    match = _NAME.fullmatch(name)
+    if match is None or match[3] or match[4]:
+        return None
+    return OffsetAndEpoch(int(match[1]), int(match[2]))
+
+
 class SnapshotFiles:
     """The complete snapshots of one directory, ascending. Methods block unless said otherwise and raise OSError."""
 
@@ -37,11 +45,10 @@ class SnapshotFiles:
     def open(self, log_start_offset: int) -> None:
         """Finds the snapshots; removes partial ones and those before the log's start."""
         for name in self._files.list_directory(self._directory):
-            match = _NAME.fullmatch(name)
-            if match is None:
+            if _NAME.fullmatch(name) is None:
                 continue
-            snapshot_id = OffsetAndEpoch(int(match[1]), int(match[2]))
-            if match[3] or match[4] or snapshot_id.offset < log_start_offset:
+            snapshot_id = parse_snapshot_name(name)
+            if snapshot_id is None or snapshot_id.offset < log_start_offset:
                 self._files.unlink(self._directory / name)
             else:
                 self._add(snapshot_id)

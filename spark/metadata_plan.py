@@ -6,7 +6,6 @@ in the directories given: the same offset in the same epoch. With fewer director
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,12 @@ from log.files import REAL_FILES
 from log.reader import SegmentFile, list_segments, scan_batches
 from log.scan import scan_headers
 from quorum.metadata.epochs import leader_change
+from quorum.snapshot_files import parse_snapshot_name
 from spark.discovery import METADATA_TOPIC, PartitionFound, find_log_directories, find_partitions
 from spark.options import MetadataOptions, NodesWanted
 from spark.plan import DataUnreadable, LogRange, find_end, pack, split
 
 MAX_OFFSET = (1 << 63) - 1
-_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +107,8 @@ def _voters(path: str, start: int, end: int) -> frozenset[int]:
 
 
 def _snapshots(directory: str) -> tuple[Snapshot, ...]:
-    matches = [(path, _SNAPSHOT.fullmatch(path.name)) for path in sorted(Path(directory).iterdir())]
-    return tuple(Snapshot(str(path), int(m[1]), int(m[2])) for path, m in matches if m)
+    found = [(path, parse_snapshot_name(path.name)) for path in sorted(Path(directory).iterdir())]
+    return tuple(Snapshot(str(path), *snapshot_id) for path, snapshot_id in found if snapshot_id)
 
 
 def choose_log(logs: Sequence[MetadataLog]) -> MetadataLog:

@@ -21,6 +21,7 @@ from log.producers import ProducerState
 from log.reader import SegmentFile, list_segments, scan_batches
 from log.recovery import base_offset_of
 from log.segment import LOG_SUFFIX
+from quorum.metadata_partition import TOPIC
 from trimaran.errors import Exit, UserError
 from trimaran.record_rows import batch_row
 from wire.as_json import as_json, base64_text
@@ -29,7 +30,6 @@ from wire.records.coordinator import decode_coordinator_record
 from wire.records.metadata import decode_metadata_record
 from wire.records.registry import COORDINATOR_RECORDS
 
-METADATA_TOPIC = "__cluster_metadata"
 Row = dict[str, Any]
 
 
@@ -238,7 +238,7 @@ def _record_row(source: Source, batch: BatchView, record: Record) -> Row:
 def decode_record(topic: str, record: Record) -> Row | None:
     """The messages in a record of an internal topic, None in others; `error` where they are malformed."""
     try:
-        if topic == METADATA_TOPIC:
+        if topic == TOPIC:
             message = decode_metadata_record(record.value or b"")
             return {"type": type(message).__name__, "value": as_json(message)}
         if topic not in COORDINATOR_RECORDS:

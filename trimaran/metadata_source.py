@@ -6,7 +6,6 @@ were never committed; nobody there says where the high watermark was. A running 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from typing import Any, Protocol
 from log.batch import BatchView, iter_batches
 from log.reader import list_segments, scan_batches
 from quorum.metadata.replay import MetadataState, Replay
+from quorum.metadata_partition import DIRECTORY_NAME, TOPIC, TOPIC_ID
+from quorum.snapshot_files import parse_snapshot_name
 from trimaran.errors import Exit, UserError
 from wire.blocking import BlockingClient
 from wire.client.destinations import Controller
@@ -28,16 +29,12 @@ from wire.messages.fetch_snapshot import (
     FetchSnapshotRequestTopicSnapshot,
 )
 
-METADATA_TOPIC = "__cluster_metadata"
-METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
-METADATA_TOPIC_ID = bytes(15) + b"\x01"
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
 FETCH_VERSION = 17
 NEWEST = (1 << 31) - 1  # the epoch that the leader has now
 # As the mirror: a snapshot of a million partitions is about 100 MB.
 SNAPSHOT_BYTES_MAX = 1 << 30
-_SNAPSHOT_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,7 @@ class Directory:
         if path.is_file():
             self._of_file(path)
             return
-        folder = path / METADATA_DIRECTORY if (path / METADATA_DIRECTORY).is_dir() else path
+        folder = path / DIRECTORY_NAME if (path / DIRECTORY_NAME).is_dir() else path
         self.segments = (
             [segment.path for segment in list_segments(folder)] if folder.is_dir() else []
         )
@@ -110,9 +107,9 @@ class Directory:
             )
 
     def _of_file(self, path: Path) -> None:
-        match = _SNAPSHOT_NAME.fullmatch(path.name)
-        self.segments = [] if match else [str(path)]
-        self.snapshots = [(int(match[1]), int(match[2]), path)] if match else []
+        snapshot_id = parse_snapshot_name(path.name)
+        self.segments = [] if snapshot_id else [str(path)]
+        self.snapshots = [(*snapshot_id, path)] if snapshot_id else []
 
     def base(self, upto: int | None) -> Base | None:
         """The last snapshot that is not beyond `upto`; also the file of offset 0, with which a directory is formatted."""
@@ -149,8 +146,8 @@ class Directory:
 
 
 def _snapshots_in(folder: Path) -> list[tuple[int, int, Path]]:
-    matches = [(path, _SNAPSHOT_NAME.fullmatch(path.name)) for path in sorted(folder.iterdir())]
-    return [(int(match[1]), int(match[2]), path) for path, match in matches if match]
+    found = [(parse_snapshot_name(path.name), path) for path in sorted(folder.iterdir())]
+    return [(*snapshot_id, path) for snapshot_id, path in found if snapshot_id]
 
 
 # --- live
@@ -215,7 +212,7 @@ class LiveQuorum:
             max_wait_ms=FETCH_WAIT_MS,
             min_bytes=1,
             max_bytes=FETCH_BYTES_MAX,
-            topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[wanted])],
+            topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[wanted])],
         )
         answer = self._client.call(Controller(), request, version=FETCH_VERSION)
         return _checked(answer.error_code, answer.responses[0].partitions[0])
@@ -233,9 +230,7 @@ class LiveQuorum:
             )
             request = FetchSnapshotRequest(
                 max_bytes=FETCH_BYTES_MAX,
-                topics=[
-                    FetchSnapshotRequestTopicSnapshot(name=METADATA_TOPIC, partitions=[wanted])
-                ],
+                topics=[FetchSnapshotRequestTopicSnapshot(name=TOPIC, partitions=[wanted])],
             )
             answer = self._client.call(Controller(), request)
             piece = _checked(answer.error_code, answer.topics[0].partitions[0])

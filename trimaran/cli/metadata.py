@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from log.batch import BatchView
     from wire.blocking import BlockingClient
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
-
 
 def dump(
     path: Path | None = None,
@@ -58,7 +56,9 @@ def _files(path: Path) -> list[Path]:
     """Segments in order of their offsets; a single file stands for itself."""
     if path.is_file():
         return [path]
-    folder = path / METADATA_DIRECTORY if (path / METADATA_DIRECTORY).is_dir() else path
+    from quorum.metadata_partition import DIRECTORY_NAME
+
+    folder = path / DIRECTORY_NAME if (path / DIRECTORY_NAME).is_dir() else path
     files = sorted(folder.glob("*.log"))
     if not files:
         raise UserError(

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from wire.blocking import BlockingClient
     from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 
-METADATA_TOPIC = "__cluster_metadata"
 # An election takes about a second, or two when votes were split; later there is none.
 LEADER_SECONDS = 4.0
 
@@ -147,6 +146,7 @@ def describe_quorum(
     client: BlockingClient, *, timeout: float | None = None
 ) -> DescribeQuorumResponsePartitionData:
     """What the leader of the quorum says of it; a partition with an error code when there is no leader."""
+    from quorum.metadata_partition import TOPIC
     from wire.client.destinations import Controller
     from wire.messages.describe_quorum import (
         DescribeQuorumRequest,
@@ -155,7 +155,7 @@ def describe_quorum(
     )
 
     wanted = DescribeQuorumRequestPartitionData(partition_index=0)
-    topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[wanted])
+    topic = DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[wanted])
     answer = client.call(Controller(), DescribeQuorumRequest(topics=[topic]), timeout=timeout)
     check(answer.error_code, answer.error_message)
     found: DescribeQuorumResponsePartitionData = answer.topics[0].partitions[0]
