@@ -6,16 +6,53 @@ Source: Kafka's `ConfigAdminManager`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
+from broker.context import Context
+from quorum.authorization import may
 from quorum.config.loggers import alter_loggers
-from quorum.controller.config_checks import RESOURCE_TYPES
 from quorum.controller.configs import NONE, resource_of
-from quorum.metadata.image import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, ConfigResource
+from quorum.metadata.acls import Operation
+from quorum.metadata.authorizer import Action
+from quorum.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    RESOURCE_TYPES,
+    ConfigResource,
+)
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import alter_configs, incremental_alter_configs
+from wire.transport.calls import Call
 
+R = TypeVar(
+    "R",
+    alter_configs.AlterConfigsResponse,
+    incremental_alter_configs.IncrementalAlterConfigsResponse,
+)
 Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
+
+
+async def altered(
+    request: alter_configs.AlterConfigsRequest
+    | incremental_alter_configs.IncrementalAlterConfigsRequest,
+    ctx: Context,
+    call: Call,
+    respond: Callable[[Mapping[ConfigResource, KafkaError]], R],
+) -> R:
+    """What is answered here and, behind it, the controller's answer to the rest of the request."""
+    answered = answered_here(
+        request.resources,
+        ctx.node_id,
+        validate_only=request.validate_only,
+        may_alter_loggers=may(ctx, call.connection, Action(Operation.ALTER_CONFIGS)),
+    )
+    own = respond(answered)
+    left: list[Any] = [one for one in request.resources if resource_of(one) not in answered]
+    if left:
+        response = await ctx.forwarder.forward(request.replace(resources=left), call, type(own))
+        own.responses.extend(response.responses)
+    return own
 
 
 def answered_here(

@@ -6,13 +6,13 @@ The controller decides as if the client had asked it: principal and address of t
 from __future__ import annotations
 
 import ipaddress
+from typing import TypeVar
 
 from broker.controller_channel import ControllerChannel
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.default_principal_data import DefaultPrincipalData
 from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from wire.messages.header import decode_response_header, encode_request
-from wire.messages.registry import RESPONSES
 from wire.schema import Message
 from wire.security.principal import Principal
 from wire.transport.calls import Call
@@ -22,6 +22,8 @@ FORWARD_SECONDS = 30.0
 
 
 PRINCIPAL_VERSION = 0
+
+M = TypeVar("M", bound=Message)
 
 
 class Forwarder:
@@ -34,9 +36,10 @@ class Forwarder:
         self,
         request: Message,
         call: Call,
+        answer_type: type[M],
         *,
         timeout: float = FORWARD_SECONDS,  # noqa: ASYNC109
-    ) -> Message:
+    ) -> M:
         """The controller's answer to `request`, in the version in which the client asked.
 
         Raises:
@@ -58,7 +61,7 @@ class Forwarder:
         correlation_id, body = decode_response_header(data, header.api_key, header.api_version)
         if correlation_id != header.correlation_id:
             raise RemoteProtocolError("the controller answered another request")
-        return RESPONSES[header.api_key].decode(data[body:], header.api_version)
+        return answer_type.decode(data[body:], header.api_version)
 
 
 def _principal(principal: Principal) -> bytes:

@@ -13,6 +13,4 @@ from wire.transport.registry import handles
 async def alter_client_quotas(
     request: AlterClientQuotasRequest, ctx: Context, call: Call
 ) -> AlterClientQuotasResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, AlterClientQuotasResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, AlterClientQuotasResponse)

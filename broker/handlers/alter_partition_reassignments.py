@@ -15,6 +15,4 @@ from wire.transport.registry import handles
 async def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, ctx: Context, call: Call
 ) -> AlterPartitionReassignmentsResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, AlterPartitionReassignmentsResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, AlterPartitionReassignmentsResponse)

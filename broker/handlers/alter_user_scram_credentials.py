@@ -16,6 +16,4 @@ from wire.transport.registry import handles
 async def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, ctx: Context, call: Call
 ) -> AlterUserScramCredentialsResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, AlterUserScramCredentialsResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, AlterUserScramCredentialsResponse)

@@ -11,6 +11,4 @@ from wire.transport.registry import handles
 
 @handles(CreateAclsRequest, versions="0-3", on_error=fail_create)
 async def create_acls(request: CreateAclsRequest, ctx: Context, call: Call) -> CreateAclsResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, CreateAclsResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, CreateAclsResponse)

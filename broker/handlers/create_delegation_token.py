@@ -23,8 +23,7 @@ async def create_delegation_token(
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         return fail_create_token(request, requester, code, call.header.api_version)
     try:
-        response = await ctx.forwarder.forward(request, call)
+        response = await ctx.forwarder.forward(request, call, CreateDelegationTokenResponse)
     except KafkaError as error:
         return fail_create_token(request, requester, error.code, call.header.api_version)
-    assert isinstance(response, CreateDelegationTokenResponse)
     return response

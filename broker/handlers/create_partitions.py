@@ -28,6 +28,4 @@ def _fail(
 async def create_partitions(
     request: CreatePartitionsRequest, ctx: Context, call: Call
 ) -> CreatePartitionsResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, CreatePartitionsResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, CreatePartitionsResponse)

@@ -31,8 +31,7 @@ def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Create
 async def create_topics(
     request: CreateTopicsRequest, ctx: Context, call: Call
 ) -> CreateTopicsResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, CreateTopicsResponse)
+    response = await ctx.forwarder.forward(request, call, CreateTopicsResponse)
     if not request.validate_only:
         names = [topic.name for topic in response.topics if not topic.error_code]
         with trio.move_on_after(SEEN_SECONDS):

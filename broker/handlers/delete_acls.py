@@ -11,6 +11,4 @@ from wire.transport.registry import handles
 
 @handles(DeleteAclsRequest, versions="0-3", on_error=fail_delete)
 async def delete_acls(request: DeleteAclsRequest, ctx: Context, call: Call) -> DeleteAclsResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, DeleteAclsResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, DeleteAclsResponse)

@@ -5,13 +5,10 @@ An offset of -1 means the high watermark. Source: `Partition.deleteRecordsOnLead
 
 from __future__ import annotations
 
-import trio
-
 from broker.context import Context
-from broker.partitions.leader import LeaderEpoch
+from broker.partitions.awaiting import UnderWay, wait_for_all
 from broker.partitions.opening import open_leaders, unopened
-from quorum.runtime.errors import NotLeaderError
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import KafkaError
 from wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -22,8 +19,6 @@ from wire.messages.delete_records import (
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
-UnderWay = list[tuple[LeaderEpoch, int, DeleteRecordsPartitionResult]]
-
 
 @handles(DeleteRecordsRequest, versions="0-2")
 async def delete_records(
@@ -33,7 +28,7 @@ async def delete_records(
         (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
     ]
     await open_leaders(unopened(ctx.partitions, keys))
-    under_way: UnderWay = []
+    under_way: list[UnderWay] = []
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,
@@ -41,21 +36,15 @@ async def delete_records(
         )
         for topic in request.topics
     ]
-    with trio.move_on_after(max(0, request.timeout_ms) / 1000):
-        for leader, offset, result in under_way:
-            try:
-                await leader.low_watermark.wait_reached(offset)
-            except NotLeaderError:
-                result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    for leader, offset, result in under_way:
-        result.low_watermark = leader.low_watermark.offset
-        if not result.error_code and result.low_watermark < offset:
-            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+    await wait_for_all(under_way, max(0, request.timeout_ms) / 1000)
+    for one in under_way:
+        assert isinstance(one.result, DeleteRecordsPartitionResult)
+        one.result.low_watermark = one.watermark.offset
     return DeleteRecordsResponse(topics=topics)
 
 
 def _delete(
-    topic: str, wanted: DeleteRecordsPartition, ctx: Context, under_way: UnderWay
+    topic: str, wanted: DeleteRecordsPartition, ctx: Context, under_way: list[UnderWay]
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
     try:
@@ -64,5 +53,5 @@ def _delete(
     except KafkaError as error:
         result.error_code = error.code
     else:
-        under_way.append((leader, offset, result))
+        under_way.append(UnderWay(leader.low_watermark, offset, result))
     return result

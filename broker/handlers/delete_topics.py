@@ -37,8 +37,7 @@ async def delete_topics(
     request: DeleteTopicsRequest, ctx: Context, call: Call
 ) -> DeleteTopicsResponse:
     before = ctx.metadata.image.topics
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, DeleteTopicsResponse)
+    response = await ctx.forwarder.forward(request, call, DeleteTopicsResponse)
     gone = {
         known.id
         for topic in response.responses

@@ -12,6 +12,4 @@ from wire.transport.registry import handles
 async def describe_quorum(
     request: DescribeQuorumRequest, ctx: Context, call: Call
 ) -> DescribeQuorumResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, DescribeQuorumResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, DescribeQuorumResponse)

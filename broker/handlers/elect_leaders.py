@@ -33,6 +33,4 @@ def _fail(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectL
 async def elect_leaders(
     request: ElectLeadersRequest, ctx: Context, call: Call
 ) -> ElectLeadersResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, ElectLeadersResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, ElectLeadersResponse)

@@ -15,6 +15,4 @@ from wire.transport.registry import handles
 async def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: Context, call: Call
 ) -> ListPartitionReassignmentsResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, ListPartitionReassignmentsResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, ListPartitionReassignmentsResponse)

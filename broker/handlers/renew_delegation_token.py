@@ -25,6 +25,4 @@ async def renew_delegation_token(
 ) -> RenewDelegationTokenResponse:
     if not may_ask_for_tokens(ctx, call.connection):
         return _fail(request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, "")
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, RenewDelegationTokenResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, RenewDelegationTokenResponse)

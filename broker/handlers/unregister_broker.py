@@ -12,6 +12,4 @@ from wire.transport.registry import handles
 async def unregister_broker(
     request: UnregisterBrokerRequest, ctx: Context, call: Call
 ) -> UnregisterBrokerResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, UnregisterBrokerResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, UnregisterBrokerResponse)

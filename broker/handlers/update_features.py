@@ -12,6 +12,4 @@ from wire.transport.registry import handles
 async def update_features(
     request: UpdateFeaturesRequest, ctx: Context, call: Call
 ) -> UpdateFeaturesResponse:
-    response = await ctx.forwarder.forward(request, call)
-    assert isinstance(response, UpdateFeaturesResponse)
-    return response
+    return await ctx.forwarder.forward(request, call, UpdateFeaturesResponse)

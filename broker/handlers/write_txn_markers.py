@@ -6,15 +6,12 @@ transactional commits are not served yet. Source: `KafkaApis.handleWriteTxnMarke
 
 from __future__ import annotations
 
-import trio
-
 from broker.context import Context
-from broker.partitions.leader import LeaderEpoch
+from broker.partitions.awaiting import UnderWay, wait_for_all
 from broker.partitions.opening import open_leaders, unopened
 from broker.partitions.transactions import append_end_marker
 from log.producers_marker import EndMarker
-from quorum.runtime.errors import NotLeaderError
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import KafkaError
 from wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -28,8 +25,6 @@ from wire.transport.registry import handles
 
 REPLICATION_SECONDS_MAX = 30.0  # Kafka's request.timeout.ms: the coordinator asks again
 
-UnderWay = list[tuple[LeaderEpoch, int, WritableTxnMarkerPartitionResult]]
-
 
 @handles(WriteTxnMarkersRequest, versions="0-2")
 async def write_txn_markers(
@@ -42,22 +37,14 @@ async def write_txn_markers(
         for index in topic.partition_indexes
     ]
     await open_leaders(unopened(ctx.partitions, keys, for_writing=True))
-    under_way: UnderWay = []
+    under_way: list[UnderWay] = []
     results = [_append(marker, ctx, under_way) for marker in request.markers]
-    with trio.move_on_after(REPLICATION_SECONDS_MAX):
-        for leader, offset, result in under_way:
-            try:
-                await leader.high_watermark.wait_reached(offset)
-            except NotLeaderError:
-                result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    for leader, offset, result in under_way:
-        if not result.error_code and leader.high_watermark.offset < offset:
-            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+    await wait_for_all(under_way, REPLICATION_SECONDS_MAX)
     return WriteTxnMarkersResponse(markers=results)
 
 
 def _append(
-    marker: WritableTxnMarker, ctx: Context, under_way: UnderWay
+    marker: WritableTxnMarker, ctx: Context, under_way: list[UnderWay]
 ) -> WritableTxnMarkerResult:
     return WritableTxnMarkerResult(
         producer_id=marker.producer_id,
@@ -75,7 +62,7 @@ def _append(
 
 
 def _append_to(
-    topic: str, index: int, marker: WritableTxnMarker, ctx: Context, under_way: UnderWay
+    topic: str, index: int, marker: WritableTxnMarker, ctx: Context, under_way: list[UnderWay]
 ) -> WritableTxnMarkerPartitionResult:
     result = WritableTxnMarkerPartitionResult(partition_index=index)
     try:
@@ -91,5 +78,5 @@ def _append_to(
     except KafkaError as error:
         result.error_code = error.code
     else:
-        under_way.append((leader, info.last_offset + 1, result))
+        under_way.append(UnderWay(leader.high_watermark, info.last_offset + 1, result))
     return result
