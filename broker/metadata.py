@@ -57,7 +57,3 @@ class BrokerMetadata:
         while not predicate(self.image):
             await self._changed.wait()
         return self.image
-
-    async def wait_change(self) -> None:
-        """Returns when the next image is set."""
-        await self._changed.wait()

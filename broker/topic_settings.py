@@ -5,7 +5,7 @@ Source: `LogConfig`, `DynamicLogConfig` of Kafka. Computed when first asked for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,8 +108,3 @@ def _compression(value: Callable[[str], Any]) -> dict[str, Any]:
     has_level = codec in (Compression.GZIP, Compression.LZ4, Compression.ZSTD)
     level = value(f"compression.{name}.level") if has_level else None
     return {"compression": codec, "compression_level": level}
-
-
-def topic_overrides(metadata: BrokerMetadata, topic: str) -> Mapping[str, str]:
-    """The configs that the topic sets itself."""
-    return metadata.image.configs.of(TOPIC_RESOURCE, topic)

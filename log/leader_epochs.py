@@ -51,10 +51,6 @@ class LeaderEpochs:
     def latest_epoch(self) -> int:
         return self._epochs[-1] if self._epochs else UNDEFINED
 
-    @property
-    def latest_start_offset(self) -> int:
-        return self._starts[-1] if self._starts else UNDEFINED
-
     def assign(self, epoch: int, start_offset: int) -> None:
         """Says that `epoch` begins at `start_offset`; entries that contradict it go."""
         if epoch < 0:

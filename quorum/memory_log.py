@@ -23,7 +23,6 @@ SNAPSHOT_BYTES_MAX = 1 << 30
 class MemoryLog:
     """Implements `LogView` and what the driver needs of an observer's log."""
 
-    is_durable = False
     refetch_upto: int | None = None
 
     def __init__(self) -> None:

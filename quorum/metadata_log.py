@@ -33,8 +33,6 @@ READ_BYTES = 1 << 20
 class MetadataLog:
     """Implements `quorum.raft.log_view.LogView`; offsets as in `PartitionLog`. Methods raise KafkaError KAFKA_STORAGE_ERROR."""
 
-    is_durable = True
-
     def __init__(self, log: PartitionLog, snapshots: SnapshotFiles) -> None:
         self.log = log
         self.snapshots = snapshots

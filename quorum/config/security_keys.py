@@ -45,7 +45,6 @@ TLS = (
         importance="low",
     ),
 )
-CLIENT_TLS = TLS
 SERVER_SECURITY = (
     *TLS,
     ConfigKey(

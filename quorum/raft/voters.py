@@ -228,11 +228,6 @@ class QuorumHistory:
         return STATIC_QUORUM if last is None else last.value
 
     @property
-    def kraft_version_offset(self) -> int | None:
-        last = self._versions.last
-        return None if last is None else last.offset
-
-    @property
     def is_dynamic(self) -> bool:
         return self.kraft_version >= DYNAMIC_QUORUM
 
