@@ -76,6 +76,9 @@ class DynamicCluster(TestCluster):
         return answer
 
     async def add(self, node_id: int) -> core.ChangeAnswer:
+        """Adds a voter that the leader has seen in step: one that lags is refused."""
+        leader = await self.leader()
+        await until(lambda: has_seen_in_step(leader, node_id))
         endpoints = self.identity(node_id).endpoints
         return await self.change(
             core.AddVoterRequest(cluster_id=CLUSTER_ID, voter=key(node_id), endpoints=endpoints)
@@ -86,6 +89,11 @@ class DynamicCluster(TestCluster):
 
     def agree_on(self, *ids: int) -> bool:
         return all(member.node.voters.ids == ids for member in self.members.values())
+
+
+def has_seen_in_step(leader: Member, node_id: int) -> bool:
+    observers = leader.node.describe().observers
+    return any(o.id == node_id and o.last_caught_up_ms > 0 for o in observers)
 
 
 def key(node_id: int) -> ReplicaKey:

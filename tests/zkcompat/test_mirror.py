@@ -273,19 +273,22 @@ async def test_a_lost_session_is_begun_again_and_the_tree_repaired(connect):
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
         before = mirror.keeper.session_id
-        await _expire(mirror.keeper, connect)
+        client_id = mirror.keeper._client.client_id
+        with trio.fail_after(PATIENCE):
+            # The mirror may take its session back before the closing one is heard: close it again.
+            while mirror.keeper.session_id in (0, before):
+                await _expire(client_id, connect)
         source.say(build.fence(1), build.broker(2))
-        await reached(mirror, lambda s: s.claims == 2)
+        await reached(mirror, lambda s: s.claims >= 2)
         await in_step(mirror, source)
-        assert mirror.keeper.session_id != before
         assert await differences(person, source) == ()
 
 
-async def _expire(keeper, connect):
+async def _expire(client_id, connect):
     """Ends the session as its server would: whoever knows id and password may close it."""
     from kazoo.client import KazooClient
 
-    client = KazooClient(connect, client_id=keeper._client.client_id, timeout=1.5)
+    client = KazooClient(connect, client_id=client_id, timeout=1.5)
 
     def close():
         client.start(10)
