@@ -20,6 +20,10 @@ from quorum.snapshots import SnapshotContent, SnapshotPolicy
 
 # Ids of bootstrap servers count down from here; -1 is nobody.
 FIRST_BOOTSTRAP_ID = -2
+# Kafka's wait of a fetch that finds nothing. An idle leader is heard several times within the fetch timeout, whatever that is set to:
+# else its silence would be taken for its end.
+FETCH_WAIT_SECONDS_MAX = 0.5
+ANSWERS_PER_TIMEOUT = 4
 
 
 def identity_of(
@@ -52,12 +56,15 @@ def _default_first(config: ServerConfig, endpoints: Sequence[Endpoint]) -> tuple
 
 def timeouts_of(config: ServerConfig) -> Timeouts:
     """Kafka's controller.quorum.* keys in seconds."""
+    fetch = config["controller.quorum.fetch.timeout.ms"] / 1000
     return Timeouts(
         election=config["controller.quorum.election.timeout.ms"] / 1000,
-        fetch=config["controller.quorum.fetch.timeout.ms"] / 1000,
+        fetch=fetch,
+        fetch_max_wait=min(FETCH_WAIT_SECONDS_MAX, fetch / ANSWERS_PER_TIMEOUT),
         election_backoff_max=config["controller.quorum.election.backoff.max.ms"] / 1000,
         request=config["controller.quorum.request.timeout.ms"] / 1000,
         retry_backoff=config["controller.quorum.retry.backoff.ms"] / 1000,
+        append_linger=(config.explicit.get("controller.quorum.append.linger.ms") or 0) / 1000,
     )
 
 

@@ -171,7 +171,8 @@ QUORUM = (
         "controller.quorum.append.linger.ms",
         "int",
         25,
-        "Kafka's linger; proposals are batched without one here.",
+        "How long a change of metadata waits for others to be written with it. When not set it does not wait:"
+        " what comes in one turn is written together anyhow, and what comes meanwhile shares an fsync.",
         check=at_least(0),
     ),
     ConfigKey(

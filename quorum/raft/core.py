@@ -4,7 +4,7 @@ Inputs: `receive`, `request_failed`, `handle_timeout`, `propose`, `flushed`, `pe
 (after any number of `propose`) the driver takes `ready()` until it is None and does what it says, then sleeps until
 `deadline()` or the next input. `now` is in seconds of one monotonic clock.
 
-Source: KIP-595, KIP-630, KIP-853, KIP-996; Kafka's `KafkaRaftClient`. Left out: linger.
+Source: KIP-595, KIP-630, KIP-853, KIP-996; Kafka's `KafkaRaftClient`, `BatchAccumulator`.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Raft:
         state = self._state
         if not isinstance(state.role, Leader) or state.epoch != epoch:
             raise NotLeader(epoch)
-        return state.append(Proposal(batch, count))
+        return state.propose(Proposal(batch, count))
 
     def upgrade_kraft_version(self, version: int, epoch: int, *, validate_only: bool) -> None:
         """Makes a static quorum dynamic (1); like `propose`, it may be called before `ready`.
@@ -210,7 +210,7 @@ class Raft:
             else state.requests.deadline(inf)
         )
         if isinstance(state.role, Leader):
-            return min(state.role.reign.deadline(), requests)
+            return min(state.role.reign.deadline(), state.linger.deadline, requests)
         return min(self._role_deadline(), self._look_deadline(), requests)
 
     @property

@@ -210,6 +210,8 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
 
 def poll_leader(state: State, leader: Leader, now: float) -> None:
     reign = leader.reign
+    if state.linger.has_ended(now):
+        state.end_linger()
     changing.poll_change(state, leader, now)
     if now >= reign.check_deadline or changing.is_voted_out(state, leader):
         resign(state, leader, now)

@@ -10,6 +10,7 @@ from math import inf
 from typing import TypeVar
 
 from quorum.raft import roles
+from quorum.raft.linger import Linger
 from quorum.raft.log_view import LogView
 from quorum.raft.messages import Answer, AnyAnswer, FetchAnswer, Request
 from quorum.raft.ready import (
@@ -73,6 +74,7 @@ class State:
         self._pending: list[ControlBatch | Proposal] = []
         self._pending_base = 0
         self._pending_count = 0
+        self.linger = Linger(timeouts.append_linger, timeouts.linger_max_bytes)
         self._replies: list[Reply] = []
         self._sends: list[Send] = []
         self._committed: int | None = None
@@ -125,11 +127,6 @@ class State:
         return None if voter is None else self.peer_of(voter)
 
     @property
-    def end_offset(self) -> int:
-        """Where the next proposal goes: the log's end and what is about to be appended."""
-        return self.log.end_offset + self._pending_count
-
-    @property
     def leader_peer(self) -> Peer | None:
         """The leader with an address to reach it at, as far as known."""
         match self.role:
@@ -167,6 +164,7 @@ class State:
             roles.describe(role),
         )
         ensure(not self._pending, "a role is left with proposals not yet appended")
+        self.linger.take()  # nobody has them: they are lost with the epoch
         self.role = role
         if isinstance(before, Leader):
             self._refuse_waiting(before)
@@ -294,14 +292,31 @@ class State:
             )
             self.flushed_offset = chunk.snapshot_id.offset
 
-    def append(self, batch: ControlBatch | Proposal) -> int:
-        """Queues a batch of the leader; returns its base offset."""
+    def propose(self, batch: Proposal) -> int:
+        """Queues a batch of the leader, or lets it linger; returns its base offset."""
+        base_offset = self.log.end_offset + self._pending_count + self.linger.record_count
+        self.linger.add(batch)
+        if self.linger.is_full:
+            self.end_linger()
+        return base_offset
+
+    def end_linger(self) -> None:
+        """What lingers is queued."""
+        for batch in self.linger.take():
+            self._queue(batch)
+
+    def append(self, batch: ControlBatch) -> int:
+        """Queues a control batch of the leader behind all that lingers; returns its base offset."""
+        self.end_linger()
+        base_offset = self.log.end_offset + self._pending_count
+        self._queue(batch)
+        return base_offset
+
+    def _queue(self, batch: ControlBatch | Proposal) -> None:
         if not self._pending:
             self._pending_base = self.log.end_offset
-        base_offset = self._pending_base + self._pending_count
         self._pending.append(batch)
         self._pending_count += batch.record_count
-        return base_offset
 
     def commit(self, offset: int) -> bool:
         """Raises the high watermark; True if it moved. It never goes back (R6)."""

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from quorum.memory_log import MemoryLog
 from quorum.metadata_partition import DIRECTORY_NAME
 from quorum.node import BATCH_BYTES_MAX, NodeSettings, QuorumNode
 from quorum.quorum_state_file import FILE_NAME, QuorumStateError, load_election
-from quorum.raft.types import Identity
+from quorum.raft.types import Identity, Timeouts
 from quorum.runtime.errors import NotLeaderError, WrongCluster
 from quorum.snapshots import SnapshotContent
 from tests.quorum.cluster import Names, TestCluster, open_cluster, until
@@ -61,6 +62,22 @@ async def test_proposals_of_one_turn_share_a_round(tmp_path: Path) -> None:
                 node.propose([topic("x")], epoch + 1)
             with pytest.raises(KafkaError, match="bytes in one change"):
                 node.propose([topic("x" * 30_000)] * (BATCH_BYTES_MAX // 30_000 + 1), epoch)
+
+
+async def test_proposals_linger_and_are_committed_together(tmp_path: Path) -> None:
+    """A linger of an hour: only a largest batch of proposals ends it."""
+    timeouts = Timeouts(append_linger=3600.0, linger_max_bytes=3000)
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path, 1, timeouts) as cluster:
+            await start_all(cluster)
+            member = await cluster.leader()
+            node, epoch = member.node, member.node.leader.value.epoch
+            assert node.propose([topic("a" * 1000)], epoch) == 1
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert node.log_end_offset == 1, "it waits for company"
+            assert node.propose([topic("b" * 1000), topic("c" * 1000)], epoch) == 3
+            await node.high_watermark.wait_reached(4)
+            assert [name[0] for name in member.names.names] == ["a", "b", "c"]
 
 
 async def test_a_killed_leader_is_succeeded_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+"""Proposals that wait for company before they are appended.
+
+The first one starts the clock; when its time is up, or there is a largest batch of them, all are appended with one write and one fsync.
+Each stays an atomic batch of its own. Source: Kafka's `BatchAccumulator`, which makes one batch of them.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from quorum.raft.ready import Proposal
+
+
+class Linger:
+    """`deadline` is when `poll` wants to be called: at once for the first proposal, which was made without a look at the clock."""
+
+    def __init__(self, seconds: float, max_bytes: int) -> None:
+        self.deadline = inf
+        self.record_count = 0
+        self._seconds = seconds
+        self._max_bytes = max_bytes
+        self._batches: list[Proposal] = []
+        self._bytes = 0
+
+    def add(self, batch: Proposal) -> None:
+        if not self._batches:
+            self.deadline = -inf
+        self._batches.append(batch)
+        self.record_count += batch.record_count
+        self._bytes += len(batch.batch)
+
+    @property
+    def is_full(self) -> bool:
+        return self._seconds == 0 or self._bytes >= self._max_bytes
+
+    def has_ended(self, now: float) -> bool:
+        """True if what waits has waited long enough; the first look starts the clock."""
+        if self.deadline == -inf:
+            self.deadline = now + self._seconds
+        return now >= self.deadline
+
+    def take(self) -> list[Proposal]:
+        batches, self._batches = self._batches, []
+        self.deadline, self.record_count, self._bytes = inf, 0, 0
+        return batches
