@@ -1,6 +1,6 @@
 """`./dev bench [NAME ...] [--only ours|kafka] [--json FILE]`: runs benches and prints the ratio table.
 
-`./dev bench codec`, `./dev bench log-path` and `./dev bench scale` are tables of their own: see there.
+`./dev bench codec`, `./dev bench log-path`, `./dev bench failover` and `./dev bench scale` are tables of their own: see there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import benches, scale
+from bench import benches, failover, scale
 from bench.clusters import Cluster, kafka, ours
 from bench.codec import __main__ as codec
 from bench.log_path import __main__ as log_path
@@ -19,7 +19,12 @@ from bench.results import Figure, print_table
 from tests.interop import apache_kafka
 
 Opener = Callable[..., object]
-OWN_TABLES = {"codec": codec.main, "log-path": log_path.main, "scale": scale.main}
+OWN_TABLES = {
+    "codec": codec.main,
+    "log-path": log_path.main,
+    "scale": scale.main,
+    "failover": failover.main,
+}
 SYSTEMS: dict[str, Opener] = {"ours": ours, "kafka": kafka}
 
 

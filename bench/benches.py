@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 from bench.accounting import cpu_seconds, percentile, rss_mib
+from bench.broker_failover import broker_failover
 from bench.clusters import KAFKA_FSYNC, OURS_WRITE_BEHIND, Cluster
-from bench.failover import broker_failover, controller_failover
 from bench.load import Throughput, consume, create_topic, produce, produce_one_by_one
 from bench.results import Figure
 
@@ -125,6 +125,5 @@ BENCHES: dict[str, Callable[[Opener, str], list[Figure]]] = {
     "consume": consume_bench,
     "latency": latency_bench,
     "rf3": replication_bench,
-    "controller-failover": controller_failover,
     "broker-failover": broker_failover,
 }

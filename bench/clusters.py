@@ -30,6 +30,7 @@ class Cluster:
     bootstrap: str
     controller_bootstrap: str
     pids: Callable[[], list[int]]
+    pid_of: Callable[[int], int]
     kill: Callable[[int], None]
     stop: Callable[[int], None]
     start: Callable[[int], None]
@@ -72,6 +73,7 @@ def ours(
             up["bootstrap"],
             up["controller_bootstrap"],
             lambda: [n["pid"] for n in nodes()],
+            lambda node_id: next(n["pid"] for n in nodes() if n["id"] == node_id),
             lambda node_id: trimaran("chaos", "kill", str(node_id), "--data", str(data)) and None,
             lambda node_id: _terminate(next(n["pid"] for n in nodes() if n["id"] == node_id)),
             lambda node_id: (
@@ -98,11 +100,17 @@ def kafka(
             def node(node_id: int) -> apache_kafka.Node:
                 return next(n for n in cluster.nodes if n.id == node_id)
 
+            def pid_of(node_id: int) -> int:
+                process = node(node_id).process
+                assert process is not None
+                return process.pid
+
             yield Cluster(
                 "Kafka 4.3",
                 cluster.bootstrap,
                 cluster.controller_bootstrap,
                 lambda: cluster.pids,
+                pid_of,
                 lambda node_id: cluster.kill(node(node_id)),
                 lambda node_id: cluster.kill(node(node_id), signal.SIGTERM),
                 lambda node_id: cluster.start_node(node(node_id)),

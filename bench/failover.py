@@ -1,136 +1,274 @@
-"""kill -9 of the active controller and of a partition leader: how long until things go on, and until the victim serves again."""
+"""`./dev bench failover [CASE …] [--rounds N] [--only ours|kafka]`: how long the quorum is without a leader, ours and Apache Kafka's.
+
+3 controllers and 3 brokers. A round: every voter follows; after a random part of a second the process of the active controller gets SIGKILL (or SIGSTOP,
+which leaves its sockets open and silent), and from just before that moment on two clients ask for a new topic, each for a name of its own:
+
+- `controllers`: one asks both other controllers in turn, every 5 ms, until one of them has created it. This is the quorum alone: a new leader is elected, active,
+  and has committed a change of its own.
+- `brokers`: one asks a broker, another after 250 ms without an answer, until the topic is created. This is what an application sees.
+
+The seconds are from the signal to the answer. Then the process is started again (or gets SIGCONT), and the next round begins once it follows. `epochs` says how
+many elections a round took. The case `steady` counts elections where nobody fails.
+"""
 
 from __future__ import annotations
 
+import argparse
+import os
+import random
+import signal
+import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from functools import partial
-
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import cycle
+from typing import NamedTuple
 
 from bench.accounting import percentile
-from bench.clusters import Cluster
-from bench.load import create_topic
-from bench.results import Figure
-from wire.blocking import BlockingClient
+from bench.clusters import Cluster, kafka, ours
+from bench.scale_client import (
+    all_applied,
+    create_topics,
+    open_clients,
+    seconds_until,
+)
+from tests.interop import apache_kafka
+from wire.blocking import BlockingConnection
 from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import ConnectionLost, RequestTimedOut
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.errors import ErrorCode
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
 
-Opener = Callable[[int, int, Mapping[str, str] | None], AbstractContextManager[Cluster]]
-ROUNDS = 7
+SYSTEMS = {"ours": ours, "kafka": kafka}
 SECONDS_MAX = 60.0
-SETTLE_SECONDS = 3.0  # between rounds, so that the restarted node follows again
+PAUSE_SECONDS = 0.005  # between two questions
+BROKER_SECONDS = 0.25  # then another broker is asked
+TOPIC_PARTITIONS = 5_000  # Kafka takes less than 10,000 in a request
+LAG_MAX = 5  # records: a no-op every half second is always under way
+
+TUNED = {
+    "controller.quorum.fetch.timeout.ms": "400",
+    "controller.quorum.request.timeout.ms": "400",
+    "controller.quorum.election.timeout.ms": "300",
+    "controller.quorum.election.backoff.max.ms": "300",
+}
 
 
-def leader_of_quorum(cluster: Cluster) -> int:
-    with BlockingClient(cluster.controller_bootstrap, of_controllers=True) as client:
-        client.refresh()
-        return client.routing.controller_id
+@dataclass(frozen=True)
+class Case:
+    """`signal`: what the active controller gets; `partitions`: how many there are in the metadata."""
+
+    signal: signal.Signals
+    settings: Mapping[str, str]
+    partitions: int = 0
 
 
-def controller_failover(open_cluster: Opener, system: str) -> list[Figure]:
-    """From kill -9 of the active controller to the next topic created, by a client that goes on asking."""
-    times = []
-    with open_cluster(3, 3, {}) as cluster:
-        for number in range(ROUNDS):
-            time.sleep(SETTLE_SECONDS)
-            victim = leader_of_quorum(cluster)
-            cluster.kill(victim)
-            times.append(_seconds_until(lambda n=number: _create(cluster, f"after-{n}")))
-            cluster.start(victim)
-    name = "kill -9 active controller, next committed change"
-    return [
-        Figure("controller-failover", f"{name}, p50", "s", "lower", system, percentile(times, 0.5)),
-        Figure("controller-failover", f"{name}, max", "s", "lower", system, max(times)),
-    ]
+CASES = {
+    "killed": Case(signal.SIGKILL, {}),
+    "frozen": Case(signal.SIGSTOP, {}),
+    "killed-tuned": Case(signal.SIGKILL, TUNED),
+    "frozen-tuned": Case(signal.SIGSTOP, TUNED),
+    "killed-50k": Case(signal.SIGKILL, {}, 50_000),
+    "frozen-50k": Case(signal.SIGSTOP, {}, 50_000),
+}
+STEADY = "steady"
 
 
-def broker_failover(open_cluster: Opener, system: str) -> list[Figure]:
-    """From kill -9 of a partition's leader to the next ack of it, and from its restart until it is in the ISR again."""
-    acks, returns = [], []
-    with open_cluster(3, 3, {}) as cluster:
-        create_topic(cluster, "failover", 1, 3)
-        for _ in range(ROUNDS):
-            time.sleep(SETTLE_SECONDS)
-            victim = _leader_of_partition(cluster, "failover")
-            producer = Producer(
-                {"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0}
-            )
-            _acked(producer)
-            cluster.kill(victim)
-            acks.append(_seconds_until(partial(_acked, producer)))
-            began = time.perf_counter()
-            cluster.start(victim)
-            _seconds_until(partial(_in_sync, cluster, "failover", victim))
-            returns.append(time.perf_counter() - began)
-    bench = "broker-failover"
-    return [
-        Figure(
-            bench,
-            "kill -9 partition leader, next ack, p50",
-            "s",
-            "lower",
-            system,
-            percentile(acks, 0.5),
-        ),
-        Figure(bench, "kill -9 partition leader, next ack, max", "s", "lower", system, max(acks)),
-        Figure(
-            bench,
-            "started at once, in every ISR again, p50",
-            "s",
-            "lower",
-            system,
-            percentile(returns, 0.5),
-        ),
-    ]
+@dataclass(frozen=True)
+class Round:
+    """Seconds from the signal, and by how much the leader epoch rose."""
+
+    by_controllers: float
+    by_brokers: float
+    epochs: int
 
 
-def _seconds_until(attempt: Callable[[], bool]) -> float:
-    began = time.perf_counter()
-    while not attempt():
-        if time.perf_counter() - began > SECONDS_MAX:
-            raise RuntimeError(f"not within {SECONDS_MAX} s")
-    return time.perf_counter() - began
+Address = tuple[str, int]
 
 
-def _create(cluster: Cluster, name: str) -> bool:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
-    try:
-        admin.create_topics([NewTopic(name, 1, 3)], request_timeout=SECONDS_MAX)[name].result(
-            SECONDS_MAX
-        )
-    except KafkaException as error:
-        return error.args[0].name() == "TOPIC_ALREADY_EXISTS"
-    return True
+class Leader(NamedTuple):
+    """The active controller, as it says itself; `all_follow`: every voter has what is committed."""
+
+    node_id: int
+    epoch: int
+    address: Address
+    all_follow: bool
 
 
-def _acked(producer: Producer) -> bool:
-    outcome: list[bool] = []
-    producer.produce(
-        "failover", b"x", partition=0, on_delivery=lambda error, _: outcome.append(error is None)
+# --- what clients ask
+
+
+def leader_of(cluster: Cluster) -> Leader | None:
+    """Asks every controller; None while none of them leads."""
+    partition = DescribeQuorumRequestPartitionData(partition_index=0)
+    topic = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
+    for address in parse_bootstrap(cluster.controller_bootstrap):
+        with suppress(ConnectionLost, RequestTimedOut), connected(address) as connection:
+            answer = connection.call(DescribeQuorumRequest(topics=[topic]), timeout=1.0)
+            if answer.error_code or answer.topics[0].partitions[0].error_code:
+                continue
+            found = answer.topics[0].partitions[0]
+            least = min(voter.log_end_offset for voter in found.current_voters)
+            follow = found.high_watermark >= 0 and least >= found.high_watermark - LAG_MAX
+            return Leader(found.leader_id, found.leader_epoch, address, follow)
+    return None
+
+
+@contextmanager
+def connected(address: Address) -> Iterator[BlockingConnection]:
+    with closing(BlockingConnection(address, timeout=1.0)) as connection:
+        yield connection
+
+
+def wait_all_follow(cluster: Cluster) -> Leader:
+    deadline = time.perf_counter() + SECONDS_MAX
+    while (leader := leader_of(cluster)) is None or not leader.all_follow:
+        if time.perf_counter() > deadline:
+            raise RuntimeError(f"the quorum is not whole after {SECONDS_MAX:.0f} s: {leader}")
+        time.sleep(0.05)
+    return leader
+
+
+def _creates(connection: BlockingConnection, name: str, seconds: float) -> bool:
+    topic = CreatableTopic(
+        name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
     )
-    producer.flush(SECONDS_MAX)
-    return bool(outcome and outcome[0])
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=int(SECONDS_MAX * 1000))
+    code = connection.call(request, timeout=seconds).topics[0].error_code
+    return code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
-def _leader_of_partition(cluster: Cluster, topic: str) -> int:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    return admin.list_topics(topic, timeout=10).topics[topic].partitions[0].leader
+def when_controllers_created(addresses: Sequence[Address], name: str) -> float:
+    """Asks these controllers in turn; the moment at which one of them had committed it."""
+    with ExitStack() as stack:
+        connections = [stack.enter_context(connected(address)) for address in addresses]
+        deadline = time.perf_counter() + SECONDS_MAX
+        while time.perf_counter() < deadline:
+            if any(_creates(connection, name, SECONDS_MAX) for connection in connections):
+                return time.perf_counter()
+            time.sleep(PAUSE_SECONDS)
+    raise RuntimeError(f"no controller took over within {SECONDS_MAX:.0f} s")
 
 
-def _in_sync(cluster: Cluster, topic: str, node_id: int) -> bool:
-    """Whether the node is in the ISR of the topic's partition again, as every broker tells it."""
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
-    try:
-        for address in parse_bootstrap(cluster.bootstrap):
-            with BlockingClient([address], timeout=1.0) as client:
-                partition = client.call(None, request).topics[0].partitions[0]
-                if node_id not in partition.isr_nodes:
-                    return False
-    except (ConnectionLost, RequestTimedOut):
-        return False
-    return True
+def when_brokers_created(addresses: Sequence[Address], name: str) -> float:
+    """Asks these brokers in turn, each no longer than BROKER_SECONDS; the moment of the first good answer."""
+    deadline = time.perf_counter() + SECONDS_MAX
+    for address in cycle(addresses):
+        with suppress(ConnectionLost, RequestTimedOut), connected(address) as connection:
+            if _creates(connection, name, BROKER_SECONDS):
+                return time.perf_counter()
+        if time.perf_counter() > deadline:
+            break
+        time.sleep(PAUSE_SECONDS)
+    raise RuntimeError(f"no broker had the topic created within {SECONDS_MAX:.0f} s")
+
+
+# --- a case
+
+
+def fail_once(cluster: Cluster, case: Case, number: int, prng: random.Random) -> Round:
+    before = wait_all_follow(cluster)
+    others = [
+        address
+        for address in parse_bootstrap(cluster.controller_bootstrap)
+        if address != before.address
+    ]
+    brokers = parse_bootstrap(cluster.bootstrap)
+    brokers = brokers[number % len(brokers) :] + brokers[: number % len(brokers)]
+    pid = cluster.pid_of(before.node_id)
+    time.sleep(prng.uniform(0, 1))
+    with ThreadPoolExecutor(2) as pool:
+        began = time.perf_counter()
+        os.kill(pid, case.signal)
+        by_controllers = pool.submit(when_controllers_created, others, f"controllers-{number}")
+        by_brokers = pool.submit(when_brokers_created, brokers, f"brokers-{number}")
+        seconds = by_controllers.result() - began, by_brokers.result() - began
+    if case.signal is signal.SIGSTOP:
+        os.kill(pid, signal.SIGCONT)
+    else:
+        cluster.start(before.node_id)
+    return Round(*seconds, wait_all_follow(cluster).epoch - before.epoch)
+
+
+def fill(cluster: Cluster, partitions: int) -> None:
+    """So many partitions with RF 1, each with its log opened."""
+    with open_clients(cluster) as clients:
+        for first in range(0, partitions, TOPIC_PARTITIONS):
+            create_topics(clients[0], {f"many-{first}": TOPIC_PARTITIONS}, replication=1)
+            seconds_until(
+                lambda name=f"many-{first}": all_applied(clients, name, TOPIC_PARTITIONS)  # type: ignore[misc]
+            )
+
+
+def measure(name: str, system: str, rounds: int) -> list[Round]:
+    case, prng, found = CASES[name], random.Random(name), []
+    with SYSTEMS[system](3, 3, case.settings) as cluster:
+        fill(cluster, case.partitions)
+        for number in range(rounds):
+            found.append(fail_once(cluster, case, number, prng))
+            print(f"bench: {name} on {system}, round {number}: {found[-1]}", file=sys.stderr)
+    return found
+
+
+def stay_steady(system: str, minutes: float, load: bool) -> str:
+    """Elections of the tuned profile where nobody fails; `load`: while topics are created one after another."""
+    with SYSTEMS[system](3, 3, TUNED) as cluster:
+        before, topics = wait_all_follow(cluster), 0
+        end = time.monotonic() + minutes * 60
+        with open_clients(cluster) as clients:
+            while time.monotonic() < end:
+                if load:
+                    create_topics(clients[0], {f"load-{topics}": 1})
+                    topics += 1
+                else:
+                    time.sleep(1.0)
+        after = wait_all_follow(cluster)
+    done = f"{topics} topics created" if load else "idle"
+    return f"{after.epoch - before.epoch} elections in {minutes:g} minutes, {done}"
+
+
+# --- the table
+
+
+def row(name: str, what: str, system: str, seconds: Sequence[float], epochs: Sequence[int]) -> str:
+    figures = "".join(f"{percentile(seconds, share):>8.2f}" for share in (0.5, 0.99, 1.0))
+    return f"{name:<14}{what:<14}{system:<8}{len(seconds):>7}{figures}{max(epochs):>12}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="./dev bench failover", description=__doc__)
+    parser.add_argument("cases", nargs="*", choices=[[], *CASES, STEADY])
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--only", choices=SYSTEMS, help="measure one system")
+    parser.add_argument("--minutes", type=float, default=30.0, help=f"how long {STEADY} lasts")
+    parser.add_argument("--load", action="store_true", help=f"create topics during {STEADY}")
+    options = parser.parse_args(arguments)
+    systems = [options.only] if options.only else list(SYSTEMS)
+    if "kafka" in systems and (reason := apache_kafka.why_not()):
+        print(f"bench: Apache Kafka is left out, {reason}", file=sys.stderr)
+        systems.remove("kafka")
+    print(
+        f"{'case':<14}{'asked':<14}{'system':<8}{'rounds':>7}{'p50 s':>8}{'p99 s':>8}{'max s':>8}{'epochs max':>12}"
+    )
+    for name in options.cases or CASES:
+        for system in systems:
+            if name == STEADY:
+                print(f"{name:<14}{system:<8}{stay_steady(system, options.minutes, options.load)}")
+                continue
+            rounds = measure(name, system, options.rounds)
+            epochs = [one.epochs for one in rounds]
+            print(row(name, "controllers", system, [one.by_controllers for one in rounds], epochs))
+            print(
+                row(name, "brokers", system, [one.by_brokers for one in rounds], epochs), flush=True
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
