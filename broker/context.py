@@ -73,6 +73,7 @@ class Context:
     limits: BrokerLimits
     broker_epoch: Callable[[], int]
     now_ms: Callable[[], int]
+    kraft_version: Callable[[], int]
     threaded: Threaded = field(default_factory=Threaded)
     topic_views: TopicViews = field(default_factory=TopicViews)
     authorizer: Authorizer | None = None

@@ -183,6 +183,7 @@ def _compose(
         limits=BrokerLimits(fetch_bytes_max=min(config["fetch.max.bytes"], ANSWER_BYTES_MAX)),
         broker_epoch=lambda: lifecycle.epoch,
         now_ms=now_ms,
+        kraft_version=lambda: access.node.kraft_version,
         authorizer=authorizer,
     )
     return _Parts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.context import Context
-from broker.features import features_of
+from broker.handlers.add_raft_voter import add_raft_voter
 from broker.handlers.alter_client_quotas import alter_client_quotas
 from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
@@ -45,11 +45,13 @@ from broker.handlers.offset_delete import offset_delete
 from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
+from broker.handlers.remove_raft_voter import remove_raft_voter
 from broker.handlers.renew_delegation_token import renew_delegation_token
 from broker.handlers.sync_group import sync_group
 from broker.handlers.unregister_broker import unregister_broker
 from broker.handlers.update_features import update_features
 from broker.handlers.write_txn_markers import write_txn_markers
+from quorum.controller.told_features import told_features
 from wire.transport.registry import Registry
 
 HANDLERS = (
@@ -95,6 +97,8 @@ HANDLERS = (
     expire_delegation_token,
     renew_delegation_token,
     update_features,
+    add_raft_voter,
+    remove_raft_voter,
     describe_acls,
     describe_client_quotas,
     describe_delegation_token,
@@ -104,4 +108,6 @@ HANDLERS = (
 
 def broker_registry() -> Registry[Context]:
     """What a broker's listeners serve."""
-    return Registry(HANDLERS, features=lambda ctx: features_of(ctx.metadata.image))
+    return Registry(
+        HANDLERS, features=lambda ctx: told_features(ctx.metadata.image, ctx.kraft_version())
+    )

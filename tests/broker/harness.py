@@ -239,6 +239,7 @@ def open_harness(
         limits=BrokerLimits(fetch_bytes_max=server_config["fetch.max.bytes"]),
         broker_epoch=lambda: 100 + node_id,
         now_ms=now_ms,
+        kraft_version=lambda: 0,
     )
     harness = Harness(
         node_id,

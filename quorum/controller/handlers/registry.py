@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quorum.controller.context import ControllerContext
-from quorum.controller.features import SUPPORTED_FEATURES
 from quorum.controller.handlers.allocate_producer_ids import allocate_producer_ids
 from quorum.controller.handlers.alter_client_quotas import alter_client_quotas
 from quorum.controller.handlers.alter_configs import alter_configs
@@ -31,6 +30,7 @@ from quorum.controller.handlers.list_partition_reassignments import list_partiti
 from quorum.controller.handlers.renew_delegation_token import renew_delegation_token
 from quorum.controller.handlers.unregister_broker import unregister_broker
 from quorum.controller.handlers.update_features import update_features
+from quorum.controller.told_features import told_features
 from quorum.handlers.add_raft_voter import add_raft_voter
 from quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
 from quorum.handlers.describe_quorum import describe_quorum
@@ -40,9 +40,6 @@ from quorum.handlers.fetch_snapshot import fetch_snapshot
 from quorum.handlers.remove_raft_voter import remove_raft_voter
 from quorum.handlers.update_raft_voter import update_raft_voter
 from quorum.handlers.vote import vote
-from quorum.metadata.other_deltas import KRAFT_VERSION, METADATA_VERSION
-from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM
-from wire.transport.api_versions import Features
 from wire.transport.registry import Registry
 
 QUORUM_HANDLERS = (
@@ -88,19 +85,7 @@ CONTROLLER_HANDLERS = (
 
 
 def controller_registry() -> Registry[ControllerContext]:
-    return Registry((*QUORUM_HANDLERS, *CONTROLLER_HANDLERS), features=_features)
-
-
-def _features(ctx: ControllerContext) -> Features:
-    image = ctx.image
-    finalized = dict(image.features.levels)
-    if image.features.metadata_version:
-        finalized[METADATA_VERSION] = image.features.metadata_version
-    if ctx.node.kraft_version:
-        finalized[KRAFT_VERSION] = ctx.node.kraft_version
-    supported = {one.name: (one.min_level, one.max_level) for one in SUPPORTED_FEATURES}
-    return Features(
-        supported={**supported, KRAFT_VERSION: (STATIC_QUORUM, DYNAMIC_QUORUM)},
-        finalized=finalized,
-        finalized_epoch=image.provenance.offset,
+    return Registry(
+        (*QUORUM_HANDLERS, *CONTROLLER_HANDLERS),
+        features=lambda ctx: told_features(ctx.image, ctx.node.kraft_version),
     )

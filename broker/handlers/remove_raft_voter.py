@@ -1,0 +1,15 @@
+"""RemoveRaftVoter (81): decided by the quorum's leader."""
+
+from __future__ import annotations
+
+from broker.context import Context
+from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from wire.transport.calls import Call
+from wire.transport.registry import handles
+
+
+@handles(RemoveRaftVoterRequest, versions="0")
+async def remove_raft_voter(
+    request: RemoveRaftVoterRequest, ctx: Context, call: Call
+) -> RemoveRaftVoterResponse:
+    return await ctx.forwarder.forward(request, call, RemoveRaftVoterResponse)

@@ -1,0 +1,27 @@
+"""Feature levels as ApiVersions tells them: what this node supports and the cluster has finalized (KIP-584).
+
+kraft.version is no record of the metadata: it is in the quorum's own log, and level 0 is not told (KIP-853).
+"""
+
+from __future__ import annotations
+
+from quorum.controller.features import SUPPORTED_FEATURES
+from quorum.metadata.image import MetadataImage
+from quorum.metadata.other_deltas import KRAFT_VERSION, METADATA_VERSION
+from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM
+from wire.transport.api_versions import Features
+
+
+def told_features(image: MetadataImage, kraft_version: int) -> Features:
+    """Of a broker as of a controller."""
+    finalized = dict(image.features.levels)
+    if image.features.metadata_version:
+        finalized[METADATA_VERSION] = image.features.metadata_version
+    if kraft_version:
+        finalized[KRAFT_VERSION] = kraft_version
+    supported = {one.name: (one.min_level, one.max_level) for one in SUPPORTED_FEATURES}
+    return Features(
+        supported={**supported, KRAFT_VERSION: (STATIC_QUORUM, DYNAMIC_QUORUM)},
+        finalized=finalized,
+        finalized_epoch=image.provenance.offset,
+    )

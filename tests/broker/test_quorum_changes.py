@@ -1,0 +1,87 @@
+"""Voters added and removed through a broker, which passes it on, and kraft.version in a broker's ApiVersions (KIP-853)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from tests.broker.cluster import CLUSTER_ID, cluster
+from wire.errors import ErrorCode
+from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from wire.transport.node_connection import NodeConnection, open_node_connection
+
+SECONDS = 20.0
+
+
+async def asked_until(connection: NodeConnection, request: Any, code: ErrorCode) -> None:
+    """Asks until the leader has seen what it waits for: that a voter told its directory, or caught up."""
+    with trio.fail_after(SECONDS):
+        while (await connection.call(request, timeout=SECONDS)).error_code != code:  # noqa: ASYNC110
+            await trio.sleep(0.05)
+
+
+async def voters(connection: NodeConnection) -> dict[int, bytes]:
+    partition = DescribeQuorumRequestPartitionData(partition_index=0)
+    topic = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
+    answer: Any = await connection.call(DescribeQuorumRequest(topics=[topic]), timeout=SECONDS)
+    found = answer.topics[0].partitions[0].current_voters
+    return {voter.replica_id: voter.replica_directory_id for voter in found}
+
+
+async def kraft_version(connection: NodeConnection) -> tuple[tuple[int, int], int]:
+    """(supported, finalized); 0 is not told."""
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    answer: Any = await connection.call(request, timeout=SECONDS)
+    supported = {one.name: (one.min_version, one.max_version) for one in answer.supported_features}
+    finalized = {one.name: one.max_version_level for one in answer.finalized_features}
+    assert finalized["metadata.version"] > 0
+    return supported["kraft.version"], finalized.get("kraft.version", 0)
+
+
+async def test_voters_are_changed_through_a_broker(tmp_path: Path) -> None:
+    async with cluster(
+        tmp_path, controllers=2, controller_quorum_fetch_timeout_ms="300"
+    ) as running:
+        (broker,) = running.brokers.values()
+        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+            assert await kraft_version(connection) == ((0, 1), 0)
+            update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
+            upgrade = UpdateFeaturesRequest(timeout_ms=5000, feature_updates=[update])
+            await asked_until(connection, upgrade, ErrorCode.NONE)
+            with trio.fail_after(SECONDS):
+                while await kraft_version(connection) != ((0, 1), 1):  # noqa: ASYNC110
+                    await trio.sleep(0.02)
+            both = await voters(connection)
+            leader = running.controllers[1].node.leader.value.leader_id
+            (other,) = set(both) - {leader}
+
+            stranger = RemoveRaftVoterRequest(
+                cluster_id=CLUSTER_ID, voter_id=77, voter_directory_id=both[leader]
+            )
+            await asked_until(connection, stranger, ErrorCode.VOTER_NOT_FOUND)
+            remove = RemoveRaftVoterRequest(
+                cluster_id=CLUSTER_ID, voter_id=other, voter_directory_id=both[other]
+            )
+            await asked_until(connection, remove, ErrorCode.NONE)
+            assert set(await voters(connection)) == {leader}
+
+            port = running.voters[other]
+            add = AddRaftVoterRequest(
+                cluster_id=CLUSTER_ID,
+                timeout_ms=5000,
+                voter_id=other,
+                voter_directory_id=both[other],
+                listeners=[Listener(name="CONTROLLER", host="127.0.0.1", port=port)],
+            )
+            await asked_until(connection, add, ErrorCode.NONE)
+            assert await voters(connection) == both
