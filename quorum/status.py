@@ -49,7 +49,10 @@ def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
     reached = role.reign.high_watermark if isinstance(role, Leader) else raft.high_watermark
     if isinstance(role, Leader):
         voters = tuple(_replica(raft, p, now, wall_ms) for p in role.reign.voters.values())
-        observers = tuple(_replica(raft, p, now, wall_ms) for p in role.reign.active_observers(now))
+        watching = role.reign.active_observers(now)
+        if raft.identity.key not in role.reign.voter_set:
+            watching.insert(0, role.reign.own)  # voted out, and leads on until that is committed
+        observers = tuple(_replica(raft, p, now, wall_ms) for p in watching)
     return QuorumStatus(
         node_id=raft.identity.node_id,
         role=type(role).__name__,
@@ -65,7 +68,7 @@ def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
 
 
 def _replica(raft: Raft, progress: Progress, now: float, wall_ms: int) -> ReplicaStatus:
-    is_self = progress.key.id == raft.identity.node_id
+    is_self = progress.key == raft.identity.key
     return ReplicaStatus(
         id=progress.key.id,
         directory_id=progress.key.directory_id,

@@ -12,6 +12,7 @@ from quorum.raft.core import NotLeader
 from quorum.raft.roles import Leader, Resigned
 from quorum.raft.types import Election, Endpoint, Identity, ReplicaKey
 from quorum.raft.voters import Voter, VoterSet
+from quorum.status import status_of
 from tests.quorum.raft.test_core import ME, Talk, fetch, vote
 from tests.simulation.storage import SimLog
 from wire.errors import ErrorCode
@@ -214,6 +215,20 @@ def test_a_change_ends_with_its_epoch():
     talk.ask(vote(epoch=9, candidate=key(2), voter=key(1), last_epoch=1, end_offset=99))
     refused = [a.error for a in talk.replies if isinstance(a, core.RemoveVoterAnswer)]
     assert refused == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_leader_that_was_voted_out_tells_of_itself_as_an_observer():
+    """Kafka moves it to the observers while it leads on, whatever the time."""
+    talk = leader_of(1, 2, 3)
+    before = status_of(talk.raft, talk.now, wall_ms=5000)
+    assert ([one.id for one in before.voters], before.observers) == ([1, 2, 3], ())
+    talk.ask(remove(1))
+    talk.now += 1000
+    after = status_of(talk.raft, talk.now, wall_ms=1_005_000)
+    assert [one.id for one in after.voters] == [2, 3]
+    (own,) = after.observers
+    assert (own.id, own.directory_id) == (1, key(1).directory_id)
+    assert (own.log_end_offset, own.last_fetch_ms) == (talk.log.end_offset, 1_005_000)
 
 
 def test_the_last_voter_stays():
