@@ -201,16 +201,11 @@ class Raft:
     def deadline(self) -> float:
         """When `handle_timeout` wants to be called; may be infinite."""
         state = self._state
-        waits_for_requests = not (
-            isinstance(state.role, Leader) or following.is_waiting_for_flush(state)
-        )
-        requests = (
-            state.requests.deadline(self._polled_at)
-            if waits_for_requests
-            else state.requests.deadline(inf)
-        )
         if isinstance(state.role, Leader):
+            requests = state.requests.deadline(inf)
             return min(state.role.reign.deadline(), state.linger.deadline, requests)
+        resumes_after = inf if following.is_waiting_for_flush(state) else self._polled_at
+        requests = state.requests.deadline(resumes_after)
         return min(self._role_deadline(), self._look_deadline(), requests)
 
     @property

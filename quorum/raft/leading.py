@@ -98,7 +98,7 @@ def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> Non
         end = state.log.end_offset
         if role.reign.fetched_by(request.replica, request.fetch_offset, end, now):
             _on_high_watermark(state, role)
-            answer = _with_watermarks(state, role, answer)
+            answer = replace(answer, high_watermark=_known_watermark(role))
     if (
         not isinstance(role, Leader)
         or _is_worth_sending(answer, request)
@@ -117,21 +117,22 @@ def _try_fetch(state: State, request: FetchRequest) -> FetchAnswer:
         return state.answer(FetchAnswer, error)
     leader = state.role
     assert isinstance(leader, Leader)
-    position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
-    if position.kind is FetchKind.DIVERGING:
-        return _with_watermarks(
-            state, leader, replace(state.answer(FetchAnswer), diverging=position.at)
-        )
-    if position.kind is FetchKind.SNAPSHOT:
-        return _with_watermarks(
-            state, leader, replace(state.answer(FetchAnswer), snapshot_id=position.at)
-        )
+    kind, at = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
+    is_valid = kind is FetchKind.VALID
     read = None
-    if request.fetch_offset < state.log.end_offset:
-        read = Read(
-            request.fetch_offset, min(max(request.max_bytes, 0), state.timeouts.fetch_max_bytes)
-        )
-    return _with_watermarks(state, leader, replace(state.answer(FetchAnswer), read=read))
+    if is_valid and request.fetch_offset < state.log.end_offset:
+        max_bytes = min(max(request.max_bytes, 0), state.timeouts.fetch_max_bytes)
+        read = Read(request.fetch_offset, max_bytes)
+    return FetchAnswer(
+        epoch=state.epoch,
+        leader_id=state.election.leader_id,
+        leader=state.leader_peer,
+        diverging=at if kind is FetchKind.DIVERGING else None,
+        snapshot_id=at if kind is FetchKind.SNAPSHOT else None,
+        read=read,
+        high_watermark=_known_watermark(leader),
+        log_start_offset=state.log.start_offset,
+    )
 
 
 def _fetch_error(state: State, request: FetchRequest) -> ErrorCode | None:
@@ -147,13 +148,9 @@ def _fetch_error(state: State, request: FetchRequest) -> ErrorCode | None:
     return refusal if sane else ErrorCode.INVALID_REQUEST
 
 
-def _with_watermarks(state: State, leader: Leader, answer: FetchAnswer) -> FetchAnswer:
+def _known_watermark(leader: Leader) -> int:
     known = leader.reign.high_watermark
-    return replace(
-        answer,
-        high_watermark=-1 if known is None else known,
-        log_start_offset=state.log.start_offset,
-    )
+    return -1 if known is None else known
 
 
 def _is_worth_sending(answer: FetchAnswer, request: FetchRequest) -> bool:
@@ -169,8 +166,9 @@ def _is_worth_sending(answer: FetchAnswer, request: FetchRequest) -> bool:
 def _wake(state: State, leader: Leader) -> None:
     """Answers the parked fetches that have something to learn. Their offsets were counted when they came."""
     reign = leader.reign
-    end = state.log.end_offset
-    known = -1 if reign.high_watermark is None else reign.high_watermark
+    if not reign.parked:
+        return
+    end, known = state.log.end_offset, _known_watermark(leader)
     for parked in list(reign.parked.values()):
         request = parked.request
         if request.fetch_offset < end or request.high_watermark < known:

@@ -189,9 +189,11 @@ class Reign:
         return tuple(p.key for p in sorted(others, key=lambda p: -p.end_offset))
 
     def deadline(self) -> float:
-        parked = min((fetch.expires for fetch in self.parked.values()), default=inf)
-        change = inf if self.change is None else self.change.expires
-        return min(self.check_deadline, self.begin_deadline, parked, change)
+        earliest = min(self.check_deadline, self.begin_deadline)
+        for fetch in self.parked.values():
+            if fetch.expires < earliest:
+                earliest = fetch.expires
+        return earliest if self.change is None else min(earliest, self.change.expires)
 
     def active_observers(self, now: float) -> list[Progress]:
         return [p for p in self.observers.values() if now - p.last_fetch < OBSERVER_SECONDS]

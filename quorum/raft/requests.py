@@ -80,14 +80,19 @@ class Requests:
 
     def expire(self, now: float) -> None:
         """Gives up the requests whose time is over; their peers back off."""
-        for line in [line for line in self._lines.values() if line.expires <= now]:
-            if line.token is not None and (peer := self.answered(line.token)) is not None:
-                self.back_off(peer, now)
+        for line in self._lines.values():
+            if line.expires <= now and line.token is not None:
+                peer = self.answered(line.token)
+                if peer is not None:
+                    self.back_off(peer, now)
 
     def deadline(self, now: float) -> float:
         """When a request expires or a peer may be asked again."""
-        times = [line.expires for line in self._lines.values()]
-        times += [
-            line.resume for line in self._lines.values() if line.token is None and line.resume > now
-        ]
-        return min(times, default=inf)
+        earliest = inf
+        for line in self._lines.values():
+            when = line.expires
+            if line.token is None and line.resume > now:
+                when = line.resume
+            if when < earliest:
+                earliest = when
+        return earliest
