@@ -84,7 +84,16 @@ def _judge_vote(state: State, request: VoteRequest, now: float) -> VoteAnswer:
     )
     if granted and not request.pre_vote:
         _record_vote(state, request.candidate, now)
+    elif not granted:
+        _ask_anew(state, request.candidate)
     return replace(state.answer(VoteAnswer), granted=granted)
+
+
+def _ask_anew(state: State, candidate: ReplicaKey) -> None:
+    """Who asks for a pre-vote itself has given its leader up: that it refused us ours before is void."""
+    role = state.role
+    if isinstance(role, Prospective) and candidate.id in role.rejected:
+        state.update(replace(role, rejected=role.rejected - {candidate.id}))
 
 
 def _record_vote(state: State, candidate: ReplicaKey, now: float) -> None:
@@ -118,7 +127,8 @@ def _see_alive(state: State, now: float) -> None:
     """Our leader spoke: it is not gone after all."""
     role = state.role
     if isinstance(role, Follower) and role.leader_gone:
-        state.update(replace(role, leader_gone=False, deadline=now + state.timeouts.fetch))
+        deadline = state.fetch_deadline(role.leader_id, now)
+        state.update(replace(role, leader_gone=False, deadline=deadline))
 
 
 def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now: float) -> None:
@@ -257,13 +267,15 @@ def on_vote_answer(state: State, voter: Peer, answer: VoteAnswer, now: float) ->
 
 
 def _handle_loss(state: State, now: float) -> None:
+    """A refusal came. A candidate to whom a majority has answered, and not all of it for it, counts no longer on those that have said nothing:
+    the dead leader is among them, and after a split vote its answer would be waited for in vain.
+    """
     role = state.role
     assert isinstance(role, Prospective | Candidate)
-    if _can_win(state, role):
-        return
     if isinstance(role, Prospective):
-        give_up_pre_vote(state, now)
-    else:
+        if not _can_win(state, role):
+            give_up_pre_vote(state, now)
+    elif state.voters.is_majority(role.granted | role.rejected):
         state.update(replace(role, deadline=min(role.deadline, state.backoff_deadline(now))))
 
 
@@ -315,8 +327,6 @@ def leader_gone(state: State, node_id: int, now: float) -> None:
     if isinstance(role, Prospective) and role.leader_id == node_id and not role.leader_gone:
         state.update(replace(role, leader_gone=True, rejected=frozenset()))
     if isinstance(role, Follower) and role.leader_id == node_id and not role.leader_gone:
-        me = state.identity.node_id
-        rank = sum(voter < me for voter in state.voters.ids if voter != node_id)
         jitter = state.prng.uniform(0, state.timeouts.succession_jitter)
-        wait = rank * state.timeouts.succession_step + jitter
+        wait = state.succession_wait(node_id) + jitter
         state.update(replace(role, leader_gone=True, deadline=min(role.deadline, now + wait)))

@@ -89,7 +89,7 @@ def after_append(state: State, high_watermark: int) -> None:
 
 def _fed(state: State, role: Follower, now: float) -> Follower:
     """The leader has answered: the fetch timeout begins anew."""
-    deadline = now + state.timeouts.fetch if state.may_stand else inf
+    deadline = state.fetch_deadline(role.leader_id, now) if state.may_stand else inf
     return replace(role, deadline=deadline, has_fetched=True, leader_gone=False)
 
 
@@ -98,7 +98,7 @@ def on_voters_changed(state: State, role: Follower, now: float) -> None:
     if not state.may_stand:
         state.update(replace(role, deadline=inf))
     elif role.deadline == inf:
-        state.update(replace(role, deadline=now + state.timeouts.fetch))
+        state.update(replace(role, deadline=state.fetch_deadline(role.leader_id, now)))
 
 
 def on_snapshot_answer(state: State, answer: FetchSnapshotAnswer, now: float) -> None:

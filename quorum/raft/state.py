@@ -60,7 +60,7 @@ class State:
         self.log = log
         self.timeouts = timeouts
         self.prng = prng
-        self.role: Role = role
+        self._take_role(role)
         self.requests = Requests(timeouts)
         self.high_watermark: int | None = None
         self.flushed_offset = log.end_offset
@@ -84,10 +84,6 @@ class State:
     @property
     def epoch(self) -> int:
         return self.role.epoch
-
-    @property
-    def election(self) -> Election:
-        return roles.election_of(self.role, self.identity.node_id)
 
     @property
     def voters(self) -> VoterSet:
@@ -165,7 +161,7 @@ class State:
         )
         ensure(not self._pending, "a role is left with proposals not yet appended")
         self.linger.take()  # nobody has them: they are lost with the epoch
-        self.role = role
+        self._take_role(role)
         if isinstance(before, Leader):
             self._refuse_waiting(before)
         self.requests.reset()
@@ -173,13 +169,13 @@ class State:
     def update(self, role: Role) -> None:
         """Replaces the role's value within the same role, epoch and leader; requests go on."""
         ensure(type(role) is type(self.role) and role.epoch == self.epoch, "update keeps the role")
-        ensure(
-            roles.is_allowed(self.role, role),
-            "update",
-            roles.describe(self.role),
-            roles.describe(role),
-        )
-        self.role = role
+        if not roles.is_allowed(self.role, role):
+            ensure(False, "update", roles.describe(self.role), roles.describe(role))
+        self._take_role(role)
+
+    def _take_role(self, role: Role) -> None:
+        self.role: Role = role
+        self.election = roles.election_of(role, self.identity.node_id)
 
     def become_unattached(self, epoch: int, now: float, leader_id: int = NO_NODE) -> None:
         """A higher epoch without a known leader, or (from `Prospective`) the same epoch after a lost pre-vote."""
@@ -193,9 +189,19 @@ class State:
             epoch,
         )
         voted = roles.vote_of(self.role) if epoch == self.epoch else None
-        deadline = now + self.timeouts.fetch if self.may_stand else inf
+        deadline = self.fetch_deadline(leader.id, now) if self.may_stand else inf
         look = now + self.timeouts.fetch if self.identity.has_news else inf
         self.become(Follower(epoch, deadline, leader, voted, look_at_voters=look))
+
+    def fetch_deadline(self, leader_id: int, now: float) -> float:
+        """When a leader that stays silent is doubted. It spoke to all at once when it spoke last: without the steps they would all stand at once."""
+        return now + self.timeouts.fetch + self.succession_wait(leader_id)
+
+    def succession_wait(self, leader_id: int) -> float:
+        """So much later than the first in line does this voter try to succeed `leader_id`."""
+        me = self.identity.node_id
+        rank = sum(voter < me for voter in self.voters.ids if voter != leader_id)
+        return rank * self.timeouts.succession_step
 
     def _unattached_deadline(self, now: float) -> float:
         if not self.may_stand:
@@ -342,9 +348,9 @@ class State:
     def take(self) -> Ready | None:
         """Hands over all effects; None if there are none."""
         election = self._election_to_persist()
-        append = self._take_append()
-        if election is None and append is None and self.is_drained and self._committed is None:
+        if election is None and self._committed is None and self.is_drained:
             return None
+        append = self._take_append()
         ready = Ready(
             election=election,
             truncate_to=self._truncate_to,
@@ -361,7 +367,7 @@ class State:
 
     def _election_to_persist(self) -> Election | None:
         election = self.election
-        if election == self._persisted:
+        if election is self._persisted or election == self._persisted:
             return None
         ensure(
             election.epoch >= self._persisted.epoch,
