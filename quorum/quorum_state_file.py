@@ -1,16 +1,22 @@
 """`quorum-state`: the vote file. Losing it would allow a second vote in an epoch, so it is replaced whole and fsynced.
 
-Format: one line of JSON as Kafka's `FileQuorumStateStore` writes it, data version 0 for kraft.version 0, 1 for kraft.version 1 (with the
-voted directory id, without the voters, which are in the log). A damaged file is refused, never guessed at (mD3, R15).
+    file = JSON, newline, [ "crc32c ", 8 hexadecimal digits: of the JSON, newline ]
+
+The JSON is what Kafka's `FileQuorumStateStore` writes, data version 0 for kraft.version 0, 1 for kraft.version 1 (with the voted directory
+id, without the voters, which are in the log). Kafka reads the first line only and writes no second: a flipped bit may make another epoch or
+vote of its file, never of ours. A damaged file is refused, never guessed at (mD3, R15).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import crc32c
 
 from log.atomic_file import write_atomically
 from log.files import REAL_FILES, Files
@@ -19,6 +25,7 @@ from quorum.raft.voters import QuorumHistory
 from wire.primitives import uuid_from_text, uuid_to_text
 
 FILE_NAME = "quorum-state"
+_CHECKSUM = re.compile(rb"crc32c ([0-9a-f]{8})\n")
 
 
 class QuorumStateError(Exception):
@@ -33,15 +40,25 @@ def load_election(directory: Path, files: Files = REAL_FILES) -> Election:
     """
     path = directory / FILE_NAME
     try:
-        text = files.read_bytes(path)
+        data = files.read_bytes(path)
     except FileNotFoundError:
         return Election()
     try:
-        return _parse(json.loads(text))
+        return decode_election(data)
     except (ValueError, KeyError, TypeError) as error:
         raise QuorumStateError(
             f"{path} is damaged ({error!r}); restore it or reformat the node"
         ) from error
+
+
+def decode_election(data: bytes) -> Election:
+    """Raises ValueError, KeyError, TypeError for what is not the bytes of such a file."""
+    line, _, rest = data.partition(b"\n")
+    if rest:
+        checksum = _CHECKSUM.fullmatch(rest)
+        if checksum is None or int(checksum[1], 16) != crc32c.crc32c(line):
+            raise ValueError("the checksum does not match")
+    return _parse(json.loads(line))
 
 
 def _parse(data: dict[str, Any]) -> Election:
@@ -65,9 +82,13 @@ def save_election(
     directory: Path, election: Election, history: QuorumHistory, files: Files = REAL_FILES
 ) -> None:
     """Replaces the file, in the version that the quorum is at. Blocks for an fsync; raises OSError."""
+    write_atomically(directory / FILE_NAME, encode_election(election, history), files)
+
+
+def encode_election(election: Election, history: QuorumHistory) -> bytes:
     make = _version_1 if history.is_dynamic else partial(_version_0, voters=history.voters.ids)
-    text = json.dumps(make(election), separators=(",", ":"))
-    write_atomically(directory / FILE_NAME, text.encode(), files)
+    line = json.dumps(make(election), separators=(",", ":")).encode()
+    return line + b"\ncrc32c %08x\n" % crc32c.crc32c(line)
 
 
 def _version_0(election: Election, voters: Iterable[int]) -> dict[str, Any]:

@@ -13,7 +13,14 @@ from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
 from quorum.memory_log import MemoryLog
 from quorum.metadata_log import MetadataLog, open_metadata_log, validate_fetched
-from quorum.quorum_state_file import FILE_NAME, QuorumStateError, load_election, save_election
+from quorum.quorum_state_file import (
+    FILE_NAME,
+    QuorumStateError,
+    decode_election,
+    encode_election,
+    load_election,
+    save_election,
+)
 from quorum.raft.ready import ControlBatch, LeaderAppend, LeaderChange, Proposal
 from quorum.raft.types import Election, OffsetAndEpoch, Peer, ReplicaKey
 from quorum.raft.voters import QuorumHistory, VoterSet
@@ -41,7 +48,7 @@ def test_a_vote_file_comes_back(tmp_path: Path, election: Election) -> None:
 
 def test_the_vote_file_is_as_kafka_writes_it(tmp_path: Path) -> None:
     save_election(tmp_path, Election(2, 1), STATIC)
-    assert (tmp_path / FILE_NAME).read_text() == (
+    assert (tmp_path / FILE_NAME).read_text().splitlines()[0] == (
         '{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
         '"currentVoters":[{"voterId":1},{"voterId":2}],"data_version":0}'
     )
@@ -59,7 +66,19 @@ def test_version_1_has_the_directory(tmp_path: Path) -> None:
     dynamic.set_kraft_version(-1, 1)
     before = (tmp_path / FILE_NAME).read_text()
     save_election(tmp_path, found, dynamic)
-    assert (tmp_path / FILE_NAME).read_text() == before
+    assert (tmp_path / FILE_NAME).read_text().splitlines()[0] == before
+
+
+def test_no_flipped_bit_makes_another_vote() -> None:
+    election = Election(4, -1, ReplicaKey(1))
+    good = encode_election(election, STATIC)
+    for bit in range(8 * len(good)):
+        bad = bytearray(good)
+        bad[bit // 8] ^= 1 << bit % 8
+        try:
+            assert decode_election(bytes(bad)) == election
+        except (ValueError, KeyError, TypeError):
+            continue
 
 
 @pytest.mark.parametrize(
