@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 
@@ -19,13 +19,25 @@ class Figure(NamedTuple):
 
 def print_table(figures: Sequence[Figure]) -> None:
     """Prints a line a figure: ours, Kafka's, and how many times better ours is."""
-    keys = list(dict.fromkeys((f.bench, f.name, f.unit, f.better) for f in figures))
-    value = {(f.bench, f.name, f.system): f.value for f in figures}
     print(f"{'bench':<24}{'figure':<44}{'unit':<10}{'ours':>10}{'Kafka':>10}{'× better':>10}")
+    for bench, name, unit, mine, theirs, ratio in _rows(figures):
+        print(f"{bench:<24}{name:<44}{unit:<10}{mine:>10}{theirs:>10}{ratio:>10}")
+
+
+def print_markdown(figures: Sequence[Figure]) -> None:
+    """The same for `docs/benchmarks.md`."""
+    print("| | | unit | ours | Kafka 4.3 | × |\n|---|---|---|---|---|---|")
+    for row in _rows(figures):
+        print("| " + " | ".join(row) + " |")
+
+
+def _rows(figures: Sequence[Figure]) -> Iterator[tuple[str, ...]]:
+    """Bench, figure, unit, ours, Kafka's, how many times better ours is."""
+    keys = dict.fromkeys((f.bench, f.name, f.unit, f.better) for f in figures)
+    value = {(f.bench, f.name, f.system): f.value for f in figures}
     for bench, name, unit, better in keys:
         mine, theirs = value.get((bench, name, "ours")), value.get((bench, name, "kafka"))
-        ratio = _ratio(mine, theirs, better)
-        print(f"{bench:<24}{name:<44}{unit:<10}{_text(mine):>10}{_text(theirs):>10}{ratio:>10}")
+        yield bench, name, unit, _text(mine), _text(theirs), _ratio(mine, theirs, better)
 
 
 def _ratio(mine: float | None, theirs: float | None, better: str) -> str:

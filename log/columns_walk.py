@@ -46,6 +46,8 @@ _NULL_KEY = cython.declare(cython.int, Problem.NULL_KEY)
 _TIMESTAMP_RANGE = cython.declare(cython.int, Problem.TIMESTAMP_RANGE)
 _TRAILING_BYTES = cython.declare(cython.int, Problem.TRAILING_BYTES)
 
+# Size of a record whose attributes, two deltas and key size are certain to lie before its end, at two bytes each.
+_PLAIN_BYTES_MIN = cython.declare(cython.int, 8)
 _INT64_MAX = cython.declare(cython.longlong, (1 << 63) - 1)
 _INT64_MIN = cython.declare(cython.longlong, -(1 << 63))
 _MASK_32 = cython.declare(cython.ulonglong, (1 << 32) - 1)
@@ -222,8 +224,9 @@ class Walker:
         timestamp_max: cython.longlong,
     ) -> cython.int:
         at: cython.Py_ssize_t = self.begin
+        data: cython.const[cython.uchar][::1] = self.data
         while self.index < count:
-            at = self._record(at)
+            at = self._plain(data, at) or self._record(at)
             if at < 0:
                 return at
             if self._time(base_timestamp):
@@ -252,8 +255,9 @@ class Walker:
     ) -> cython.int:
         row: cython.Py_ssize_t = self.row
         at: cython.Py_ssize_t = self.begin
+        data: cython.const[cython.uchar][::1] = self.data
         while self.index < count:
-            at = self._record(at)
+            at = self._plain(data, at) or self._record(at)
             if at < 0:
                 return at
             if self._time(base_timestamp):
@@ -284,8 +288,9 @@ class Walker:
         problem: cython.int
         run: cython.Py_ssize_t = -1  # where kept records begin that are yet to be copied
         at: cython.Py_ssize_t = self.begin
+        data: cython.const[cython.uchar][::1] = self.data
         while self.index < count:
-            at = self._record(at)
+            at = self._plain(data, at) or self._record(at)
             if at < 0:
                 return at
             if self.keep[self.index]:
@@ -344,6 +349,64 @@ class Walker:
         self.out[self.out_at] = raw
         self.out_at += 1
         return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(-1)
+    def _plain(
+        self, data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """As `_record`, if that is one as nearly all are: every varint of one or two bytes, no headers; else 0. `data` is `self.data`."""
+        end: cython.Py_ssize_t
+        short: cython.int
+        size: cython.int
+        self.record_start = at
+        if self.stop - at < 2:
+            return 0
+        short = _short(data, at)
+        size = _short_value(short)
+        at += short & 3
+        end = at + size
+        if not short or size < _PLAIN_BYTES_MIN or end > self.stop:
+            return 0
+        at += 1  # a byte of unused attributes
+        short = _short(data, at)
+        if not short:
+            return 0
+        self.timestamp_delta = _short_value(short)
+        at += short & 3
+        self.offset_at = at
+        short = _short(data, at)
+        if not short:
+            return 0
+        self.offset_delta = _short_value(short)
+        at += short & 3
+        short = _short(data, at)
+        size = _short_value(short)
+        if not short or size < -1:
+            return 0
+        at += short & 3
+        self.key_start = at
+        self.key_size = size
+        if size > 0:
+            at += size
+        if end - at < 2:
+            return 0
+        short = _short(data, at)
+        size = _short_value(short)
+        if not short or size < -1:
+            return 0
+        at += short & 3
+        self.value_start = at
+        self.value_size = size
+        if size > 0:
+            at += size
+        if at != end - 1 or data[at]:
+            return 0
+        self.headers_start = self.end = end
+        self.headers_count = 0
+        return end
 
     @cython.cfunc
     @cython.nogil
@@ -474,6 +537,27 @@ class Walker:
             self.max_timestamp = self.timestamp
             self.max_delta = self.offset_delta
         return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(-1)
+def _short(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.int:
+    """The varint of one or two bytes at `at`, still zigzag, above two bits with its size; 0 for a longer one."""
+    byte: cython.int = data[at]
+    if byte < 0x80:
+        return byte << 2 | 1
+    second: cython.int = data[at + 1]
+    return (second << 7 | byte & 0x7F) << 2 | 2 if second < 0x80 else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _short_value(short: cython.int) -> cython.int:
+    return (short >> 3) ^ -(short >> 2 & 1)
 
 
 @cython.cfunc

@@ -1,9 +1,12 @@
 """The path of an append and of a read through a log, ours and Apache Kafka's in turn, without network: MB/s and CPU seconds a GB.
 
-Run: `./dev bench log-path [--seconds S] [WORD …]`, WORDs choose cases. One thread appends the same batch of about 16 KiB (Kafka's
-`batch.size`) again and again: every record checked, offsets assigned, one write into the page cache, indexes. Kafka's part is its
-`UnifiedLog` in a warmed-up JVM (`LogPath.java`), CPU of the whole process on both sides. `read` is the look-up that gives a slice of the
-file; no byte is copied by it on either side. `recover` reads, checks and indexes a log of 256 MB as after a crash.
+Run: `./dev bench log-path [--seconds S] [--markdown] [WORD …]`; WORDs choose cases: a size, a codec, `batches of 1 MiB`, `recovery`, `compaction`.
+`append` is one batch again and again, of about 16 KiB (Kafka's `batch.size`) or 1 MiB: CRC and every record checked, offsets assigned, one
+write into the page cache, indexes. Kafka's part is its `UnifiedLog` with its `LogValidator` in a warmed-up JVM (`LogPath.java`). `read` finds the slice of a
+read of 1 MiB somewhere in the log; `read and send` does so from the log's start on and gives the slices to a socket, whose reader is another
+process. `recovery` reads, checks and indexes a log of 256 MB as after a crash. `compaction` is one round over all of a log.
+
+CPU is that of the whole process, a JVM's compiler and collector included. A figure is the best of `ROUNDS` rounds, in which the two take turns.
 """
 
 from __future__ import annotations
@@ -12,190 +15,188 @@ import argparse
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.results import Figure, print_table
+from bench.log_path.compaction import write as write_for_compaction
+from bench.log_path.peers import Kafka, Line, Ours, Peer, Sink, removed
+from bench.results import Figure, print_markdown, print_table
 from log.batch import NewRecord, build_batch
 from log.codecs import Compression
-from log.config import LogConfig
-from log.partition_log import PartitionLog
-from log.validate import ProduceRules, validate_produced
 from tests.interop import apache_kafka
 
-PROGRAM = Path(__file__).with_name("LogPath.java")
-SIZES = {"100 B": (90, 160), "1 KiB": (1010, 16)}
+VALUE_BYTES = {"100 B": 90, "1 KiB": 1010}
+RECORD_BYTES = {"100 B": 100, "1 KiB": 1024}
+BATCH_BYTES = {"16 KiB": 16 << 10, "1 MiB": 1 << 20}
+ROUNDS = 5
+LOG_BYTES_MAX = 256 << 20  # of an append's round: no writing back while it runs
 RECOVERED_BYTES = 256 << 20
-CASES = [(size, codec) for size in SIZES for codec in Compression]
-CONFIG = LogConfig(segment_bytes=1 << 30, message_timestamp_after_max_ms=1 << 60, retention_ms=-1)
-STEP = 104_729  # a prime, so that reads are all over the log
-Line = tuple[float, ...]
+COMPACTED_BYTES = 200 << 20
 
 
-def batch_of(size: str, codec: Compression) -> bytes:
-    """Half of each value is random, half repeats: codecs have work and some success."""
-    value_bytes, count = SIZES[size]
+def batch_of(size: str, codec: Compression, batch_bytes: int) -> bytes:
+    """Half of each value is random, half repeats: codecs have work and some success. Large batches are cut below 1,000,012 bytes."""
+    half = VALUE_BYTES[size] // 2
     prng = random.Random(7)
     now_ms = time.time_ns() // 1_000_000
-    records = [
-        NewRecord(None, prng.randbytes(value_bytes // 2) + b"v" * (value_bytes // 2), now_ms + i)
-        for i in range(count)
-    ]
+    count = min(batch_bytes, 1_000_000) // RECORD_BYTES[size]
+    records = [NewRecord(None, prng.randbytes(half) + b"v" * half, now_ms) for _ in range(count)]
     return build_batch(records, compression=codec)
 
 
-def open_log(directory: Path, *, clean: bool) -> PartitionLog:
-    directory.mkdir(parents=True, exist_ok=True)
-    return PartitionLog.open(directory, CONFIG, recovery_point=0, clean_shutdown=clean, now_ms=0)
+def best(lines: Sequence[Line]) -> tuple[float, float]:
+    """The most done in a second, and the fewest CPU seconds for one thing done."""
+    rate = max(line.done / line.seconds for line in lines)
+    return rate, min(line.cpu_seconds / line.done for line in lines)
 
 
-def appended(log: PartitionLog, batch: bytes, seconds: float, bytes_max: float = 1 << 62) -> int:
-    rules = ProduceRules.of(log.config)
-    frame = memoryview(bytearray(batch))
-    end, total = time.perf_counter() + seconds, 0
-    while time.perf_counter() < end and total < bytes_max:
-        for _ in range(50):
-            frame[0:8] = bytes(8)
-            views = validate_produced(frame, rules, now_ms=0)
-            records = memoryview(views[0].buffer)
-            log.append_as_leader(records, views, leader_epoch=0, now_ms=0)
-            total += len(batch)
-    return total
-
-
-def our_append(directory: Path, batch: bytes, seconds: float) -> Line:
-    """Seconds, CPU seconds, bytes, µs a read."""
-    log = open_log(directory, clean=True)
-    appended(log, batch, seconds / 2)
-    log.truncate_fully_and_start_at(0)
-    begin, cpu = time.perf_counter(), time.process_time()
-    total = appended(log, batch, seconds)
-    took, used = time.perf_counter() - begin, time.process_time() - cpu
-    read_us = our_read(log, seconds / 2)
-    log.close(clean=False)
-    shutil.rmtree(directory)
-    return took, used, total, read_us
-
-
-def our_read(log: PartitionLog, seconds: float) -> float:
-    offsets, at, count = log.log_end_offset, 0, 0
-    end, cpu = time.perf_counter() + seconds, time.process_time()
-    while time.perf_counter() < end:
-        log.read(at, 1 << 20, upto_offset=offsets, min_one=True)
-        at, count = (at + STEP) % offsets, count + 1
-    return (time.process_time() - cpu) * 1e6 / count
-
-
-def our_recovery(directory: Path) -> Line:
-    begin, cpu = time.perf_counter(), time.process_time()
-    log = open_log(directory, clean=False)
-    took, used = time.perf_counter() - begin, time.process_time() - cpu
-    size = log.size_bytes
-    log.close(clean=False)
-    return took, used, size
-
-
-class Kafka:
-    """The JVM; commands by its standard input."""
-
-    def __init__(self) -> None:
-        command = ["java", "-Xmx1g", "-cp", apache_kafka.class_path(), str(PROGRAM)]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def ask(self, *words: object) -> Line:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(" ".join(map(str, words)) + "\n")
-        self._process.stdin.flush()
-        while True:
-            line = self._process.stdout.readline()
-            if not line:
-                raise RuntimeError("the JVM has ended")
-            try:
-                return tuple(map(float, line.split()))
-            except ValueError:  # a line of its log
-                continue
-
-    def close(self) -> None:
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait(30)
-
-
-def figures(system: str, case: str, line: Line) -> list[Figure]:
-    took, used, total, read_us = line
+def moved(bench: str, case: str, peer: Peer, lines: Sequence[Line]) -> list[Figure]:
+    rate, cpu = best(lines)
     return [
-        Figure("append", case, "MB/s", "higher", system, total / took / 1e6),
-        Figure("append", f"{case}: CPU", "s/GB", "lower", system, used / total * 1e9),
-        Figure("read", case, "µs", "lower", system, read_us),
+        Figure(bench, case, "MB/s", "higher", peer.name, rate / 1e6),
+        Figure(bench, f"{case}: CPU", "s/GB", "lower", peer.name, cpu * 1e9),
     ]
 
 
-def measure(folder: Path, seconds: float, words: list[str]) -> list[Figure]:
-    kafka = None if apache_kafka.why_not() else Kafka()
-    found: list[Figure] = []
-    for number, (size, codec) in enumerate(CASES):
-        case = f"{size} {codec.name.lower()}"
-        if words and not all(word in case for word in words):
-            continue
-        print(f"bench: {case}", file=sys.stderr, flush=True)
-        batch = batch_of(size, codec)
-        file = folder / "batch"
+class Bench:
+    """The measurements, each with the two logs in turn."""
+
+    def __init__(self, folder: Path, seconds: float, peers: Sequence[Peer]) -> None:
+        self._folder = folder
+        self._round_seconds = seconds / ROUNDS
+        self._peers = peers
+
+    def _begin(self, batch: bytes) -> None:
+        file = self._folder / "batch"
         file.write_bytes(batch)
-        found += figures("ours", case, our_append(folder / f"ours-{number}", batch, seconds))
-        if kafka is not None:
-            line = kafka.ask("append", folder / f"kafka-{number}", file, seconds)
-            found += figures("kafka", case, line)
-            shutil.rmtree(folder / f"kafka-{number}", ignore_errors=True)
-    found += recovery(folder, kafka)
-    if kafka is not None:
-        kafka.close()
+        for peer in self._peers:
+            peer.begin(self._folder / f"{peer.name}-0", file)
+            for _ in range(ROUNDS):  # warm: a JVM compiles
+                peer.append(self._round_seconds, LOG_BYTES_MAX)
+
+    def _end(self) -> None:
+        for peer in self._peers:
+            peer.end()
+            removed(self._folder / f"{peer.name}-0")
+
+    def _rounds(self, action: Callable[[Peer], Line]) -> list[tuple[Peer, list[Line]]]:
+        lines: list[tuple[Peer, list[Line]]] = [(peer, []) for peer in self._peers]
+        for _ in range(ROUNDS):
+            for peer, mine in lines:
+                mine.append(action(peer))
+        return lines
+
+    def append(self, size: str, codec: Compression, batch: str) -> list[Figure]:
+        case = f"{size} {codec.name.lower()}, batches of {batch}"
+        self._begin(batch_of(size, codec, BATCH_BYTES[batch]))
+        lines = self._rounds(lambda peer: peer.append(self._round_seconds, LOG_BYTES_MAX))
+        self._end()
+        return [figure for peer, mine in lines for figure in moved("append", case, peer, mine)]
+
+    def read(self, size: str, batch: str) -> list[Figure]:
+        case = f"{size}, batches of {batch}"
+        self._begin(batch_of(size, Compression.NONE, BATCH_BYTES[batch]))
+        for peer in self._peers:
+            peer.append(60, LOG_BYTES_MAX)
+            peer.look_up(self._round_seconds)
+        found = []
+        for peer, lines in self._rounds(lambda peer: peer.look_up(self._round_seconds)):
+            micros = best(lines)[1] * 1e6
+            found.append(Figure("read", f"{case}: look-up", "CPU µs", "lower", peer.name, micros))
+        sink = Sink()
+        try:
+            sent = self._rounds(lambda peer: peer.send(self._round_seconds, sink.port))
+        finally:
+            sink.close()
+        self._end()
+        for peer, lines in sent:
+            found += moved("read and send", case, peer, lines)
+        return found
+
+    def recovery(self) -> list[Figure]:
+        """One log of ours for all; each gets copies without indexes."""
+        source = self._folder / "source-0"
+        ours, file = Ours(), self._folder / "batch"
+        file.write_bytes(batch_of("1 KiB", Compression.NONE, BATCH_BYTES["16 KiB"]))
+        ours.begin(source, file)
+        ours.append(600, RECOVERED_BYTES)
+        ours.end()
+        for path in [*source.glob("*.*index"), *source.glob("*.snapshot")]:
+            path.unlink()
+        lines = self._rounds(lambda peer: peer.recover(self._copy(source, peer)))
+        return [f for peer, mine in lines for f in moved("recovery", "1 KiB", peer, mine)]
+
+    def compaction(self, size: str, codec: Compression) -> list[Figure]:
+        source, case = self._folder / "source-0", f"{size} {codec.name.lower()}"
+        removed(source)
+        write_for_compaction(source, COMPACTED_BYTES, VALUE_BYTES[size], codec)
+        found = []
+        for peer in self._peers:
+            rounds = [peer.compact(self._copy(source, peer)) for _ in range(3)]
+            found += moved("compaction", case, peer, [Line(*one[:3]) for one in rounds])
+            memory = min(one.memory_mib for one in rounds)
+            left = rounds[0].bytes_left / 1e6
+            found += [
+                Figure("compaction", f"{case}: memory", "MiB", "lower", peer.name, memory),
+                Figure("compaction", f"{case}: left", "MB", "lower", peer.name, left),
+            ]
+        return found
+
+    def _copy(self, source: Path, peer: Peer) -> Path:
+        copy = self._folder / f"{peer.name}-0"
+        removed(copy)
+        shutil.copytree(source, copy)
+        return copy
+
+
+def cases(bench: Bench) -> dict[str, Callable[[], list[Figure]]]:
+    found: dict[str, Callable[[], list[Figure]]] = {}
+    for batch in BATCH_BYTES:
+        for size in VALUE_BYTES:
+            for codec in Compression:
+                name = f"append {size} {codec.name.lower()} batches of {batch}"
+                found[name] = lambda s=size, c=codec, b=batch: bench.append(s, c, b)  # type: ignore[misc]
+            found[f"read {size} batches of {batch}"] = lambda s=size, b=batch: bench.read(s, b)  # type: ignore[misc]
+    found["recovery"] = bench.recovery
+    for size, codec in (
+        ("100 B", Compression.NONE),
+        ("1 KiB", Compression.NONE),
+        ("100 B", Compression.ZSTD),
+    ):
+        name = f"compaction {size} {codec.name.lower()}"
+        found[name] = lambda s=size, c=codec: bench.compaction(s, c)  # type: ignore[misc]
     return found
 
 
-def recovery(folder: Path, kafka: Kafka | None) -> list[Figure]:
-    """One log of ours for both; each gets its own copy without indexes. Twice each, the better counts: the JVM warms up."""
-    source = folder / "source-0"
-    log = open_log(source, clean=True)
-    appended(log, batch_of("1 KiB", Compression.NONE), 600, RECOVERED_BYTES)
-    log.flush()
-    log.close(clean=False)
-    for path in [*source.glob("*.index"), *source.glob("*.timeindex"), *source.glob("*.snapshot")]:
-        path.unlink()
-    found = []
-    for system in ("ours", "kafka"):
-        if system == "kafka" and kafka is None:
-            continue
-        lines = []
-        for turn in range(2):
-            copied = folder / f"{system}{turn}-0"
-            shutil.copytree(source, copied)
-            if system == "ours":
-                lines.append(our_recovery(copied))
-            elif kafka is not None:
-                lines.append(kafka.ask("recover", copied))
-            shutil.rmtree(copied, ignore_errors=True)  # Kafka's scheduler may still write there
-        took, used, size = min(lines)
-        found += [
-            Figure("recovery", "1 KiB", "MB/s", "higher", system, size / took / 1e6),
-            Figure("recovery", "1 KiB: CPU", "s/GB", "lower", system, used / size * 1e9),
-        ]
+def measure(folder: Path, seconds: float, words: Sequence[str]) -> list[Figure]:
+    peers: list[Peer] = [Ours()]
+    if (reason := apache_kafka.why_not()) is None:
+        peers.append(Kafka())
+    else:
+        print(f"bench: Apache Kafka is left out, {reason}", file=sys.stderr)
+    found: list[Figure] = []
+    for name, case in cases(Bench(folder, seconds, peers)).items():
+        if all(word in name for word in words):
+            print(f"bench: {name}", file=sys.stderr, flush=True)
+            found += case()
+    for peer in peers:
+        peer.close()
     return found
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="./dev bench log-path", description=__doc__)
-    parser.add_argument("words", nargs="*", help="choose cases: a size, a codec")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
+    parser.add_argument("words", nargs="*", help="choose cases: append, read, a size, a codec, …")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
+    parser.add_argument("--markdown", action="store_true", help="the table in Markdown")
     given = parser.parse_args(arguments)
     base = Path(os.environ.get("TRIMARAN_BENCH_DIR", tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(dir=base) as folder:
-        print_table(measure(Path(folder), given.seconds, given.words))
+    with tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True) as folder:
+        figures = measure(Path(folder), given.seconds, given.words)
+    (print_markdown if given.markdown else print_table)(figures)
 
 
 if __name__ == "__main__":
