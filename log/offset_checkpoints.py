@@ -127,12 +127,21 @@ class OffsetCheckpoints:
         """A checkpoint above the log's end would look like lost data after a crash: it is lowered before bytes go."""
         if self.cleaner_offsets.get(key, 0) > offset:
             self.cleaner_offsets[key] = offset
+        if self.log_starts.get(key, 0) > offset:
+            self._lower_log_start(key, offset)
         if self.recovery_points.get(key, 0) <= offset:
             return
         self.recovery_points[key] = offset
         with self._writing, self._health.guard(f"writing {RECOVERY_POINTS}"):
             self._truncations += 1
             self._save(RECOVERY_POINTS, format_offsets(self.recovery_points))
+
+    def _lower_log_start(self, key: TopicPartition, offset: int) -> None:
+        """The log begins anew, before where it began."""
+        self.log_starts[key] = offset
+        with self._writing, self._health.guard(f"writing {LOG_START_OFFSETS}"):
+            kept = {key: offset for key, offset in self.log_starts.items() if offset > 0}
+            self._save(LOG_START_OFFSETS, format_offsets(kept))
 
     def save_cleaner_offsets(self, cleaned: Mapping[TopicPartition, int]) -> None:
         """Notes how far logs are compacted now. Blocks. Raises KafkaError."""

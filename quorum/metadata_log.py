@@ -6,7 +6,7 @@ Source: Kafka's `KafkaRaftLog`. Left out: cleaning by time; the driver cleans wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from log.batch import BatchView, check_batch, iter_batches
@@ -30,16 +30,36 @@ log = logging.getLogger(__name__)
 READ_BYTES = 1 << 20
 
 
-class MetadataLog:
-    """Implements `quorum.raft.log_view.LogView`; offsets as in `PartitionLog`. Methods raise KafkaError KAFKA_STORAGE_ERROR."""
+# Whether there is somebody to fetch everything from, by what can still be read of who votes.
+CanRefetch = Callable[[QuorumHistory], bool]
 
-    def __init__(self, log: PartitionLog, snapshots: SnapshotFiles) -> None:
+
+def nobody_else(_history: QuorumHistory) -> bool:
+    """For a log that is the only one of its kind."""
+    return False
+
+
+class MetadataLog:
+    """Implements `quorum.raft.log_view.LogView`; offsets as in `PartitionLog`. Methods raise KafkaError KAFKA_STORAGE_ERROR.
+
+    Raises:
+        SnapshotDamaged: no snapshot is whole, the log does not begin at 0, and there is nobody to fetch from.
+    """
+
+    def __init__(
+        self, log: PartitionLog, snapshots: SnapshotFiles, can_refetch: CanRefetch = nobody_else
+    ) -> None:
         self.log = log
         self.snapshots = snapshots
         self.history = QuorumHistory()
         self.refetch = RefetchMark(log.directory)
-        self._open()
-        self._look_through()
+        try:
+            self._open()
+            self._look_through()
+        except SnapshotDamaged as damage:
+            if not can_refetch(self._readable_history()):
+                raise
+            self._begin_anew(damage)
 
     def _open(self) -> None:
         """Finishes what a crash interrupted: a fetched snapshot that had not yet taken the place of the log."""
@@ -52,6 +72,41 @@ class MetadataLog:
             raise SnapshotDamaged(
                 f"{self.log.directory} begins at {self.start_offset} without a snapshot"
             )
+
+    def _begin_anew(self, damage: SnapshotDamaged) -> None:
+        """What stood for the beginning of the log cannot be trusted: the whole is fetched again, and no vote until then (R15).
+
+        A crash in between leaves a log without its snapshot, or the reverse, and ends here again.
+        """
+        log.error(
+            "%s: everything below %d is fetched again, no vote until then (%s)",
+            self.log.directory,
+            self.end_offset,
+            damage,
+        )
+        self.refetch.set(self.end_offset)
+        self.log.truncate_fully_and_start_at(0)
+        for snapshot_id in list(self.snapshots.ids):
+            self.snapshots.drop(snapshot_id)
+        self.history.clear()
+
+    def _readable_history(self) -> QuorumHistory:
+        """What undamaged batches of the newest snapshot and of the log say of the quorum; no ground to vote on."""
+        history = QuorumHistory()
+        latest = self.latest_snapshot
+        offset = self.start_offset
+        try:
+            if latest is not None:
+                note_snapshot(history, latest.offset, _undamaged(self.snapshots.read_all(latest)))
+                offset = max(latest.offset, offset)
+            while offset < self.end_offset:
+                for batch in self.batches(offset, self.end_offset):
+                    check_batch(batch)
+                    note_batch(history, batch)
+                    offset = batch.next_offset
+        except (RemoteProtocolError, KafkaError) as error:
+            log.debug("%s can be read up to here: %s", self.log.directory, error)
+        return history
 
     def _look_through(self) -> None:
         """The history by the newest good snapshot and the log behind it, every batch of which is checked.
@@ -206,6 +261,19 @@ def _encode(batch: ControlBatch | Proposal, now_ms: int) -> bytes:
     return encode_control_batch(batch, now_ms)
 
 
+def _undamaged(data: bytes) -> memoryview:
+    """The batches before the first damaged one."""
+    view = memoryview(data)
+    size = 0
+    try:
+        for batch in iter_batches(view):
+            check_batch(batch)
+            size += batch.size
+    except (RemoteProtocolError, KafkaError):
+        pass
+    return view[:size]
+
+
 def validate_fetched(records: bytes | memoryview, offset: int, epoch: int) -> memoryview:
     """The whole batches of a fetch from `offset` of a leader of `epoch`; a last one cut short is left out.
 
@@ -228,14 +296,17 @@ def validate_fetched(records: bytes | memoryview, offset: int, epoch: int) -> me
     return view[:size]
 
 
-def open_metadata_log(directory: LogDirectory, config: LogConfig) -> MetadataLog:
+def open_metadata_log(
+    directory: LogDirectory, config: LogConfig, can_refetch: CanRefetch = nobody_else
+) -> MetadataLog:
     """Opens the metadata log in a node's directory, or makes it. Blocks.
 
     Raises:
-        SnapshotDamaged, KafkaError.
+        SnapshotDamaged: see `MetadataLog`.
+        KafkaError: KAFKA_STORAGE_ERROR.
     """
     if (TOPIC, PARTITION) in directory:
         partition = directory.open_log(TOPIC, PARTITION, config)
     else:
         partition = directory.create_log(TOPIC, PARTITION, None, config)
-    return MetadataLog(partition, SnapshotFiles(partition.directory))
+    return MetadataLog(partition, SnapshotFiles(partition.directory), can_refetch)

@@ -15,7 +15,8 @@ from quorum.metadata.loader import MetadataLoader
 from quorum.metadata.records import image_to_records
 from quorum.metadata_log import MetadataLog, open_metadata_log
 from quorum.raft.types import Endpoint as RaftEndpoint
-from quorum.raft.types import Identity, Peer, Timeouts
+from quorum.raft.types import Identity, Peer, ReplicaKey, Timeouts
+from quorum.raft.voters import QuorumHistory
 from quorum.snapshots import SnapshotContent, SnapshotPolicy
 
 # Ids of bootstrap servers count down from here; -1 is nobody.
@@ -78,14 +79,30 @@ def snapshots_of(config: ServerConfig) -> SnapshotPolicy:
 
 
 def open_log(config: ServerConfig, directory: LogDirectory) -> MetadataLog:
-    """The metadata log in `directory`, recovered; made if there is none. Blocks."""
+    """The metadata log in `directory`, recovered; made if there is none. Blocks.
+
+    Raises:
+        SnapshotDamaged: its beginning cannot be read and there are no other voters to fetch it from.
+    """
+    key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
     return open_metadata_log(
         directory,
         LogConfig(
             segment_bytes=config["metadata.log.segment.bytes"],
             segment_ms=config["metadata.log.segment.ms"],
         ),
+        lambda history: _has_other_voters(config, history, key),
     )
+
+
+def _has_other_voters(config: ServerConfig, history: QuorumHistory, key: ReplicaKey) -> bool:
+    """Where nothing says who votes, the bootstrap servers beside ourselves are hoped to know."""
+    if history.is_dynamic:
+        return bool(history.voters.others(key))
+    if config.voters:
+        return any(voter.id != config.node_id for voter in config.voters)
+    own = {(one.host, one.port) for one in config.advertised_controller_listeners}
+    return bool(set(config.quorum_bootstrap) - own)
 
 
 def snapshot_of(loader: MetadataLoader) -> SnapshotContent:

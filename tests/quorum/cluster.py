@@ -111,7 +111,10 @@ class TestCluster:
     async def _run(self, node_id: int, ready: trio.Event) -> None:
         directory = self._directory(node_id)
         group_commit = GroupCommit(directory)
-        log = open_metadata_log(directory, LogConfig(max_message_bytes=8 << 20))
+        has_others = len(self.voters) > 1
+        log = open_metadata_log(
+            directory, LogConfig(max_message_bytes=8 << 20), lambda _history: has_others
+        )
         peer = self.voters.get(node_id)
         names = Names()
         node = QuorumNode(

@@ -15,7 +15,7 @@ from quorum.quorum_state_file import FILE_NAME, QuorumStateError, load_election
 from quorum.raft.types import Identity, Timeouts
 from quorum.runtime.errors import NotLeaderError, WrongCluster
 from quorum.snapshots import SnapshotContent
-from tests.quorum.cluster import Names, TestCluster, open_cluster, until
+from tests.quorum.cluster import Member, Names, TestCluster, open_cluster, until
 from wire.errors import KafkaError
 from wire.records.topics import TopicRecord
 
@@ -128,32 +128,86 @@ async def test_everything_is_there_after_a_restart_of_all(tmp_path: Path) -> Non
             await until_all(cluster, ["a", "b"])
 
 
+async def with_a_snapshot(cluster: TestCluster) -> Member:
+    """Two of three run and have a snapshot of forty topics; returns the leader."""
+    await cluster.start(1)
+    await cluster.start(2)
+    for i in range(40):
+        await cluster.propose(f"t{i}")
+    await until_all(cluster, [f"t{i}" for i in range(40)])
+    leader = await cluster.leader()
+    content = SnapshotContent(
+        end_offset=leader.node.applied_offset,
+        epoch=leader.names.epochs[-1],
+        appended_at_ms=1,
+        records=[topic(name) for name in leader.names.names],
+        metadata_version=30,
+    )
+    for member in cluster.members.values():
+        await member.node.snapshotter.write(content)
+    return leader
+
+
 async def test_a_new_node_begins_with_a_snapshot(tmp_path: Path) -> None:
     with trio.fail_after(30):
         async with open_cluster(tmp_path) as cluster:
-            await cluster.start(1)
-            await cluster.start(2)
-            for i in range(40):
-                await cluster.propose(f"t{i}")
-            leader = await cluster.leader()
-            node = leader.node
-            content = SnapshotContent(
-                end_offset=node.applied_offset,
-                epoch=leader.names.epochs[-1],
-                appended_at_ms=1,
-                records=[topic(name) for name in leader.names.names],
-                metadata_version=30,
-            )
-            await node.snapshotter.write(content)
+            leader = await with_a_snapshot(cluster)
+            snapshot = leader.node.log.latest_snapshot
+            assert snapshot is not None
             await cluster.propose("last")
             third = await cluster.start(3)
             await until_all(cluster, [f"t{i}" for i in range(40)] + ["last"])
             assert third.names.snapshots == 1
-            assert third.node.log.start_offset == content.end_offset
+            assert third.node.log.start_offset == snapshot.offset
             await third.kill()
             third = await cluster.start(3)
             await until(lambda: third.names.names[-1:] == ["last"])
             assert third.names.snapshots == 1
+
+
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+async def test_a_damaged_snapshot_is_fetched_again(tmp_path: Path) -> None:
+    """The log behind it cannot replace it. Until all is here again the node neither votes nor leads, over restarts too."""
+    with trio.fail_after(30):
+        async with open_cluster(tmp_path) as cluster:
+            leader = await with_a_snapshot(cluster)
+            third = await cluster.start(3)
+            await cluster.propose("last")
+            everything = [*leader.names.names, "last"]
+            await until_all(cluster, everything)
+            snapshot, end = third.node.log.latest_snapshot, third.node.log_end_offset
+            assert snapshot is not None
+            path = third.node.log.snapshots.path(snapshot)
+            for member in list(cluster.members.values()):
+                await member.kill()
+            flip_a_bit(path)
+
+            for _ in range(2):
+                third = await cluster.start(3)
+                assert (third.node.log_end_offset, third.node.log.refetch_upto) == (0, end)
+                assert third.names.names == []
+                await third.kill()
+            assert path.with_name(path.name + ".damaged").exists()
+
+            third = await cluster.start(3)
+            await cluster.start(1)
+            await until(lambda: cluster.members[1].node.leader.value.epoch > 0)
+            assert third.node.describe().role in ("Unattached", "Follower")
+            await cluster.start(2)
+            assert await cluster.leader() is not third, "it must not lead before it has all"
+            await until_all(cluster, everything)
+            await until(lambda: third.node.log.refetch_upto is None)
+            assert third.names.snapshots == 1
+            await third.kill()
+            third = await cluster.start(3)
+            assert third.node.log.refetch_upto is None
+            assert third.node.log.start_offset == snapshot.offset
+            await until_all(cluster, everything)
 
 
 async def test_a_mirror_keeps_nothing(tmp_path: Path) -> None:
