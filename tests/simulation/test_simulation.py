@@ -21,6 +21,8 @@ SLOW = (
     "damage is forgotten",
     "snapshot loses configs",
     "voted-out leader counts itself",
+    "truncated voters count",
+    "snapshots without voters",
 )
 QUICK = [mutant for mutant in MUTANTS if mutant.name not in SLOW]
 
