@@ -188,12 +188,8 @@ class Controller:
         while True:
             topics = self.loader.image.topics
             index = PartitionIndex()
-            added = 0
-            for topic in topics.by_id.values():
-                index.add_topic(topic)
-                added += 1 + len(topic.partitions)
-                if added > PARTITIONS_PER_STEP:
-                    added = 0
+            for added, _ in enumerate(index.add_all(topics), 1):
+                if added % PARTITIONS_PER_STEP == 0:
                     await trio.lowlevel.checkpoint()
             if self.loader.image.topics is topics:
                 return index

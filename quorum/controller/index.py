@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from quorum.metadata.image import NO_LEADER, PartitionImage, TopicImage, TopicsImage
+from quorum.metadata.image import NO_LEADER, PartitionImage, TopicsImage
 from quorum.metadata.topic_names import has_collision_characters
 from quorum.metadata.topics_delta import TopicsDelta
 
@@ -41,8 +41,8 @@ class PartitionIndex:
     @classmethod
     def of(cls, topics: TopicsImage) -> PartitionIndex:
         index = cls()
-        for topic in topics.by_id.values():
-            index.add_topic(topic)
+        for _ in index.add_all(topics):
+            pass
         return index
 
     # --- questions
@@ -77,10 +77,14 @@ class PartitionIndex:
 
     # --- changes
 
-    def add_topic(self, topic: TopicImage) -> None:
-        self._add_name(topic.name)
-        for number, partition in topic.partitions.items():
-            self._change((topic.id, number), None, partition)
+    def add_all(self, topics: TopicsImage) -> Iterator[Key]:
+        """Adds every partition of an image, a step each: a million takes seconds, in which others want a turn."""
+        for topic in topics.by_id.values():
+            self._add_name(topic.name)
+            for number, partition in topic.partitions.items():
+                key = topic.id, number
+                self._change(key, None, partition)
+                yield key
 
     def apply(self, delta: TopicsDelta) -> None:
         """Goes on to what the image is after `delta`."""

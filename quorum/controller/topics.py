@@ -10,11 +10,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from quorum.config.definition import ConfigError
-from quorum.config.description import ConfigDescription
 from quorum.config.server import ServerConfig
 from quorum.config.topic_keys import check_topic_configs
+from quorum.controller.effective_configs import EffectiveConfigs
 from quorum.controller.placement import Prng, place_replicas
 from quorum.controller.state import ControllerState
 from quorum.metadata.image import (
@@ -37,7 +38,6 @@ from wire.messages.create_partitions import (
 )
 from wire.messages.create_topics import (
     CreatableTopic,
-    CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -66,13 +66,17 @@ def new_topic_id() -> bytes:
             return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TopicRules:
     """What decisions about topics need beside the image."""
 
     config: ServerConfig
     prng: Prng
     new_id: Callable[[], bytes] = new_topic_id
+
+    @cached_property
+    def effective_configs(self) -> EffectiveConfigs:
+        return EffectiveConfigs(self.config)
 
 
 # --- CreateTopics
@@ -165,22 +169,12 @@ def _create_topic(
         for name, value in configs.items()
     ]
     records += [partition_record(topic_id, i, partition) for i, partition in enumerate(partitions)]
-    described = ConfigDescription(rules.config, image.configs, synonyms=False, documentation=False)
     result = CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
-        configs=[
-            CreatableTopicConfigs(
-                name=one.name,
-                value=one.value,
-                read_only=one.read_only,
-                config_source=one.config_source,
-                is_sensitive=one.is_sensitive,
-            )
-            for one in described.topic_with(configs)
-        ],
+        configs=rules.effective_configs.of(configs, image.configs),
     )
     return records, result
 

@@ -1,0 +1,35 @@
+"""The configs in answers of CreateTopics."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from immutables import Map
+
+from quorum.config.description import ConfigDescription
+from quorum.controller.effective_configs import EffectiveConfigs
+from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
+from tests.quorum.config_of import config_of
+
+OF_BROKERS = st.dictionaries(
+    st.sampled_from(["log.retention.ms", "log.segment.bytes", "max.message.bytes"]),
+    st.sampled_from(["7", "9"]),
+)
+OF_TOPIC = st.dictionaries(
+    st.sampled_from(["retention.ms", "segment.bytes", "cleanup.policy"]), st.just("8")
+)
+
+
+@given(st.lists(st.tuples(OF_BROKERS, OF_BROKERS, OF_TOPIC), max_size=6))
+def test_whatever_was_described_before_the_answer_is_that_of_a_new_description(steps):
+    config = config_of(log_segment_bytes=2 << 20)
+    effective = EffectiveConfigs(config)
+    for of_node, of_all, own in steps:
+        resources = {(BROKER_RESOURCE, str(config.node_id)): of_node, (BROKER_RESOURCE, ""): of_all}
+        configs = ConfigsImage(Map({key: Map(one) for key, one in resources.items() if one}))
+        described = ConfigDescription(config, configs, synonyms=False, documentation=False)
+        assert [
+            (one.name, one.value, one.read_only, one.config_source, one.is_sensitive)
+            for one in effective.of(own, configs)
+        ] == [
+            (one.name, one.value, one.read_only, one.config_source, one.is_sensitive)
+            for one in described.topic_with(own)
+        ]
