@@ -1,12 +1,14 @@
 """The invariants R1–R12 and R15 of the metadata quorum, checked from outside after every event.
 
 The checker remembers for ever and trusts no node: it looks at roles, disks and messages. Each check counts how often it had something
-to say (`evaluations`); a run in which a counter stays at zero has not tested that invariant.
+to say (`evaluations`); a run in which a counter stays at zero has not tested that invariant. It looks only at what an event has changed;
+`everything.EveryThing` looks at everything each time, and a test compares the two.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING
 
 from quorum.raft.messages import (
@@ -20,6 +22,7 @@ from quorum.raft.messages import (
 )
 from quorum.raft.ready import ControlRecord, VotersChange
 from quorum.raft.roles import Follower, Leader, Resigned, Role
+from quorum.raft.types import Election
 from quorum.raft.voters import VoterSet
 from tests.simulation.storage import GENESIS, Entry
 
@@ -66,6 +69,11 @@ class Checker:
         # by leader and epoch: when each voter fetched last, and when the set was last changed
         self.fetches: dict[tuple[int, int], dict[int, float]] = {}
         self.sets: dict[tuple[int, int], tuple[tuple[int, ...], float]] = {}
+        # by node: the role that was looked at last; of a leader, its watermark then, its voters, and when its quorum must be looked at
+        self.seen: dict[int, Role] = {}
+        self.watched: dict[int, tuple[int | None, VoterSet, float]] = {}
+        # by node that has lost flushed data: what it had on disk before, end offset → fingerprint
+        self.promised: dict[int, dict[int, int]] = {}
 
     def fail(self, invariant: str, *facts: object) -> None:
         raise Violation(" ".join([invariant, *map(str, facts)]))
@@ -77,15 +85,23 @@ class Checker:
 
     def saw_role(self, node: SimNode, role: Role, now: float) -> None:
         """After every event of a node."""
+        if role is not self.seen.get(node.id):
+            self._saw_another(node, role)
+        if isinstance(role, Leader):
+            self._watch(node, role, now)
+
+    def _saw_another(self, node: SimNode, role: Role) -> None:
+        self.seen[node.id] = role
+        self.watched.pop(node.id, None)
         if role.epoch < self.epochs.get(node.id, 0):
             self.fail("R2 the epoch of", node.id, "went back to", role.epoch)
         if role.epoch > self.epochs.get(node.id, 0):
             self.count("R2")
             self.epochs[node.id] = role.epoch
         if isinstance(role, Leader):
-            self._saw_leader(node, role, now)
+            self._saw_leader(node, role)
 
-    def _saw_leader(self, node: SimNode, role: Leader, now: float) -> None:
+    def _saw_leader(self, node: SimNode, role: Leader) -> None:
         known = self.leaders.get(role.epoch)
         if known is None:
             self.leaders[role.epoch] = node.id
@@ -94,10 +110,19 @@ class Checker:
             self._check_completeness(node, role)
         elif known != node.id:
             self.fail("R1 two leaders in epoch", role.epoch, known, node.id)
-        if role.reign.high_watermark is not None:
+
+    def _watch(self, node: SimNode, role: Leader, now: float) -> None:
+        """A leader's watermark and voters if they have changed, and its quorum if it may be too old by now."""
+        watermark, voters = role.reign.high_watermark, node.log.history.voters
+        seen, counted, due = self.watched.get(node.id, (None, None, -inf))
+        if watermark is not None and watermark != seen:
             self.committed_epoch_seen[node.id] = role.epoch
-            self._saw_watermark(node, role.reign.high_watermark)
-        self._check_quorum(node, role, now)
+            self._saw_watermark(node, watermark)
+        if voters is not counted or now >= due:
+            due = self._check_quorum(node, role, now)
+        if watermark != seen or voters is not counted:
+            self._check_leads_as_voter(node, role)
+        self.watched[node.id] = watermark, voters, due
 
     def _check_completeness(self, node: SimNode, role: Leader) -> None:
         """R5: a new leader has everything that was ever committed."""
@@ -230,6 +255,9 @@ class Checker:
     def truncates(self, node: SimNode, offset: int) -> None:
         """R7: nothing that this process knows to be committed, and nothing committed that survived a crash."""
         self.count("R7")
+        lost = self.promised.get(node.id)
+        if lost is not None:
+            self.promised[node.id] = {end: chain for end, chain in lost.items() if end <= offset}
         if offset < self.known.get(node.id, 0):
             self.fail("R7", node.id, "truncates to", offset, "below", self.known[node.id])
         for entry in node.log.entries:
@@ -274,9 +302,38 @@ class Checker:
         self._commit_upto(node, offset)
 
     def _holds(self, voter: int, offset: int, chain: int | None) -> bool:
-        """It has it on disk, or had until damage was found: then it abstains (R15), which keeps the promise as well."""
+        """It has it on disk; or it had, told the leader so, and lost it to damage that it has noticed and not yet repaired.
+
+        The second is right because of what the promise is for: a majority that elects must share a voter with the majority that commits,
+        and the shared one must have the data and vote by it. Who has lost it abstains (R15, checked at every vote), so no majority that
+        elects contains it: the one they share is another of those that committed. It votes again once it knows a watermark
+        at or above all that it ever had, so when it has fetched all of that anew from a leader, which has it (R5).
+        Only what it really had on disk before the damage counts, and no longer than it abstains.
+        """
         log = self.nodes[voter].log
-        return log.durable_chain_at(offset) == chain or (log.refetch_upto or 0) >= offset
+        if log.durable_chain_at(offset) == chain:
+            return True
+        return log.refetch_upto is not None and self.promised[voter].get(offset) == chain
+
+    def lost(self, node: SimNode, promised: dict[int, int]) -> None:
+        """A start has found flushed data damaged; `promised` is what was on disk before."""
+        self.promised.setdefault(node.id, {}).update(promised)
+
+    def repaired(self, node: SimNode) -> None:
+        self.count("R15 repaired")
+        if (node.raft.high_watermark or 0) < max(self.promised.pop(node.id), default=0):
+            self.fail("R15", node.id, "forgets its damage before it has everything again")
+
+    def opened(self, node: SimNode, election: Election) -> None:
+        """R3: a start finds the vote that was written, or none and does not start."""
+        self.count("R3 vote file")
+        written = node.disk.election
+        # the directory of whom it voted for is not in files of before KIP-853
+        is_same_vote = written.voted == election.voted or (
+            None not in (written.voted, election.voted) and election.voted.matches(written.voted)  # type: ignore[union-attr, arg-type]
+        )
+        if written[:2] != election[:2] or not is_same_vote:
+            self.fail("R3", node.id, "wrote", written, "and finds", election)
 
     def _commit_upto(self, node: SimNode, offset: int) -> None:
         for entry in reversed(node.log.entries):
@@ -313,7 +370,8 @@ class Checker:
         if heard is not None and replica is not None:
             heard[replica.id] = now
 
-    def _check_quorum(self, node: SimNode, role: Leader, now: float) -> None:
+    def _check_quorum(self, node: SimNode, role: Leader, now: float) -> float:
+        """Returns until when nothing can be said against its leading, whatever happens: what it has heard does not grow older by less."""
         key = (node.id, role.epoch)
         voters = _voters(node)
         known, changed = self.sets.setdefault(key, (voters, now))
@@ -322,10 +380,11 @@ class Checker:
             self.sets[key] = (voters, now)
         needed = _majority(voters) - (node.id in voters)
         if needed == 0:
-            return
+            return inf
         heard = self.fetches[key]
         times = sorted((heard.get(v, changed) for v in voters if v != node.id), reverse=True)
-        since = now - max(times[needed - 1], changed)
+        latest = max(times[needed - 1], changed)
+        since = now - latest
         # with five voters, two must fetch since the last time that two had: twice as long in the worst case
         limit = node.timeouts.check_quorum * min(2, needed)
         if since > node.timeouts.fetch:
@@ -334,6 +393,7 @@ class Checker:
             self.fail(
                 "R11 leader", node.id, "of", role.epoch, "heard no majority for", f"{since:.1f} s"
             )
+        return latest + node.timeouts.fetch
 
     # --- R10: changes of voters
 
@@ -357,9 +417,9 @@ class Checker:
         if self.committed_epoch_seen.get(node.id) != node.raft.epoch:
             self.fail("R10", node.id, "changes voters before it has committed in", node.raft.epoch)
 
-    def leads_as_voter(self, node: SimNode, role: Role) -> None:
-        """After every event: who is not in the committed set leads no longer."""
-        if not isinstance(role, Leader) or node.id in node.log.history.voters.by_id:
+    def _check_leads_as_voter(self, node: SimNode, role: Leader) -> None:
+        """Who is not in the committed set leads no longer."""
+        if node.id in node.log.history.voters.by_id:
             return
         self.count("R10 leader outside")
         offset = node.log.history.voters_offset

@@ -21,10 +21,11 @@ from quorum.raft.ready import (
     SnapshotChunk,
 )
 from quorum.raft.roles import Leader
-from quorum.raft.types import Endpoint, Identity, OffsetAndEpoch, Timeouts
+from quorum.raft.types import Election, Endpoint, Identity, OffsetAndEpoch, Timeouts
 from quorum.raft.voters import VoterSet
 from tests.simulation.metadata import Member
-from tests.simulation.storage import GENESIS, Disk, Entry, SimLog, chain
+from tests.simulation.snapshots import Content, Damaged, decode, encode
+from tests.simulation.storage import GENESIS, Disk, Entry, Refused, SimLog, chain
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -45,6 +46,10 @@ class SimNode:
         self.disk = Disk()
         self.raft: Raft = None  # type: ignore[assignment]
         self.alive = False
+        # why it does not start any more
+        self.refused: str | None = None
+        # its snapshot or vote file has a wrong bit that nobody has seen
+        self.is_rotten = False
         self.life = 0
         self.loading_snapshot = False
         self.skew = 0.0
@@ -69,7 +74,6 @@ class SimNode:
 
     def start(self) -> None:
         """Opens what the last crash left."""
-        self.alive = True
         self.life += 1
         self._tokens: dict[int, tuple[int, int, int, core.Request]] = {}
         self._next_token = 0
@@ -77,33 +81,43 @@ class SimNode:
         self._parts: dict[OffsetAndEpoch, bytearray] = {}
         self._flush_wanted = self._flushing = False
         self._wakes_at = inf
-        log = self.log
-        latest = log.latest_snapshot
-        if latest is not None and latest.offset == 0:
-            latest = None  # it has the first voters and no state
-        ahead_of = (log.last_epoch if log.entries else -1, log.end_offset)
-        if latest is not None and latest.rank > ahead_of:
-            data = log.snapshot_data[latest]
-            log.start_at_snapshot(latest, int(data.split(b"|")[0]), data)
-        log.recover()
+        election = self._open()
+        if election is None:
+            return
+        self.alive = True
         self.applied, self.state = 0, GENESIS
         if self.world.metadata is not None:
             self.metadata = Member(self.world.metadata, self)
-        if latest is not None:
+        latest = self.log.latest_snapshot
+        if latest is not None and latest.offset > 0:  # else it has the first voters and no state
             self._load_snapshot(latest)
         if self.prng.random() < self.world.faults.moves:
             there = Endpoint("C", f"sim-{self.life}", self.id)
             self.identity = replace(self.identity, endpoints=(there,))
         self.raft = Raft(
-            self.identity,
-            log,
-            self.disk.election,
-            timeouts=self.timeouts,
-            prng=self.prng,
-            now=self.now,
+            self.identity, self.log, election, timeouts=self.timeouts, prng=self.prng, now=self.now
         )
         self.world.say("starts", self.raft)
         self._guard(lambda: None)
+
+    def _open(self) -> Election | None:
+        """What is on disk; None if it cannot be trusted and nothing can be done about it."""
+        promised = self.log.durable_chains()
+        try:
+            is_damaged = self.log.recover()
+            election = self.disk.load()
+        except Refused as why:
+            self.refused = str(why)
+            self.world.say(self.id, "refuses to start:", why)
+            self.world.happened["refused to start"] += 1
+            return None
+        self.is_rotten = (
+            False  # a damaged snapshot was not needed, or a good one has taken its place
+        )
+        if is_damaged:
+            self.world.checker.lost(self, promised)
+        self.world.checker.opened(self, election)
+        return election
 
     def crash(self, power_cut: bool) -> None:
         if self.alive:
@@ -111,9 +125,28 @@ class SimNode:
             self.life += 1
             self.world.checker.crashed(self)
             if power_cut:
-                self.log.power_cut(self.prng)
+                self.world.happened["torn write"] += self.log.power_cut(self.prng)
             if self.world.may_damage(self) and self.prng.random() < self.world.faults.bit_flips:
-                self.world.happened["bit flip"] += self.log.flip_a_bit(self.prng)
+                self._flip()
+
+    def _flip(self) -> None:
+        kind = self.prng.random()
+        if kind < 0.6:
+            self.world.happened["bit flip"] += self.log.flip_a_bit(self.prng)
+        elif kind < 0.8:
+            self.rot()
+        else:
+            self.is_rotten = self.disk.flip_in_vote_file(self.prng)
+            self.world.happened["bit flip in vote file"] += self.is_rotten
+
+    def rot(self) -> None:
+        """A bit of the newest snapshot flips, perhaps while we run and serve it."""
+        self.is_rotten = self.log.flip_in_snapshot(self.prng)
+        self.world.happened["bit flip in snapshot"] += self.is_rotten
+
+    @property
+    def is_damaged(self) -> bool:
+        return self.refused is not None or self.is_rotten or self.log.refetch_upto is not None
 
     def jump(self, seconds: float) -> None:
         """The clock goes forward, as after a suspended machine: everything that waits is late."""
@@ -143,7 +176,30 @@ class SimNode:
         self._guard(lambda: self.raft.receive(envelope, self.raft._polled_at))
 
     def answer(self, token: int, message: core.AnyAnswer) -> None:
+        checked = self._check(message)
+        if checked is None:
+            self.failed(token)
+            return
+        message = checked
         self._guard(lambda: self.raft.receive(core.Envelope(token, message), self.now))
+
+    def _check(self, message: core.AnyAnswer) -> core.AnyAnswer | None:
+        """Nothing damaged reaches the core: records are not taken, the last piece of a snapshot is as if it were not there."""
+        if isinstance(message, core.FetchAnswer) and len(message.records):
+            if all(entry.intact for entry in message.records):
+                return message
+            self.world.happened["damaged answer"] += 1
+            return None
+        if isinstance(message, core.FetchSnapshotAnswer) and message.snapshot_id is not None:
+            if message.position + len(message.data) < message.size:
+                return message
+            so_far = self._parts.get(message.snapshot_id, bytearray())[: message.position]
+            try:
+                decode(bytes(so_far) + bytes(message.data))
+            except Damaged:
+                self.world.happened["damaged answer"] += 1
+                return core.not_found(message)
+        return message
 
     def failed(self, token: int) -> None:
         self._guard(lambda: self.raft.request_failed(token, self.now))
@@ -194,7 +250,6 @@ class SimNode:
             return
         role = self.raft.role
         self.world.checker.saw_role(self, role, self.world.now)
-        self.world.checker.leads_as_voter(self, role)
         if self._proposals:
             self._ack(role)
         self._arm()
@@ -247,7 +302,7 @@ class SimNode:
     def _persist(self, ready: Ready) -> None:
         assert ready.election is not None
         self.world.say(self.id, "saves", ready.election)
-        self.disk.election = ready.election
+        self.disk.save(ready.election)
 
     def _append_as_leader(self, append: LeaderAppend) -> None:
         assert append.base_offset == self.log.end_offset
@@ -336,6 +391,7 @@ class SimNode:
                     self.metadata.apply(entry)
         if self.log.refetch_upto is not None and self.applied >= self.log.refetch_upto:
             self.log.refetch_upto = None
+            self.world.checker.repaired(self)
             self.world.happened["damage repaired"] += 1
         self._maybe_snapshot()
 
@@ -355,11 +411,7 @@ class SimNode:
             self.log.clean()
 
     def _snapshot_bytes(self, version: int, voters: VoterSet | None) -> bytes:
-        """The state and, as in real snapshots, who votes."""
-        listed = ",".join(
-            f"{voter.id} {voter.endpoints[0].host}" for voter in voters or () if voter.endpoints
-        )
-        return f"{self.state}|{version}|{listed}|".encode().ljust(64, b".")
+        return encode(Content(self.state, version, voters))
 
     def _take_chunk(self, chunk: SnapshotChunk) -> None:
         part = self._parts.setdefault(chunk.snapshot_id, bytearray())
@@ -371,13 +423,14 @@ class SimNode:
         self.world.happened["snapshot fetched"] += 1
         self.world.say(self.id, "has fetched the snapshot", chunk.snapshot_id)
         data = bytes(self._parts.pop(chunk.snapshot_id))
-        self.log.add_snapshot(chunk.snapshot_id, data, self.world.quorum_in(data))
+        content = decode(data)
+        self.log.add_snapshot(chunk.snapshot_id, data, content[1:])
         self._crash_point()
-        self.log.start_at_snapshot(chunk.snapshot_id, int(data.split(b"|")[0]), data)
+        self.log.start_at_snapshot(chunk.snapshot_id, content.state, data)
 
     def _load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         self.loading_snapshot = self.raft is not None and self.applied > 0
-        self.state = int(self.log.snapshot_data[snapshot_id].split(b"|")[0])
+        self.state = decode(self.log.snapshot_data[snapshot_id]).state
         self.applied, self.applied_epoch = snapshot_id
         if self.metadata is not None:
             self.metadata.load(snapshot_id)

@@ -1,7 +1,8 @@
 """The disk of a simulated node: vote file, log and snapshots, with what a crash leaves of them.
 
 The log knows what is in memory (page cache) and what is durable. A kill keeps the page cache, a power cut keeps the durable part and
-perhaps some of the rest: nothing, a part of the unflushed tail, or the state before an unflushed truncation.
+perhaps some of the rest: nothing, a part of the unflushed tail, that tail with torn batches in it, or the state before an unflushed
+truncation. Bits may flip in anything that was flushed: the log, a snapshot, the vote file.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ import random
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
+from quorum.quorum_state_file import decode_election, encode_election
 from quorum.raft.ready import ControlRecord, KRaftVersionChange, VotersChange
 from quorum.raft.types import Election, OffsetAndEpoch
 from quorum.raft.voters import QuorumHistory, VoterSet
+from tests.simulation.snapshots import Damaged, decode
 
 GENESIS = 0
 
 
 class Entry(NamedTuple):
-    """A batch: offsets [base, next), and a fingerprint of the whole log up to its end. `control` are the records of a control batch."""
+    """A batch: offsets [base, next), and a fingerprint of the whole log up to its end. `control` are the records of a control batch.
+
+    `intact`: the checksum is right. Whoever reads a batch that is not must notice.
+    """
 
     base: int
     next: int
@@ -26,6 +32,11 @@ class Entry(NamedTuple):
     payload: int
     chain: int
     control: tuple[ControlRecord, ...] = ()
+    intact: bool = True
+
+
+class Refused(Exception):
+    """The node does not start: what it would begin with cannot be trusted, and nobody else has it (R15)."""
 
 
 def chain(before: int, epoch: int, payload: int) -> int:
@@ -213,17 +224,25 @@ class SimLog:
         upto = bisect_right(self.ends, self.flushed_offset)
         self.flushed = Image(self.start_offset, self.start_chain, tuple(self.entries[:upto]))
 
-    def power_cut(self, prng: random.Random) -> None:
-        """Loses what was not flushed, or a part of it."""
+    def power_cut(self, prng: random.Random) -> bool:
+        """Loses what was not flushed, or a part of it; True if it tears a batch."""
         kind = prng.random()
-        if kind < 0.5:
-            keep = bisect_right(self.ends, self.flushed_offset)
+        keep = bisect_right(self.ends, self.flushed_offset)
+        if kind < 0.4:
             self._keep(self.entries[:keep])
         elif kind < 0.75:
-            keep = bisect_right(self.ends, self.flushed_offset)
-            self._keep(self.entries[: prng.randint(keep, len(self.entries))])
+            kept = self.entries[: prng.randint(keep, len(self.entries))]
+            is_torn = kind >= 0.5 and len(kept) > keep
+            if (
+                is_torn
+            ):  # pages reach the disk in any order, so whole batches may stand behind the torn one
+                at = prng.randrange(keep, len(kept))
+                kept[at] = kept[at]._replace(intact=False)
+            self._keep(kept)
+            return is_torn
         else:
             self._keep([e for e in self.flushed.entries if e.base >= self.start_offset])
+        return False
 
     def _keep(self, entries: list[Entry]) -> None:
         if entries and entries[0].base != self.start_offset:
@@ -237,18 +256,75 @@ class SimLog:
         self._note_all()
 
     def flip_a_bit(self, prng: random.Random) -> bool:
-        """Flushed data is found damaged at the next start: from there on it must be fetched again (R15). False if there is none."""
-        if not self.entries:
+        """Damages a flushed batch; False if there is none."""
+        flushed = bisect_right(self.ends, self.flushed_offset)
+        if not flushed:
             return False
-        end = self.end_offset
-        self._keep(self.entries[: prng.randrange(len(self.entries))])
-        self.refetch_upto = end
+        at = prng.randrange(flushed)
+        self.entries[at] = self.entries[at]._replace(intact=False)
         return True
 
-    def recover(self) -> None:
-        """What opening does: the page cache is flushed before anybody relies on it."""
+    def flip_in_snapshot(self, prng: random.Random) -> bool:
+        """Damages a snapshot; False if there is none with bytes in it."""
+        snapshot_id = self.latest_snapshot
+        if snapshot_id is None or not self.snapshot_data[snapshot_id]:
+            return False
+        data = bytearray(self.snapshot_data[snapshot_id])
+        data[prng.randrange(len(data))] ^= 1 << prng.randrange(8)
+        self.snapshot_data[snapshot_id] = bytes(data)
+        return True
+
+    def recover(self) -> bool:
+        """What opening does: cuts torn batches off the unflushed tail, notes damage of flushed ones as something to be fetched again (True),
+        and flushes what an earlier process left in the page cache, before anybody relies on it.
+
+        Raises:
+            Refused: the log begins at a snapshot that is damaged.
+        """
         self.flushing = []
+        self._cut_torn_tail()
+        self._drop_damaged_snapshots()
+        latest = self.latest_snapshot
+        ahead_of = (self.last_epoch if self.entries else -1, self.end_offset)
+        if latest is not None and latest.offset > 0 and latest.rank > ahead_of:
+            data = self.snapshot_data[latest]
+            self.start_at_snapshot(latest, decode(data).state, data)
+        is_damaged = self._look_through()
         self.finish_flush(self.begin_flush())
+        return is_damaged
+
+    def _cut_torn_tail(self) -> None:
+        for at in range(bisect_right(self.ends, self.flushed_offset), len(self.entries)):
+            if not self.entries[at].intact:
+                self._keep(self.entries[:at])
+                return
+
+    def _drop_damaged_snapshots(self) -> None:
+        while (latest := self.latest_snapshot) is not None and latest.offset > 0:
+            try:
+                decode(self.snapshot_data[latest])
+                return
+            except Damaged:
+                if self.start_offset > 0 and len(self.snapshots) == 1:
+                    raise Refused(f"snapshot {latest}") from None
+                self.snapshots.remove(latest)
+                del self.snapshot_data[latest], self.quorums[latest]
+                self._note_all()
+
+    def _look_through(self) -> bool:
+        """What lies before the newest snapshot is looked at by whoever fetches it."""
+        latest = self.latest_snapshot
+        after = 0 if latest is None else latest.offset
+        for at, entry in enumerate(self.entries):
+            if not entry.intact and entry.next > after:
+                self.refetch_upto = max(self.end_offset, self.refetch_upto or 0)
+                self._keep(self.entries[:at])
+                return True
+        return False
+
+    def durable_chains(self) -> dict[int, int]:
+        """Fingerprints of everything that survives a power cut, by the ends of batches."""
+        return {e.next: e.chain for e in self.entries if e.next <= self.flushed_offset}
 
     def durable_chain_at(self, offset: int) -> int | None:
         """As `chain_at`, of what survives a power cut for certain."""
@@ -273,4 +349,27 @@ class Disk:
 
     def __init__(self) -> None:
         self.election = Election()
+        self.vote_file: bytes | None = None
         self.log = SimLog()
+
+    def save(self, election: Election) -> None:
+        """`election` is what the checker believes to be on disk, `vote_file` what a start finds there."""
+        self.election = election
+        self.vote_file = encode_election(election, self.log.history)
+
+    def load(self) -> Election:
+        """Raises Refused."""
+        if self.vote_file is None:
+            return Election()
+        try:
+            return decode_election(self.vote_file)
+        except (ValueError, KeyError, TypeError) as error:
+            raise Refused(f"vote file: {error}") from error
+
+    def flip_in_vote_file(self, prng: random.Random) -> bool:
+        if self.vote_file is None:
+            return False
+        data = bytearray(self.vote_file)
+        data[prng.randrange(len(data))] ^= 1 << prng.randrange(8)
+        self.vote_file = bytes(data)
+        return True

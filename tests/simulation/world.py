@@ -10,13 +10,13 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
-from quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
-from quorum.raft.voters import Voter, VoterSet
+from quorum.raft.types import Timeouts
+from tests.simulation.cast import Cast
 from tests.simulation.checker import Checker, Violation
 from tests.simulation.faults import Faults
 from tests.simulation.hostile import Hostile
@@ -27,16 +27,17 @@ from tests.simulation.node import SimNode
 CHAOS_SECONDS = 12.0
 # ten election timeouts, and a fetch timeout for a follower that must first notice
 RECOVERY_SECONDS = 12.0
-# of the seeds: dynamic quorums (KIP-853), whose voters are changed
-DYNAMIC_SHARE = 0.5
 # of the seeds: real metadata records above the log
 METADATA_SHARE = 0.25
+# between flips of bits in snapshots that are being served
+ROT_SECONDS = 4.0
 # twice what the longest of thousands of runs took
 EVENTS_MAX = 12_000
 # what is done to the nodes; `happened` counts other things as well
 FAULTS = (
     *("crash", "clog", "partition", "message lost", "duplication", "false gone"),
-    *("bit flip", "clock jump", "hostile", "voters changed"),
+    *("bit flip", "bit flip in snapshot", "bit flip in vote file", "torn write"),
+    *("clock jump", "hostile", "voters changed"),
 )
 
 
@@ -54,59 +55,6 @@ class Result:
     @property
     def made_progress(self) -> bool:
         return self.acked > 0 and not self.faults.keys().isdisjoint(FAULTS)
-
-
-@dataclass(frozen=True)
-class Cast:
-    """Who plays: voters 1…`voters`, then nodes that are none. In a dynamic quorum those are controllers that may become voters,
-    and the voters know each other by their bootstrap snapshots; in a static one they are observers.
-    """
-
-    voters: int
-    others: int = 0
-    dynamic: bool = False
-    auto_join: bool = False
-
-    @classmethod
-    def draw(cls, prng: random.Random) -> Cast:
-        size = prng.choice((1, 3, 3, 3, 3, 5))
-        if prng.random() < DYNAMIC_SHARE:
-            return cls(size, prng.choice((0, 1, 2)), True, prng.random() < 0.3)
-        return cls(size, prng.choice((0, 0, 1)))
-
-    @property
-    def ids(self) -> range:
-        return range(1, self.voters + self.others + 1)
-
-    @property
-    def formatted(self) -> range:
-        """Whose directories begin with the set of voters."""
-        return range(1, self.voters + 1) if self.dynamic else range(0)
-
-    @property
-    def first_voters(self) -> VoterSet:
-        return VoterSet.of(
-            Voter(key_of(i), (Endpoint("C", "sim", i),), 0, 1) for i in range(1, self.voters + 1)
-        )
-
-    def identity(self, node_id: int) -> Identity:
-        is_voter = node_id <= self.voters
-        identity = Identity(
-            node_id,
-            key_of(node_id).directory_id,
-            "sim",
-            endpoints=(Endpoint("C", "sim", node_id),) if self.dynamic or is_voter else (),
-            listener="C",
-        )
-        if not self.dynamic:
-            peers = {i: Peer(i, "sim", i) for i in range(1, self.voters + 1)}
-            return replace(identity, voters=peers)
-        bootstrap = tuple(Peer(-1 - i, "sim", i) for i in self.ids)
-        return replace(identity, bootstrap=bootstrap, is_controller=True, auto_join=self.auto_join)
-
-
-def key_of(node_id: int) -> ReplicaKey:
-    return ReplicaKey(node_id, bytes([node_id]) * 16)
 
 
 class World:
@@ -181,7 +129,7 @@ class World:
         self.after(self.prng.uniform(0, downtime), lambda: self._restart(node))
 
     def _restart(self, node: SimNode) -> None:
-        if not node.alive:
+        if not node.alive and node.refused is None:
             node.start()
 
     def _every(self, seconds: float, action: Callable[[], None]) -> None:
@@ -210,12 +158,21 @@ class World:
                 self._every(faults.change_voters_every, change)
         self._every(faults.clock_jumps_every, self._jump)
         self._every(faults.hostile_every, self.hostile.act)
+        if faults.bit_flips and len(self.nodes) > 1:
+            self._every(ROT_SECONDS, self._rot)
 
     def may_damage(self, node: SimNode) -> bool:
         """What is lost must be on a majority of the others: at most one voter of three or more is damaged at a time."""
         others = [other for other in self.nodes.values() if other is not node]
         is_one_of_many = self.cast.voters >= 3 and len(node.log.history.voters) in (0, *range(3, 9))
-        return is_one_of_many and all(other.log.refetch_upto is None for other in others)
+        is_whole = node.refused is None and not node.is_rotten
+        return is_one_of_many and is_whole and not any(other.is_damaged for other in others)
+
+    def _rot(self) -> None:
+        """A bit flips in a snapshot of a node that runs: whoever fetches it must notice."""
+        node = self.prng.choice(list(self.nodes.values()))
+        if node.alive and self.may_damage(node):
+            node.rot()
 
     def _jump(self) -> None:
         node = self.prng.choice(list(self.nodes.values()))
@@ -267,15 +224,6 @@ class World:
     def told_client(self, answer: core.AnyAnswer) -> None:
         if isinstance(answer, core.ChangeAnswer):
             self.happened["voters refused" if answer.error else "voters changed"] += 1
-
-    def quorum_in(self, data: bytes) -> tuple[int, VoterSet | None]:
-        """What the bytes of a snapshot say of the quorum."""
-        _, version, listed, *_ = data.split(b"|")
-        words = [word.split() for word in listed.decode().split(",") if word]
-        voters = VoterSet.of(
-            Voter(key_of(int(i)), (Endpoint("C", host, int(i)),), 0, 1) for i, host in words
-        )
-        return int(version), voters if words else None
 
     def _count(self, kind: str, action: Callable[[], None]) -> None:
         self.happened[kind] += 1
@@ -351,18 +299,20 @@ class World:
             if self.acked > acked + 1 and not target:
                 target = self.checker.committed_end
             return bool(target) and all(
-                node.alive and node.applied >= target for node in self.nodes.values()
+                node.refused is not None or (node.alive and node.applied >= target)
+                for node in self.nodes.values()
             )
 
         if not self.run_until(self.now + RECOVERY_SECONDS, done):
-            states = "; ".join(str(node.raft) for node in self.nodes.values())
+            states = "; ".join(node.refused or str(node.raft) for node in self.nodes.values())
             raise Violation(f"L1 no progress in {RECOVERY_SECONDS} s without faults: {states}")
 
     def _check_agreement(self) -> None:
         """Everybody has applied what was committed, and every acked batch is in it."""
         committed = self.checker.committed
         for node in self.nodes.values():
-            self.checker.applies(node, node.applied, node.state)
+            if node.refused is None:
+                self.checker.applies(node, node.applied, node.state)
         for end, fingerprint in self.checker.acked.items():
             self.checker.count("R5 acked")
             if committed.get(end) != fingerprint:

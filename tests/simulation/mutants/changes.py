@@ -98,14 +98,14 @@ def _votes_though_damaged() -> Patch:
 
 def _damage_is_forgotten() -> Patch:
     """ "Truncate at the first bad checksum" (NATS, CORDS)."""
-    real = SimLog.flip_a_bit
+    real = SimLog.recover
 
-    def flip(self: SimLog, prng: random.Random) -> bool:
-        found = real(self, prng)
+    def recover(self: SimLog) -> bool:
+        real(self)
         self.refetch_upto = None
-        return found
+        return False
 
-    return mock.patch.object(SimLog, "flip_a_bit", flip)
+    return mock.patch.object(SimLog, "recover", recover)
 
 
 def _votes_once_it_is_as_long() -> Patch:
@@ -248,8 +248,9 @@ def _no_fsync() -> Patch:
 
 
 def _opening_flushes_nothing() -> Patch:
-    def recover(self: SimLog) -> None:
+    def recover(self: SimLog) -> bool:
         self.flushing = []
+        return False
 
     return mock.patch.object(SimLog, "recover", recover)
 

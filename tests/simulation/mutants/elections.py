@@ -43,7 +43,7 @@ def _epochs_without_a_vote_are_not_written() -> Patch:
     def persist(self: SimNode, ready: Ready) -> None:
         assert ready.election is not None
         if ready.election.voted is not None or ready.election.leader_id >= 0:
-            self.disk.election = ready.election
+            self.disk.save(ready.election)
 
     return mock.patch.object(SimNode, "_persist", persist)
 
@@ -55,7 +55,7 @@ def _vote_file_is_written_late() -> Patch:
         assert ready.election is not None
         before = getattr(self, "late", None)
         if before is not None:
-            self.disk.election = before
+            self.disk.save(before)
         self.late = ready.election  # type: ignore[attr-defined]
 
     return mock.patch.object(SimNode, "_persist", persist)

@@ -23,7 +23,7 @@ def _vote_file_not_written() -> AbstractContextManager[Any]:
 
     def persist(self: SimNode, ready: Ready) -> None:
         if ready.election is not None and ready.election.voted is None:
-            self.disk.election = ready.election
+            self.disk.save(ready.election)
 
     return both(
         mock.patch.object(SimNode, "_persist", persist),
@@ -132,7 +132,7 @@ def _leads_again_after_restart() -> AbstractContextManager[Any]:
     def persist(self: SimNode, ready: Ready) -> None:
         # a leader that does not note that it leads, as the candidate's vote seems to say it all
         if ready.election is not None and not isinstance(self.raft.role, Leader):
-            self.disk.election = ready.election
+            self.disk.save(ready.election)
 
     return both(
         mock.patch.object(core, "_first_role", first_role),
@@ -161,15 +161,16 @@ def _late_answers_count() -> AbstractContextManager[Any]:
             line.token, line.expires, line.resume = None, float("inf"), 0.0
 
     def answered(self: requests.Requests, token: int) -> Any:
-        peer = self._by_token.get(token)
-        if peer is not None and peer.id in self._lines and self._lines[peer.id].token == token:
-            self._lines[peer.id].token = None
-        return peer
+        sent = self._by_token.get(token)
+        line = None if sent is None else self._lines.get(sent.peer.id)
+        if line is not None and line.token == token:
+            line.token = None
+        return sent
 
     return both(
         mock.patch.object(requests.Requests, "reset", reset),
         mock.patch.object(requests.Requests, "answered", answered),
-        mock.patch.object(requests.Requests, "any_in_flight", return_value=False),
+        mock.patch.object(requests.Requests, "is_waiting", return_value=False),
     )
 
 
