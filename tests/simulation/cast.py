@@ -1,0 +1,60 @@
+"""Who plays in a run."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+from quorum.raft.types import Endpoint, Identity, Peer
+from quorum.raft.voters import VoterSet
+from tests.simulation.snapshots import key_of, voter_of
+
+# of the seeds: dynamic quorums (KIP-853), whose voters are changed
+DYNAMIC_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Who plays: voters 1…`voters`, then nodes that are none. In a dynamic quorum those are controllers that may become voters,
+    and the voters know each other by their bootstrap snapshots; in a static one they are observers.
+    """
+
+    voters: int
+    others: int = 0
+    dynamic: bool = False
+    auto_join: bool = False
+
+    @classmethod
+    def draw(cls, prng: random.Random) -> Cast:
+        size = prng.choice((1, 3, 3, 3, 3, 5))
+        if prng.random() < DYNAMIC_SHARE:
+            return cls(size, prng.choice((0, 1, 2)), True, prng.random() < 0.3)
+        return cls(size, prng.choice((0, 0, 1)))
+
+    @property
+    def ids(self) -> range:
+        return range(1, self.voters + self.others + 1)
+
+    @property
+    def formatted(self) -> range:
+        """Whose directories begin with the set of voters."""
+        return range(1, self.voters + 1) if self.dynamic else range(0)
+
+    @property
+    def first_voters(self) -> VoterSet:
+        return VoterSet.of(voter_of(i) for i in range(1, self.voters + 1))
+
+    def identity(self, node_id: int) -> Identity:
+        is_voter = node_id <= self.voters
+        identity = Identity(
+            node_id,
+            key_of(node_id).directory_id,
+            "sim",
+            endpoints=(Endpoint("C", "sim", node_id),) if self.dynamic or is_voter else (),
+            listener="C",
+        )
+        if not self.dynamic:
+            peers = {i: Peer(i, "sim", i) for i in range(1, self.voters + 1)}
+            return replace(identity, voters=peers)
+        bootstrap = tuple(Peer(-1 - i, "sim", i) for i in self.ids)
+        return replace(identity, bootstrap=bootstrap, is_controller=True, auto_join=self.auto_join)
