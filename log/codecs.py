@@ -11,13 +11,15 @@ from __future__ import annotations
 import struct
 import zlib
 from enum import IntEnum
-from io import BytesIO
+from threading import local
 from typing import TYPE_CHECKING
 
 from wire.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from zstandard import ZstdDecompressor
 
 Bytes = bytes | bytearray | memoryview
 
@@ -27,11 +29,11 @@ _INT32 = struct.Struct(">i")
 
 SNAPPY_BLOCK_BYTES = 32 * 1024  # snappy-java's default block
 # Output grows by this, or by four times what was received: a declared size is never allocated before its bytes exist.
-CHUNK_BYTES = 128 * 1024
+CHUNK_BYTES = 32 * 1024
 ZSTD_WINDOW_BYTES_MAX = (
     8 << 20
 )  # RFC 8878 asks decoders to take 8 MiB windows; more would be memory for strangers
-
+ZSTD_WINDOW_BYTES_KEPT = 2 << 20  # of zstd's default level, for each thread that checks batches
 
 # Parts cost a step of Python each, and may be empty: bounded, so that a megabyte of them cannot hold a loop. Producers write one
 # member; blocks of at least 1 KiB (snappy-java of old) and one frame (zstd, of blocks of 128 KiB), so 8 MiB fit at the least.
@@ -69,7 +71,9 @@ def compress(kind: Compression, data: Bytes, *, magic: int = 2, level: int | Non
     return packed
 
 
-def decompress(kind: Compression, data: Bytes, limit_bytes: int, *, magic: int = 2) -> bytes:
+def decompress(
+    kind: Compression, data: Bytes, limit_bytes: int, *, magic: int = 2
+) -> bytes | bytearray:
     """The original bytes of a batch of the record format `magic`.
 
     Raises:
@@ -117,8 +121,8 @@ class _Output:
         if self.size > self.limit_bytes:
             raise _too_large(self.limit_bytes)
 
-    def joined(self) -> bytes:
-        return bytes(self._out)
+    def joined(self) -> bytes | bytearray:
+        return self._out
 
 
 def _plain(data: Bytes, _level: int | None) -> bytes:
@@ -136,7 +140,7 @@ def _compress_gzip(data: Bytes, level: int | None) -> bytes:
     return compressor.compress(data) + compressor.flush()
 
 
-def _decompress_gzip(data: Bytes, limit_bytes: int) -> bytes:
+def _decompress_gzip(data: Bytes, limit_bytes: int) -> bytes | bytearray:
     out = _Output(data, limit_bytes)
     rest: Bytes = data
     for _ in range(GZIP_MEMBERS_MAX):  # Java's reader takes several in a row
@@ -154,29 +158,50 @@ def _decompress_gzip(data: Bytes, limit_bytes: int) -> bytes:
 
 
 def _compress_snappy(data: Bytes, _level: int | None) -> bytes:
-    import snappy
+    from cramjam import snappy
 
     out = bytearray(XERIAL_HEADER.pack(XERIAL_MAGIC, 1, 1))
     with memoryview(data) as view:
         for start in range(0, len(view), SNAPPY_BLOCK_BYTES):
-            block = snappy.compress(bytes(view[start : start + SNAPPY_BLOCK_BYTES]))
+            block = bytes(snappy.compress_raw(view[start : start + SNAPPY_BLOCK_BYTES]))
             out += _INT32.pack(len(block))
             out += block
     return bytes(out)
 
 
-def _decompress_snappy(data: Bytes, limit_bytes: int) -> bytes:
-    raw = bytes(data)
+def _decompress_snappy(data: Bytes, limit_bytes: int) -> bytearray:
+    """A block says how much it expands to, at most 64 times its own size: they are added up, and each goes straight to its place."""
+    from cramjam import snappy
+
+    blocks = _snappy_blocks(bytes(data))
+    lengths = [_snappy_length(block) for block in blocks]
+    total = sum(lengths)
+    if total > limit_bytes:
+        raise _too_large(limit_bytes)
+    out = bytearray(total)  # zeroed by the system page by page, as it is filled
+    position = 0
+    with memoryview(out) as room:
+        for block, length in zip(blocks, lengths, strict=True):
+            try:
+                written = snappy.decompress_raw_into(block, room[position : position + length])
+            except Exception as error:  # noqa: BLE001 - the binding's exception classes differ between its versions
+                raise _damaged("snappy", error) from None
+            if written != length:
+                raise _damaged("snappy", f"{written} bytes instead of {length}")
+            position += length
+    return out
+
+
+def _snappy_blocks(raw: bytes) -> list[bytes]:
+    """The blocks of xerial framing; all of it is one without."""
     if not raw.startswith(XERIAL_MAGIC):
-        return _snappy_block(raw, limit_bytes)
-    out = _Output(raw, limit_bytes)
+        return [raw]
     position = XERIAL_HEADER.size
     if len(raw) < position:
         raise _damaged("snappy", "short header")
-    blocks = 0
+    blocks: list[bytes] = []
     while position < len(raw):
-        blocks += 1
-        if blocks > BLOCKS_MAX:
+        if len(blocks) == BLOCKS_MAX:
             raise _damaged("snappy", f"more than {BLOCKS_MAX} blocks")
         if len(raw) - position < 4:
             raise _damaged("snappy", "cut short")
@@ -184,20 +209,9 @@ def _decompress_snappy(data: Bytes, limit_bytes: int) -> bytes:
         position += 4
         if not 0 < size <= len(raw) - position:
             raise _damaged("snappy", f"block of {size} bytes")
-        out.add(_snappy_block(raw[position : position + size], out.room - 1))
+        blocks.append(raw[position : position + size])
         position += size
-    return out.joined()
-
-
-def _snappy_block(block: bytes, limit_bytes: int) -> bytes:
-    import snappy
-
-    if _snappy_length(block) > limit_bytes:
-        raise _too_large(limit_bytes)
-    try:
-        return bytes(snappy.decompress(block))
-    except Exception as error:  # noqa: BLE001 - the binding's exception classes differ between its versions
-        raise _damaged("snappy", error) from None
+    return blocks
 
 
 def _snappy_length(block: bytes) -> int:
@@ -228,7 +242,7 @@ def _compress_lz4(data: Bytes, level: int | None) -> bytes:
     return packed
 
 
-def _decompress_lz4(data: Bytes, limit_bytes: int) -> bytes:
+def _decompress_lz4(data: Bytes, limit_bytes: int) -> bytes | bytearray:
     import lz4.frame as lz4
 
     out = _Output(data, limit_bytes)
@@ -296,15 +310,14 @@ def _compress_zstd(data: Bytes, level: int | None) -> bytes:
     return packed
 
 
-def _decompress_zstd(data: Bytes, limit_bytes: int) -> bytes:
+def _decompress_zstd(data: Bytes, limit_bytes: int) -> bytes | bytearray:
     import zstandard
 
     raw = bytes(data)
-    decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
     out = _Output(raw, limit_bytes)
     try:
-        _check_zstd_frames(raw)
-        with decompressor.stream_reader(BytesIO(raw), read_across_frames=True) as reader:
+        decompressor = _zstd_decompressor(_check_zstd_frames(raw))
+        with decompressor.stream_reader(raw, read_across_frames=True) as reader:
             while piece := reader.read(min(out.step, out.room)):
                 out.add(piece)
     except (zstandard.ZstdError, struct.error, IndexError, MemoryError) as error:
@@ -312,16 +325,33 @@ def _decompress_zstd(data: Bytes, limit_bytes: int) -> bytes:
     return out.joined()
 
 
-def _check_zstd_frames(raw: bytes) -> None:
-    """Walks frame and block headers to the end: the library gives short output for a frame that was cut."""
+_of_thread = local()
+
+
+def _zstd_decompressor(window_bytes: int) -> ZstdDecompressor:
+    """This thread's: to make one takes longer than to decompress a batch of 16 KiB. It keeps its window, so not one for large ones."""
     import zstandard
 
-    position = blocks = 0
+    kept: ZstdDecompressor | None = getattr(_of_thread, "zstd", None)
+    if kept is not None and window_bytes <= ZSTD_WINDOW_BYTES_KEPT:
+        return kept
+    made = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
+    if window_bytes <= ZSTD_WINDOW_BYTES_KEPT:
+        _of_thread.zstd = made
+    return made
+
+
+def _check_zstd_frames(raw: bytes) -> int:
+    """Walks frame and block headers to the end: the library gives short output for a frame that was cut. Gives the largest window."""
+    import zstandard
+
+    position = blocks = window_bytes = 0
     while True:
         rest = raw[position : position + 18]  # the longest frame header
         if rest[:4] != b"\x28\xb5\x2f\xfd":
             raise _damaged("zstd", "no frame")
         parameters = zstandard.get_frame_parameters(rest)
+        window_bytes = max(window_bytes, parameters.window_size)
         position += zstandard.frame_header_size(rest)
         last = False
         while not last:
@@ -336,7 +366,7 @@ def _check_zstd_frames(raw: bytes) -> None:
                 raise _damaged("zstd", "cut short")
         position += 4 if parameters.has_checksum else 0
         if position == len(raw):
-            return
+            return window_bytes
         if position > len(raw):
             raise _damaged("zstd", "cut short")
 
@@ -348,7 +378,7 @@ _COMPRESSORS: dict[Compression, Callable[[Bytes, int | None], bytes]] = {
     Compression.LZ4: _compress_lz4,
     Compression.ZSTD: _compress_zstd,
 }
-_DECOMPRESSORS: dict[Compression, Callable[[Bytes, int], bytes]] = {
+_DECOMPRESSORS: dict[Compression, Callable[[Bytes, int], bytes | bytearray]] = {
     Compression.NONE: _plain_limited,
     Compression.GZIP: _decompress_gzip,
     Compression.SNAPPY: _decompress_snappy,

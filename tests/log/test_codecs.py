@@ -3,6 +3,7 @@
 import gzip
 import struct
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import lz4.frame
 import pytest
@@ -11,6 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from log import codecs
 from log.codecs import (
     XERIAL_HEADER,
     XERIAL_MAGIC,
@@ -161,3 +163,38 @@ def test_lz4_as_kafka_reads_it():
 def test_parts_without_content_are_counted(kind, data):
     with pytest.raises(RemoteProtocolError, match="more than"):
         decompress(kind, data, 1 << 20)
+
+
+def test_damage_in_a_zstd_frame_does_not_spoil_the_next():
+    packed = compress(Compression.ZSTD, TEXT)
+    for place in (8, len(packed) // 2, len(packed) - 3):
+        damaged = bytearray(packed)
+        damaged[place] ^= 0xFF
+        try:
+            assert decompress(Compression.ZSTD, damaged, len(TEXT)) != TEXT
+        except RemoteProtocolError:
+            pass
+        with pytest.raises(OutputTooLarge):
+            decompress(Compression.ZSTD, packed, 100)
+        assert decompress(Compression.ZSTD, packed, len(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize(("window_log", "kept"), [(20, True), (23, False)])
+def test_a_large_zstd_window_is_not_kept(window_log, kept):
+    parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=window_log)
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    packed = compressor.compress(TEXT) + compressor.flush()  # of unknown size, as Java's are
+
+    def in_a_new_thread():
+        assert decompress(Compression.ZSTD, packed, len(TEXT)) == TEXT
+        return hasattr(codecs._of_thread, "zstd")
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(in_a_new_thread).result() == kept
+
+
+def test_snappy_blocks_that_expand_to_something_else_than_they_say():
+    block = snappy.compress(TEXT[:100])
+    for length in (99, 101):
+        with pytest.raises(RemoteProtocolError):
+            decompress(Compression.SNAPPY, bytes([length]) + block[1:], 1 << 20)
