@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from bisect import bisect_right
 from contextlib import AbstractContextManager
 from typing import Any
