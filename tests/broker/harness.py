@@ -203,7 +203,14 @@ def open_harness(
     if replicates:
         follows = Fetchers(
             lambda broker_id: _address(metadata, broker_id),
-            FetchSettings(node_id, lambda: 100 + node_id, 500, 1, 1 << 20, 10 << 20),
+            FetchSettings(
+                node_id,
+                lambda: 100 + node_id,
+                server_config["replica.fetch.wait.max.ms"],
+                1,
+                1 << 20,
+                10 << 20,
+            ),
             "follower",
         )
     directories = LogDirectories([directory])
