@@ -30,6 +30,7 @@ from quorum.metadata.image import (
     Endpoint,
     FeatureRange,
     MetadataImage,
+    PartitionImage,
 )
 from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
@@ -52,6 +53,31 @@ FENCE, UNFENCE = 1, -1
 ENTER_CONTROLLED_SHUTDOWN = 1
 # Ids below are reserved for directories that are not any: unassigned, lost, migrating, and 97 more (KIP-858).
 _RESERVED_DIRECTORY_END = (100).to_bytes(16, "big")
+
+
+class Decided:
+    """Partitions that were decided on in earlier steps, as they were left.
+
+    A broker that is the last of an ISR stays in it. Without this the step that ends such a series would look at all of those again.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[Key, PartitionImage] = {}  # at most the partitions of one broker
+
+    def note(self, state: ControllerState, keys: Iterable[Key]) -> None:
+        """`state` is the one after the decision."""
+        for place in state.places(keys):
+            self._left[place.topic.id, place.partition_id] = place.partition
+
+    def others(self, state: ControllerState, keys: Iterable[Key]) -> list[Key]:
+        """Those that were not decided on, or have changed since."""
+        if not self._left:
+            return list(keys)
+        return [
+            (place.topic.id, place.partition_id)
+            for place in state.places(keys)
+            if self._left.get((place.topic.id, place.partition_id)) is not place.partition
+        ]
 
 
 # --- registration
@@ -97,11 +123,16 @@ def check_registration(
 
 
 def register_broker(
-    request: BrokerRegistrationRequest, state: ControllerState, *, broker_epoch: int
+    request: BrokerRegistrationRequest,
+    state: ControllerState,
+    *,
+    broker_epoch: int,
+    keys: Iterable[Key] | None = None,
 ) -> Result[Message, BrokerRegistrationResponse]:
     """Registers an incarnation that may; the same one keeps its epoch and state.
 
-    `broker_epoch` is the offset at which the records will be written.
+    `broker_epoch` is the offset at which the records will be written. `keys` are the partitions that the old incarnation has not given
+    up yet: all that it was in, if none are named.
     """
     record = _registration_record(request, broker_epoch)
     known = state.image.cluster.brokers.get(request.broker_id)
@@ -111,7 +142,7 @@ def register_broker(
         record.in_controlled_shutdown = known.in_controlled_shutdown
         return Result([record], BrokerRegistrationResponse(broker_epoch=known.epoch))
     # The registration comes last, so that all of it happens again if only a part is written.
-    records = [*changes_of_new_incarnation(request, state), record]
+    records = [*changes_of_new_incarnation(request, state, keys), record]
     return Result(records, BrokerRegistrationResponse(broker_epoch=broker_epoch), atomic=False)
 
 
@@ -120,14 +151,15 @@ def _is_same(request: BrokerRegistrationRequest, known: BrokerRegistration | Non
 
 
 def partitions_of_old_incarnation(
-    request: BrokerRegistrationRequest, state: ControllerState
+    request: BrokerRegistrationRequest, state: ControllerState, decided: Decided
 ) -> list[Key]:
     """What `changes_of_new_incarnation` is about; nothing for the same incarnation."""
     known = state.image.cluster.brokers.get(request.broker_id)
     if _is_same(request, known):
         return []
     index = state.index
-    return [*index.in_sync(request.broker_id), *index.eligible(request.broker_id)]
+    keys = [*index.in_sync(request.broker_id), *index.eligible(request.broker_id)]
+    return decided.others(state, keys)
 
 
 def changes_of_new_incarnation(
@@ -309,9 +341,11 @@ def _transition(
             return [*entered, *changes_without(state, broker.id, keys=first)]
 
 
-def fence_broker(state: ControllerState, broker: BrokerRegistration) -> list[Message]:
-    """Out of all ISRs first, then fenced."""
-    return [*changes_without(state, broker.id), _change(broker, fenced=FENCE)]
+def fence_broker(
+    state: ControllerState, broker: BrokerRegistration, keys: Iterable[Key] | None = None
+) -> list[Message]:
+    """Out of all ISRs first, or of those of `keys`, then fenced."""
+    return [*changes_without(state, broker.id, keys=keys), _change(broker, fenced=FENCE)]
 
 
 def _change(

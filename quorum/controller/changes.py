@@ -9,7 +9,7 @@ leader replicas, and the last known leader of a partition that has none of them)
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 from quorum.controller.state import ControllerState, MayLead, Place
 from quorum.metadata.image import NO_LEADER, PartitionImage
@@ -56,11 +56,12 @@ def change_partition(
         new = new._replace(isr=(leader,), elr=tuple(one for one in new.elr if one != leader))
     elif unclean:
         new = new._replace(isr=(leader,), leader_recovery_state=RECOVERING)
-    if unclean or not keeps_eligible:
+    if new.elr and (unclean or not keeps_eligible):
         new = new._replace(elr=())
     if not new.isr and not keeps_eligible:
         new = new._replace(isr=old.isr)
-    new = new._replace(leader=leader)
+    if leader != new.leader:
+        new = new._replace(leader=leader)
     names_leader = _begins_epoch(old, new, state.image.features.metadata_version)
     if keeps_eligible and names_leader:
         new = new._replace(last_known_elr=_last_known_leader(old, leader))
@@ -148,14 +149,15 @@ def _last_known_leader(old: PartitionImage, leader: int) -> tuple[int, ...]:
     return (old.leader,)
 
 
-_FIELDS = (
-    ("isr", "isr"),
-    ("replicas", "replicas"),
-    ("removing", "removing_replicas"),
-    ("adding", "adding_replicas"),
-    ("elr", "eligible_leader_replicas"),
-    ("last_known_elr", "last_known_elr"),
-    ("directories", "directories"),
+# The lists of a partition, in its order, by the names that they have in a record.
+_LISTS = (
+    "replicas",
+    "directories",
+    "isr",
+    "removing_replicas",
+    "adding_replicas",
+    "eligible_leader_replicas",
+    "last_known_elr",
 )
 
 
@@ -164,9 +166,9 @@ def _difference(
 ) -> PartitionChangeRecord | None:
     old = place.partition
     changes: dict[str, Any] = {
-        field: list(value)
-        for name, field in _FIELDS
-        if (value := getattr(new, name)) is not getattr(old, name) and value != getattr(old, name)
+        field: list(cast("tuple[object, ...]", now))
+        for field, before, now in zip(_LISTS, old, new, strict=False)
+        if now is not before and now != before
     }
     if names_leader:
         changes["leader"] = new.leader

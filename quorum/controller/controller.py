@@ -17,7 +17,7 @@ import trio
 
 from quorum.config.server import ServerConfig
 from quorum.controller.activation import activation_records
-from quorum.controller.brokers import PARTITIONS_PER_STEP, fence_broker
+from quorum.controller.brokers import PARTITIONS_PER_STEP, Decided, fence_broker
 from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from quorum.controller.elections import balance_leaders, elect_unclean
 from quorum.controller.index import Key, PartitionIndex, in_slices
@@ -46,6 +46,8 @@ OnError = Callable[[ErrorCode, str], R]
 
 # How long a lease that could not be ended is given once more; the log was full, or too far behind.
 FENCE_AGAIN_SECONDS = 1.0
+# Who wakes later than this was held, or had no processor: heartbeats wait to be read, and were they not, all brokers would be fenced at once.
+LATE_SECONDS = 0.1
 # A look costs one connection to each listener; a broker heartbeats to a new controller within two seconds.
 LOOK_AGAIN_SECONDS = 0.25
 
@@ -243,7 +245,11 @@ class Controller:
                 )
             # Every lease that begins while we sleep is longer than this.
             deadline = reign.leases.next_deadline() or now + self.settings.session
-            await trio.sleep_until(min(deadline, now + self.settings.session))
+            wake_at = min(deadline, now + self.settings.session)
+            await trio.sleep_until(wake_at)
+            late = trio.current_time() - wake_at
+            if late > LATE_SECONDS:
+                reign.leases.forgive(late)
 
     async def _look_at_suspects(self, reign: Reign) -> None:
         """Fences brokers that closed their connection and do not listen any more (idea 11)."""
@@ -278,15 +284,19 @@ class Controller:
             return
         log.info("fencing broker %d at epoch %d: %s", broker_id, broker_epoch, why)
         try:
+            decided = Decided()
             for keys in in_slices(reign.state.index.in_sync(broker_id), PARTITIONS_PER_STEP):
                 if _incarnation(reign.image, broker_id, broker_epoch) is None:
                     return
                 records = changes_without(reign.state, broker_id, keys=keys)
                 reign.submit(Result(records, None, atomic=False))
+                decided.note(reign.state, keys)
                 await trio.lowlevel.checkpoint()
             broker = _incarnation(reign.image, broker_id, broker_epoch)
             if broker is not None and not broker.fenced:
-                reign.submit(Result(fence_broker(reign.state, broker), None, atomic=False))
+                left = decided.others(reign.state, reign.state.index.in_sync(broker_id))
+                records = fence_broker(reign.state, broker, left)
+                reign.submit(Result(records, None, atomic=False))
         except NotLeaderError:
             return  # the next active controller looks after it
         except KafkaError as error:

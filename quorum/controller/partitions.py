@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.index import Key
 from quorum.controller.state import ControllerState, MayLead, Place
-from quorum.metadata.image import NO_LEADER, MetadataImage
+from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from wire.errors import ErrorCode, KafkaError
 from wire.records.topics import PartitionChangeRecord
 from wire.schema import Message
@@ -37,9 +37,10 @@ def changes_without(
 ) -> list[Message]:
     """Takes a broker out of all ISRs and leaderships, or only those of its replicas in one directory."""
     records: list[Message] = []
+    alone_stays = not state.has_eligible_leaders
     for place in state.places(state.index.in_sync(broker_id) if keys is None else keys):
         partition = place.partition
-        if broker_id not in partition.isr:
+        if broker_id not in partition.isr or (alone_stays and _is_alone(partition, broker_id)):
             continue
         if directory is not None and partition.directory_of(broker_id) != directory:
             continue
@@ -68,6 +69,14 @@ def changes_after_loss(
 def changes_when_unregistered(state: ControllerState, broker_id: int) -> list[Message]:
     """Out of all ISRs and ELRs, as nobody knows whether it will ever come back."""
     return changes_after_loss(state, broker_id)
+
+
+def _is_alone(partition: PartitionImage, broker_id: int) -> bool:
+    """The only replica of a partition that nobody leads: it stays in the ISR, which is never written empty.
+
+    A broker that starts again has nothing else, where replication factors are 1: they are not worth a decision each.
+    """
+    return partition.leader == NO_LEADER and (broker_id,) == partition.replicas == partition.isr
 
 
 def _without(

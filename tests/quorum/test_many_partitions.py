@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from quorum.controller import brokers, controller
+from quorum.controller import brokers, controller, partitions
 from quorum.controller.handlers import broker_registration
 from quorum.metadata.image import NO_LEADER
 from tests.quorum.controllers import SECONDS, Images, connected_to, open_controllers
@@ -118,6 +118,34 @@ async def test_another_incarnation_takes_the_place_of_one_in_sync(tmp_path):
                     await trio.lowlevel.checkpoint()
             assert all(p.isr == (2,) for p in partitions_of(active.loader.image))
             assert max(steps.take()) <= STEP
+
+
+async def test_partitions_that_stay_in_sync_are_looked_at_once(tmp_path, monkeypatch):
+    """Of an only replica nothing is taken: a million of them must not be looked at in the step that registers the next incarnation."""
+    looked_at = []
+
+    def changes_without(state, broker_id, directory=None, keys=None):
+        kept = list(state.index.in_sync(broker_id) if keys is None else keys)
+        looked_at.append(len(kept))
+        return partitions.changes_without(state, broker_id, directory, kept)
+
+    for module in (brokers, controller):
+        monkeypatch.setattr(module, "changes_without", changes_without)
+    async with open_controllers(tmp_path, broker_session_timeout_ms=300) as controllers:
+        active = await controllers.active()
+        images = Images(active)
+        async with connected_to(active) as connection:
+            one = (await joined(controllers, connection, 1))[1]
+            await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
+            await images.wait_for(lambda image: image.cluster.brokers[1].fenced)  # it is silent
+            here = Listener(name="PLAINTEXT", host="127.0.0.1", port=one.port, security_protocol=0)
+            assert (
+                await controllers.broker(connection, 1, incarnation=1).register(listeners=[here])
+                == 0
+            )
+    assert all(p.isr == (1,) for p in partitions_of(active.loader.image))
+    assert sum(looked_at) == 2 * PARTITIONS
+    assert max(looked_at) <= STEP
 
 
 async def test_unclean_leaders_when_the_topic_allows_them(tmp_path):

@@ -175,6 +175,20 @@ async def test_a_silent_broker_is_fenced_when_its_session_ends(tmp_path):
             assert (await one.beat(want_fence=True)).is_fenced
 
 
+async def test_a_controller_that_was_held_reads_first_what_was_sent_meanwhile(tmp_path, mock_clock):
+    mock_clock.rate = 1.0
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection:
+            one = controllers.broker(connection, 1)
+            await one.join()
+            leases = active.context.controller.reign().leases
+            lease = leases.get(1, one.epoch)
+            mock_clock.jump(30.0)  # no processor, the lid of a laptop; sessions last nine seconds
+            assert not (await one.beat()).is_fenced
+            assert leases.get(1, one.epoch) is lease
+
+
 async def test_controlled_shutdown(tmp_path):
     async with open_controllers(tmp_path) as controllers:
         active = await controllers.active()

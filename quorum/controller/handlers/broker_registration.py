@@ -10,6 +10,7 @@ import trio
 
 from quorum.controller.brokers import (
     PARTITIONS_PER_STEP,
+    Decided,
     changes_of_new_incarnation,
     check_registration,
     partitions_of_old_incarnation,
@@ -35,12 +36,17 @@ async def broker_registration(
     known = _check(request, ctx, reign)
     # What the old incarnation was in is given up a part at a time, and what is left with the registration.
     # A submit that fails is answered, and the broker asks again.
-    for keys in in_slices(partitions_of_old_incarnation(request, reign.state), PARTITIONS_PER_STEP):
-        records = changes_of_new_incarnation(request, reign.state, keys)
-        reign.submit(Result(records, None, atomic=False))
-        await trio.lowlevel.checkpoint()
-        known = _check(request, ctx, reign)
-    result = register_broker(request, reign.state, broker_epoch=reign.next_offset)
+    decided = Decided()
+    left = partitions_of_old_incarnation(request, reign.state, decided)
+    while len(left) > PARTITIONS_PER_STEP:
+        for keys in in_slices(left, PARTITIONS_PER_STEP):
+            records = changes_of_new_incarnation(request, reign.state, keys)
+            reign.submit(Result(records, None, atomic=False))
+            decided.note(reign.state, keys)
+            await trio.lowlevel.checkpoint()
+            known = _check(request, ctx, reign)
+        left = partitions_of_old_incarnation(request, reign.state, decided)
+    result = register_broker(request, reign.state, broker_epoch=reign.next_offset, keys=left)
     parked = ctx.controller.submit(result)
     if known is None or result.response.broker_epoch != known.epoch:
         reign.leases.end(request.broker_id)

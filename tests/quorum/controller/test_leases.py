@@ -23,6 +23,14 @@ def test_a_heartbeat_extends_the_lease():
     assert not leases.is_valid(IMAGE.cluster.brokers[1], 114.0)
 
 
+def test_time_in_which_nobody_listened_does_not_count():
+    leases = Leases(9.0)
+    leases.begin(IMAGE, now=100.0)
+    leases.forgive(30.0)
+    assert leases.expired(138.9) == []
+    assert [lease.broker_id for lease in leases.expired(139.0)] == [1, 2]
+
+
 def test_a_lease_is_of_one_incarnation():
     leases = Leases(9.0)
     leases.extend(1, 7, now=0.0)
