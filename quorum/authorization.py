@@ -15,6 +15,7 @@ from quorum.metadata.authorizer import Action, Authorizer
 from wire.errors import ErrorCode, KafkaError
 from wire.security.principal import ANONYMOUS
 from wire.transport.calls import Call, ConnectionInfo
+from wire.transport.registry import Guard
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +51,8 @@ def authorizer_of(config: ServerConfig) -> Authorizer | None:
                 fix=f"write User:{user}",
             )
     log.warning(
-        "authorizer.class.name is set: ACLs are kept, told and judge administration of ACLs, configs, features, quotas, "
-        "credentials and tokens; topics and groups are not protected by them yet: everybody who can connect can produce, fetch and commit"
+        "authorizer.class.name is set: ACLs judge what nodes ask of each other and the administration of cluster, configs and tokens; "
+        "topics, groups and transactions are not protected by them yet: everybody who can connect can produce, fetch and commit"
     )
     return Authorizer(users, if_nothing_is_said=config["allow.everyone.if.no.acl.found"])
 
@@ -63,13 +64,17 @@ def may(ctx: _Guarded, connection: ConnectionInfo, action: Action) -> bool:
     )
 
 
-def require(ctx: _Guarded, call: Call, operation: Operation) -> None:
-    """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED unless the caller may do it to the cluster."""
-    if not may(ctx, call.connection, Action(operation)):
-        raise KafkaError(
-            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"{call.connection.principal} may not {operation.name} the cluster",
-        )
+def needs(*operations: Operation) -> Guard:
+    """A guard of requests: one of the operations on the cluster must be allowed, else CLUSTER_AUTHORIZATION_FAILED."""
+
+    def guard(ctx: _Guarded, call: Call) -> None:
+        if not any(may(ctx, call.connection, Action(one)) for one in operations):
+            raise KafkaError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                f"{call.connection.principal} may not {operations[-1].name} the cluster",
+            )
+
+    return guard
 
 
 def may_ask_for_tokens(ctx: _Guarded, connection: ConnectionInfo) -> bool:

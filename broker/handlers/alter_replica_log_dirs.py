@@ -5,7 +5,10 @@ A replica that is not here yet will be made in the directory named, which is ans
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.context import Context
+from wire.errors import ErrorCode
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -16,10 +19,10 @@ from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(AlterReplicaLogDirsRequest, versions="0-2")
-def alter_replica_log_dirs(
-    request: AlterReplicaLogDirsRequest, ctx: Context, _call: Call
+def _each(
+    request: AlterReplicaLogDirsRequest, code_of: Callable[[str, int, str], int]
 ) -> AlterReplicaLogDirsResponse:
+    """`code_of` gets topic, partition and path."""
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -28,9 +31,21 @@ def alter_replica_log_dirs(
             )
             result.partitions += [
                 AlterReplicaLogDirPartitionResult(
-                    partition_index=index,
-                    error_code=ctx.moves.request(topic.name, index, directory.path),
+                    partition_index=index, error_code=code_of(topic.name, index, directory.path)
                 )
                 for index in topic.partitions
             ]
     return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _fail(
+    request: AlterReplicaLogDirsRequest, code: ErrorCode, _message: str
+) -> AlterReplicaLogDirsResponse:
+    return _each(request, lambda _topic, _index, _path: code)
+
+
+@handles(AlterReplicaLogDirsRequest, versions="0-2", on_error=_fail)
+def alter_replica_log_dirs(
+    request: AlterReplicaLogDirsRequest, ctx: Context, _call: Call
+) -> AlterReplicaLogDirsResponse:
+    return _each(request, ctx.moves.request)

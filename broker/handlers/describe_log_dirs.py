@@ -26,7 +26,14 @@ from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(DescribeLogDirsRequest, versions="0-5")
+def _fail(
+    _request: DescribeLogDirsRequest, code: ErrorCode, _message: str
+) -> DescribeLogDirsResponse:
+    """Versions without an error of the whole tell of no directory, as Kafka does."""
+    return DescribeLogDirsResponse(error_code=code, results=[])
+
+
+@handles(DescribeLogDirsRequest, versions="0-5", on_error=_fail)
 async def describe_log_dirs(
     request: DescribeLogDirsRequest, ctx: Context, _call: Call
 ) -> DescribeLogDirsResponse:

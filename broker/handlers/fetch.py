@@ -20,6 +20,9 @@ from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Fet
 from broker.fetching.slots import Slot
 from broker.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted
 from broker.partitions.opening import opened_first
+from quorum.authorization import may
+from quorum.metadata.acls import Operation
+from quorum.metadata.authorizer import Action
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import (
     FetchableTopicResponse,
@@ -53,7 +56,7 @@ def _fetch(
     request: FetchRequest, ctx: Context, call: Call
 ) -> FetchResponse | Parked[FetchResponse]:
     version = call.header.api_version
-    terms = _terms(request, ctx, version)
+    terms = _terms(request, ctx, call)
     if version < FIRST_FETCH_VERSION_OF_BATCHES:
         return _down_converted(_full(request, ctx, call, terms), request, version)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -86,7 +89,8 @@ def _hide_storage_errors(response: FetchResponse) -> None:
                 data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def _terms(request: FetchRequest, ctx: Context, version: int) -> FetchTerms:
+def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
+    version = call.header.api_version
     replica_id, epoch = request.replica_id, -1
     if request.replica_state.replica_id >= 0:
         replica_id, epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
@@ -96,7 +100,7 @@ def _terms(request: FetchRequest, ctx: Context, version: int) -> FetchTerms:
         isolation_level=request.isolation_level,
         replica_id=max(replica_id, CONSUMER),
         replica_epoch=epoch,
-        refused=_refusal(replica_id, epoch, ctx),
+        refused=_refusal(replica_id, epoch, ctx, call),
         names_leaders=version >= VERSION_NAMING_LEADERS,
         whole_messages=version >= VERSION_OF_WHOLE_MESSAGES,
         committed_unknown=ErrorCode.OFFSET_NOT_AVAILABLE
@@ -105,10 +109,12 @@ def _terms(request: FetchRequest, ctx: Context, version: int) -> FetchTerms:
     )
 
 
-def _refusal(replica_id: int, broker_epoch: int, ctx: Context) -> ErrorCode:
+def _refusal(replica_id: int, broker_epoch: int, ctx: Context, call: Call) -> ErrorCode:
     """Who fetches as a follower moves the ISR and the watermark, so it must be that broker (CVE-2018-1288)."""
     if replica_id < 0:
         return ErrorCode.NONE
+    if not may(ctx, call.connection, Action(Operation.CLUSTER_ACTION)):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     broker = ctx.metadata.image.cluster.brokers.get(replica_id)
     if broker is None or replica_id == ctx.node_id or broker_epoch < 0:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from broker.context import Context
-from quorum.authorization import require
-from quorum.metadata.acls import Operation
 from quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -40,7 +38,6 @@ ALL = (
 def list_config_resources(
     request: ListConfigResourcesRequest, ctx: Context, call: Call
 ) -> ListConfigResourcesResponse:
-    require(ctx, call, Operation.DESCRIBE_CONFIGS)
     supported = ALL if call.header.api_version else (CLIENT_METRICS_RESOURCE,)
     wanted = set(request.resource_types or supported)
     if not wanted <= set(supported):

@@ -30,6 +30,7 @@ from broker.handlers.elect_leaders import elect_leaders
 from broker.handlers.expire_delegation_token import expire_delegation_token
 from broker.handlers.fetch import fetch
 from broker.handlers.find_coordinator import find_coordinator
+from broker.handlers.guards import GUARDS
 from broker.handlers.heartbeat import heartbeat
 from broker.handlers.incremental_alter_configs import incremental_alter_configs
 from broker.handlers.init_producer_id import init_producer_id
@@ -109,5 +110,7 @@ HANDLERS = (
 def broker_registry() -> Registry[Context]:
     """What a broker's listeners serve."""
     return Registry(
-        HANDLERS, features=lambda ctx: told_features(ctx.metadata.image, ctx.kraft_version())
+        HANDLERS,
+        features=lambda ctx: told_features(ctx.metadata.image, ctx.kraft_version()),
+        guards=GUARDS,
     )

@@ -11,7 +11,7 @@ from broker.partitions.awaiting import UnderWay, wait_for_all
 from broker.partitions.opening import open_leaders, unopened
 from broker.partitions.transactions import append_end_marker
 from log.producers_marker import EndMarker
-from wire.errors import KafkaError
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -26,7 +26,30 @@ from wire.transport.registry import handles
 REPLICATION_SECONDS_MAX = 30.0  # Kafka's request.timeout.ms: the coordinator asks again
 
 
-@handles(WriteTxnMarkersRequest, versions="0-2")
+def _fail(
+    request: WriteTxnMarkersRequest, code: ErrorCode, _message: str
+) -> WriteTxnMarkersResponse:
+    """Nothing was written: every partition of every marker gets the code."""
+    results = [
+        WritableTxnMarkerResult(
+            producer_id=marker.producer_id,
+            topics=[
+                WritableTxnMarkerTopicResult(
+                    name=topic.name,
+                    partitions=[
+                        WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                        for index in topic.partition_indexes
+                    ],
+                )
+                for topic in marker.topics
+            ],
+        )
+        for marker in request.markers
+    ]
+    return WriteTxnMarkersResponse(markers=results)
+
+
+@handles(WriteTxnMarkersRequest, versions="0-2", on_error=_fail)
 async def write_txn_markers(
     request: WriteTxnMarkersRequest, ctx: Context, _call: Call
 ) -> WriteTxnMarkersResponse:

@@ -168,8 +168,8 @@ async def test_a_silent_broker_is_fenced_when_its_session_ends(tmp_path):
         images = Images(active)
         async with connected_to(active) as connection:
             one = controllers.broker(connection, 1)
-            await one.join()
             begun = trio.current_time()
+            await one.join()
             await images.wait_for(lambda image: image.cluster.brokers[1].fenced)
             assert trio.current_time() - begun >= 0.29
             assert (await one.beat(want_fence=True)).is_fenced

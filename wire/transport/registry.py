@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import struct
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
@@ -66,6 +66,10 @@ def handles(
     return note
 
 
+# Raises KafkaError for who may not ask this; given the handler's context and call.
+Guard = Callable[[Any, Call], None]
+
+
 @dataclass(slots=True, frozen=True)
 class Route:
     """One row of the registry."""
@@ -77,6 +81,7 @@ class Route:
     on_error: OnError | None
     general_error: GeneralError | None
     log: LimitedLog
+    guard: Guard | None
 
     def error_response(
         self,
@@ -163,20 +168,24 @@ AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
 
 
 class Registry(Generic[C]):
-    """The handlers of one kind of node; `features` tells what ApiVersions says beside versions."""
+    """The handlers of one kind of node; `features` tells what ApiVersions says beside versions.
+
+    `guards` are asked before the handler of a request is.
+    """
 
     def __init__(
         self,
         handlers: Iterable[Callable[..., Any]],
         *,
         features: Callable[[C], Features] = lambda _context: Features(),
+        guards: Mapping[type[Message], Guard] | None = None,
     ) -> None:
         self._features = features
         self._routes: dict[int, Route] = {}
         limited_log = LimitedLog(log)
         own: tuple[Callable[..., Any], ...] = (self._answer_api_versions, *AFTER_LOGIN)
         for handler in (*own, *handlers):
-            route = _route_of(handler, limited_log)
+            route = _route_of(handler, limited_log, guards or {})
             assert route.request.KEY not in self._routes, (
                 f"two handlers for {route.request.__name__}"
             )
@@ -211,8 +220,11 @@ class Registry(Generic[C]):
         if route.is_async:
             return _start_async(route, header, bytes(frame[body:]), context, connection)
         request = _decode(route, frame[body:], version, budget)
+        call = Call(header, connection)
         try:
-            response = route.handler(request, context, Call(header, connection))
+            if route.guard is not None:
+                route.guard(context, call)
+            response = route.handler(request, context, call)
         except (CloseConnection, RemoteProtocolError):
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
@@ -251,7 +263,9 @@ class Registry(Generic[C]):
     _answer_api_versions.__handles__ = Handled(ApiVersionsRequest, Versions(0, 4), None)  # type: ignore[attr-defined]
 
 
-def _route_of(handler: Callable[..., Any], limited_log: LimitedLog) -> Route:
+def _route_of(
+    handler: Callable[..., Any], limited_log: LimitedLog, guards: Mapping[type[Message], Guard]
+) -> Route:
     handled = getattr(handler, "__handles__", None)
     assert isinstance(handled, Handled), f"{handler!r} lacks @handles"
     served = handled.request.VERSIONS
@@ -264,6 +278,7 @@ def _route_of(handler: Callable[..., Any], limited_log: LimitedLog) -> Route:
         handled.on_error,
         None if handled.on_error else general_error(handled.request),
         limited_log,
+        guards.get(handled.request),
     )
 
 
@@ -272,12 +287,13 @@ def _start_async(
 ) -> Pending:
     """An async handler runs when its turn comes, on bytes of its own: the receive buffer has moved on by then."""
     request = _decode(route, body, header.api_version)
+    call = Call(header, connection)
 
     async def finish() -> Message | None:
         try:
-            handling: Awaitable[Message | None] = route.handler(
-                request, context, Call(header, connection)
-            )
+            if route.guard is not None:
+                route.guard(context, call)
+            handling: Awaitable[Message | None] = route.handler(request, context, call)
             return await handling
         except CloseConnection:
             raise

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.authorization import require
 from quorum.controller.client_quotas import alter_client_quotas as decide
 from quorum.controller.client_quotas import fail_alter_quotas
 from quorum.controller.context import ControllerContext
-from quorum.metadata.acls import Operation
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
@@ -16,8 +14,7 @@ from wire.transport.registry import handles
 
 @handles(AlterClientQuotasRequest, versions="0-1", on_error=fail_alter_quotas)
 def alter_client_quotas(
-    request: AlterClientQuotasRequest, ctx: ControllerContext, call: Call
+    request: AlterClientQuotasRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterClientQuotasResponse]:
-    require(ctx, call, Operation.ALTER_CONFIGS)
     result = decide(request, ctx.controller.reign().image.quotas)
     return ctx.controller.submit(result, partial(fail_alter_quotas, request))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from quorum.authorization import require
 from quorum.controller.context import ControllerContext
 from quorum.controller.reassignments import alter_reassignments as decide
-from quorum.metadata.acls import Operation
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -16,7 +14,6 @@ from wire.transport.registry import handles
 
 @handles(AlterPartitionReassignmentsRequest, versions="0-1")
 def alter_partition_reassignments(
-    request: AlterPartitionReassignmentsRequest, ctx: ControllerContext, call: Call
+    request: AlterPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterPartitionReassignmentsResponse]:
-    require(ctx, call, Operation.ALTER)
     return ctx.controller.submit(decide(request, ctx.controller.reign().state))

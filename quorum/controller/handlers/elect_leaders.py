@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from quorum.authorization import needs
 from quorum.controller.context import ControllerContext
 from quorum.controller.elections import elect_leaders as decide
+from quorum.metadata.acls import Operation
 from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.elect_leaders import (
@@ -16,6 +18,9 @@ from wire.messages.elect_leaders import (
 )
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
+
+# Here and not in `guards`: who elects everywhere is refused at the top alone, where version 0 has no room for it.
+_judge = needs(Operation.ALTER)
 
 
 def _fail(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
@@ -42,9 +47,13 @@ def _fail_at_top(
 @handles(ElectLeadersRequest, versions="0-2", on_error=_fail)
 def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call
-) -> Parked[ElectLeadersResponse]:
+) -> ElectLeadersResponse | Parked[ElectLeadersResponse]:
     fail = _fail_at_top if call.header.api_version > 0 else _fail
-    state = ctx.controller.reign().state
+    try:
+        _judge(ctx, call)
+        state = ctx.controller.reign().state
+    except KafkaError as error:
+        return fail(request, error.code, error.message)
     try:
         result = decide(request, state)
     except KafkaError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import replace
 
-from quorum.authorization import require
 from quorum.controller.context import ControllerContext
 from quorum.controller.handlers.alter_client_quotas import alter_client_quotas
 from quorum.controller.handlers.alter_configs import alter_configs
@@ -24,6 +23,7 @@ from quorum.controller.handlers.delete_acls import delete_acls
 from quorum.controller.handlers.delete_topics import delete_topics
 from quorum.controller.handlers.elect_leaders import elect_leaders
 from quorum.controller.handlers.expire_delegation_token import expire_delegation_token
+from quorum.controller.handlers.guards import GUARDS
 from quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
 from quorum.controller.handlers.list_partition_reassignments import list_partition_reassignments
 from quorum.controller.handlers.renew_delegation_token import renew_delegation_token
@@ -32,7 +32,6 @@ from quorum.controller.handlers.update_features import update_features
 from quorum.handlers.add_raft_voter import add_raft_voter
 from quorum.handlers.describe_quorum import describe_quorum
 from quorum.handlers.remove_raft_voter import remove_raft_voter
-from quorum.metadata.acls import Operation
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.default_principal_data import DefaultPrincipalData
 from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -67,7 +66,8 @@ FORWARDED: Registry[ControllerContext] = Registry(
         expire_delegation_token,
         renew_delegation_token,
         update_features,
-    )
+    ),
+    guards=GUARDS,
 )
 
 
@@ -75,7 +75,6 @@ FORWARDED: Registry[ControllerContext] = Registry(
 def envelope(
     request: EnvelopeRequest, ctx: ControllerContext, call: Call
 ) -> EnvelopeResponse | Parked[EnvelopeResponse]:
-    require(ctx, call, Operation.CLUSTER_ACTION)
     principal = _check(request)
     if not ctx.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)

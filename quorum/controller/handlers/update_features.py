@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from quorum.authorization import require
 from quorum.controller.context import ControllerContext
 from quorum.controller.feature_updates import Cluster
 from quorum.controller.feature_updates import update_features as decide
-from quorum.metadata.acls import Operation
 from quorum.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -18,7 +16,6 @@ from wire.transport.registry import handles
 def update_features(
     request: UpdateFeaturesRequest, ctx: ControllerContext, call: Call
 ) -> Parked[UpdateFeaturesResponse]:
-    require(ctx, call, Operation.ALTER)
     reign = ctx.controller.reign()
     cluster = Cluster(ctx.config.node_id, list(ctx.node.voters.ids), ctx.node, reign.epoch)
     try:

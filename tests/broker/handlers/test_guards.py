@@ -1,0 +1,117 @@
+"""Who may ask a broker what: the operation on the cluster that each request needs, and what followers need (mA13)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.handlers.guards import GUARDS, OPERATIONS
+from broker.handlers.registry import broker_registry
+from quorum.metadata.acls import Operation
+from quorum.metadata.authorizer import Authorizer
+from tests.broker.calls import connection
+from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from wire.errors import ErrorCode
+from wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.registry import RESPONSES
+from wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def markers(name: str) -> WriteTxnMarkersRequest:
+    return WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=5,
+                producer_epoch=0,
+                transaction_result=True,
+                topics=[WritableTxnMarkerTopic(name=name, partition_indexes=[0, 1])],
+                coordinator_epoch=0,
+            )
+        ]
+    )
+
+
+MOVES = AlterReplicaLogDirsRequest(
+    dirs=[
+        AlterReplicaLogDir(path="/else", topics=[AlterReplicaLogDirTopic(name="t", partitions=[0])])
+    ]
+)
+
+
+async def asked(tmp_path: Path, request: Any, version: int, *, may: bool = False) -> Any:
+    """The answer of a broker with an authorizer, of whose principals we are one that may everything or nothing."""
+    harness = open_harness(tmp_path)
+    harness.set_image(
+        topic("t", partition((11, 12), isr=(11, 12))), brokers=(registration(11), registration(12))
+    )
+    users = ["User:ANONYMOUS"] if may else ["User:admin"]
+    context = replace(harness.context, authorizer=Authorizer(users, if_nothing_is_said=False))
+    frame = memoryview(bytearray(encode_request(request, version, 7, "test")))
+    answer: Any = broker_registry().dispatch(frame, context, connection())
+    data = bytes(await answer.finish() if hasattr(answer, "finish") else answer)
+    _, body = decode_response_header(data, request.KEY, version)
+    return RESPONSES[request.KEY].decode(data[body:], version)
+
+
+async def test_markers_are_for_coordinators(tmp_path: Path) -> None:
+    answer = await asked(tmp_path, markers("t"), 1)
+    (marker,) = answer.markers
+    assert [p.error_code for p in marker.topics[0].partitions] == [REFUSED, REFUSED]
+    answer = await asked(tmp_path / "may", markers("nowhere"), 1, may=True)
+    code = answer.markers[0].topics[0].partitions[0].error_code
+    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_directories_are_for_administrators(tmp_path: Path) -> None:
+    moved = await asked(tmp_path, MOVES, 2)
+    assert moved.results[0].partitions[0].error_code == REFUSED
+    for version, code in ((4, REFUSED), (1, 0)):
+        described = await asked(
+            tmp_path / str(version), DescribeLogDirsRequest(topics=None), version
+        )
+        assert (described.error_code, described.results) == (code, [])
+    described = await asked(tmp_path / "may", DescribeLogDirsRequest(topics=None), 4, may=True)
+    assert len(described.results) == 1
+
+
+@pytest.mark.parametrize("may", [False, True])
+async def test_only_brokers_fetch_as_followers(tmp_path: Path, may: bool) -> None:
+    """With the right name and epoch, but not allowed to act as a broker: mA4, CVE-2018-1288."""
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        session_epoch=-1,
+        replica_state=ReplicaState(replica_id=12, replica_epoch=112),
+        topics=[
+            FetchTopic(
+                topic_id=topic_id("t"),
+                partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)],
+            )
+        ],
+        forgotten_topics_data=[],
+    )
+    answer = await asked(tmp_path, request, 17, may=may)
+    expected = 0 if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert answer.responses[0].partitions[0].error_code == expected
+
+
+def test_what_is_judged_is_served():
+    served = {route.request: route.guard for route in broker_registry()._routes.values()}
+    assert {request: served[request] for request in OPERATIONS} == GUARDS
+    assert OPERATIONS[WriteTxnMarkersRequest] == (Operation.ALTER, Operation.CLUSTER_ACTION)

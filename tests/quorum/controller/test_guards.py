@@ -1,0 +1,103 @@
+"""Who may ask a controller what: the operation on the cluster that each request needs (mA13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorum.config.security_keys import STANDARD_AUTHORIZER
+from quorum.controller.handlers.envelope import FORWARDED
+from quorum.controller.handlers.guards import GUARDS, OPERATIONS
+from quorum.controller.handlers.registry import controller_registry
+from quorum.metadata.acls import Operation
+from quorum.metadata_partition import TOPIC
+from tests.quorum.controllers import SECONDS, connected_to, open_controllers
+from wire.errors import ErrorCode
+from wire.messages import (
+    broker_heartbeat,
+    describe_cluster,
+    describe_quorum,
+    elect_leaders,
+    fetch,
+    remove_raft_voter,
+    unregister_broker,
+    vote,
+)
+
+NOBODY = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:admin"}
+# Judged by their handlers for each resource, or for nobody yet; and what everybody may ask.
+NOT_HERE = {
+    "AlterConfigsRequest",
+    "ApiVersionsRequest",
+    "CreateDelegationTokenRequest",
+    "CreatePartitionsRequest",
+    "CreateTopicsRequest",
+    "DeleteTopicsRequest",
+    "DescribeConfigsRequest",
+    "ElectLeadersRequest",
+    "ExpireDelegationTokenRequest",
+    "IncrementalAlterConfigsRequest",
+    "RenewDelegationTokenRequest",
+    "SaslAuthenticateRequest",
+    "SaslHandshakeRequest",
+}
+
+
+def test_every_request_to_a_controller_is_judged_or_said_not_to_be():
+    for registry in (controller_registry(), FORWARDED):
+        for route in registry._routes.values():
+            assert (route.guard is None) == (route.request.__name__ in NOT_HERE), route.request
+            assert route.guard is GUARDS.get(route.request)
+
+
+def test_nodes_need_cluster_action():
+    assert OPERATIONS[vote.VoteRequest] is Operation.CLUSTER_ACTION
+    assert OPERATIONS[fetch.FetchRequest] is Operation.CLUSTER_ACTION
+    assert OPERATIONS[remove_raft_voter.RemoveRaftVoterRequest] is Operation.ALTER
+
+
+def metadata_partition() -> list[describe_quorum.DescribeQuorumRequestTopicData]:
+    partition = describe_quorum.DescribeQuorumRequestPartitionData(partition_index=0)
+    return [
+        describe_quorum.DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[partition])
+    ]
+
+
+REQUESTS = (
+    vote.VoteRequest(cluster_id=None, topics=[]),
+    broker_heartbeat.BrokerHeartbeatRequest(
+        broker_id=1,
+        broker_epoch=1,
+        current_metadata_offset=1,
+        want_fence=False,
+        want_shut_down=False,
+    ),
+    describe_quorum.DescribeQuorumRequest(topics=metadata_partition()),
+    remove_raft_voter.RemoveRaftVoterRequest(
+        cluster_id=None, voter_id=1, voter_directory_id=bytes(16)
+    ),
+    unregister_broker.UnregisterBrokerRequest(broker_id=1),
+    elect_leaders.ElectLeadersRequest(topic_partitions=None, timeout_ms=1),
+    describe_cluster.DescribeClusterRequest(
+        include_cluster_authorized_operations=False, endpoint_type=2
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "refused"),
+    [(NOBODY, True), (NOBODY | {"super_users": "User:ANONYMOUS"}, False), ({}, False)],
+    ids=["nobody", "super user", "no authorizer"],
+)
+async def test_who_may_not_is_refused(
+    tmp_path: Any, keys: dict[str, object], refused: bool
+) -> None:
+    async with (
+        open_controllers(tmp_path, **keys) as controllers,
+        connected_to(await controllers.active()) as connection,
+    ):
+        for request in REQUESTS:
+            answer: Any = await connection.call(request, timeout=SECONDS)
+            was_refused = answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            assert was_refused == refused, request
