@@ -1,12 +1,13 @@
 """The parts of the package that are compiled; everything else of the build is in pyproject.toml.
 
-Without a working C compiler the wheel holds plain Python only, and the same sources run interpreted.
+Without a working C compiler the wheel holds plain Python only: the same sources run interpreted, but for `wire.codec.native`, in whose place
+generated readers stand.
 """
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-COMPILED = ("log.columns_walk", "log.compaction.offset_map")
+COMPILED = ("log.columns_walk", "log.compaction.offset_map", "wire.codec.native")
 
 extensions = cythonize(
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
+from functools import cache
 
 import crc32c
 
@@ -14,6 +15,7 @@ from log.down_conversion import down_convert
 from log.message_sets import decode_message_set
 from log.up_conversion import convert_produced
 from log.validate import ProduceRules, validate_produced
+from tests.wire import twins
 from tests.wire.declared import MESSAGES
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.framing import FrameBuffer
@@ -94,6 +96,17 @@ def check(cls: type[Message], version: int, body: bytes) -> None:
     if message is not None:
         encoded = message.encode(version)
         assert cls.decode(memoryview(encoded), version).encode(version) == encoded
+    if twins.COMPILED and version in cls.VERSIONS:
+        one, other = (twins.outcome(read, body) for read in twin_readers(cls, version))
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert one[1] == other[1]
+            assert one[0].encode(version) == other[0].encode(version)
+
+
+@cache
+def twin_readers(cls: type[Message], version: int):
+    return twins.readers(cls, version)
 
 
 def fuzz_batch(data: bytes) -> None:

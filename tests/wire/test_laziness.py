@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from wire.codec import reader, writer
+from wire.codec import build, reader, writer
 from wire.messages.fetch import FetchRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -52,10 +52,20 @@ def test_only_what_is_used_is_generated(monkeypatch, module):
     )
     monkeypatch.setattr(FetchRequest, "readers", {})
     monkeypatch.setattr(FetchRequest, "writers", {})
+    monkeypatch.setattr(build, "build_decoder", None)  # where nothing is compiled
+    monkeypatch.setattr(build, "generated_reader", build.generated_reader.__wrapped__)
     message = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
     for _ in range(2):
         FetchRequest.decode(message.encode(12), 12)
     assert built == [FetchRequest]
+
+
+@pytest.mark.skipif(build.build_decoder is None, reason="not compiled here")
+def test_the_compiled_decoder_generates_nothing_for_good_bytes(monkeypatch):
+    monkeypatch.setattr(build, "generated_reader", None)
+    monkeypatch.setattr(FetchRequest, "readers", {})
+    message = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
+    assert FetchRequest.decode(message.encode(12), 12) == message
 
 
 def test_records_are_views_of_the_frame():

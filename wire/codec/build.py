@@ -1,8 +1,20 @@
-"""The entrances of code generation, called on the first use of a message in a version."""
+"""The entrances of codecs, called on the first use of a message in a version: who reads and writes it is decided here alone."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 from wire.codec.reader import ReaderGenerator
 from wire.codec.writer import WriterGenerator
 from wire.schema import Message, Reader, Struct, Writer
+
+build_decoder: Callable[[type[Message], int, Reader], Reader] | None
+try:
+    from wire.codec import program
+except ImportError:  # it was not compiled
+    build_decoder = None
+else:
+    build_decoder = program.build_decoder
 
 
 def build_writer(cls: type[Message], version: int) -> Writer:
@@ -15,4 +27,16 @@ def build_element_writer(struct: type[Struct], of: type[Message], version: int) 
 
 
 def build_reader(cls: type[Message], version: int) -> Reader:
+    """The compiled decoder, if there is one; generated code then says what is wrong with bytes that it refused."""
+    if build_decoder is None:
+        return generated_reader(cls, version)
+
+    def refused(buf: Any, elements_max: int, tags_max: int) -> tuple[Any, int]:
+        return generated_reader(cls, version)(buf, elements_max, tags_max)
+
+    return build_decoder(cls, version, refused)
+
+
+@cache
+def generated_reader(cls: type[Message], version: int) -> Reader:
     return ReaderGenerator(version, version in cls.FLEXIBLE).build(cls)

@@ -1,0 +1,173 @@
+"""The compiled decoder and the generated one: the same message of any bytes, and the same refusals."""
+
+import gc
+import random
+import resource
+import sys
+
+import pytest
+
+from tests.wire.declared import CASES, MESSAGES, case_id, telling_versions_of
+from tests.wire.random_messages import random_message
+from tests.wire.test_fuzz import mutate
+from tests.wire.twins import COMPILED, outcome, readers
+from wire.codec import build
+from wire.codec.build import build_reader, generated_reader
+from wire.errors import RemoteProtocolError
+from wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from wire.messages.metadata import MetadataResponse
+from wire.records.topics import PartitionRecord, TopicRecord
+from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Struct
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="not compiled here")
+
+SAMPLES = 3
+MUTANTS = 8
+
+
+def result(read, data, budget=DECODE_BUDGET):
+    """The message and where it ends, types and all."""
+    found = outcome(read, data, budget)
+    return None if found is None else (shown(found[0]), found[1])
+
+
+def shown(value):
+    if isinstance(value, Struct):
+        return type(value), [shown(getattr(value, f.name)) for f in value.__fields__]
+    if isinstance(value, list):
+        return [shown(item) for item in value]
+    if isinstance(value, memoryview):
+        return memoryview, bytes(value)
+    return type(value), repr(value)  # a NaN equals nothing
+
+
+@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
+def test_the_same_of_whole_and_broken_bytes(cls, version):
+    rng = random.Random(f"native {cls.__name__} {version}")
+    native, generated = readers(cls, version)
+    tight = DecodeBudget(DECODE_BUDGET.bytes_max, rng.randrange(40), rng.randrange(4))
+    for seed in range(SAMPLES):
+        encoded = random_message(cls, version, seed).encode(version)
+        assert outcome(native, encoded) is not None
+        broken = [mutate(encoded, rng) for _ in range(MUTANTS)]
+        for data in (encoded, encoded + b"\0", encoded[: rng.randint(0, len(encoded))], *broken):
+            for budget in (DECODE_BUDGET, tight):
+                assert result(native, data, budget) == result(generated, data, budget)
+
+
+@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
+def test_the_same_of_every_beginning(cls):
+    for version in telling_versions_of(cls):
+        native, generated = readers(cls, version)
+        encoded = random_message(cls, version, 1).encode(version)
+        for size in range(0, len(encoded), max(1, len(encoded) // 100)):
+            assert result(native, encoded[:size]) == result(generated, encoded[:size])
+
+
+def test_a_refusal_has_the_sentence_of_the_generated_reader(monkeypatch):
+    encoded = random_message(MetadataResponse, 13, 1).encode(13)
+    rng = random.Random(1)
+    for data in [mutate(encoded, rng) for _ in range(300)]:
+        sentences = []
+        for read in (build_reader(MetadataResponse, 13), generated_reader(MetadataResponse, 13)):
+            monkeypatch.setitem(MetadataResponse.readers, 13, read)
+            try:
+                sentences.append(repr(MetadataResponse.decode(data, 13)))
+            except RemoteProtocolError as error:
+                sentences.append(str(error))
+        assert sentences[0] == sentences[1]
+
+
+def test_without_a_compiler_generated_readers_do_it(monkeypatch):
+    monkeypatch.setattr(build, "build_decoder", None)
+    assert build_reader(TopicRecord, 0) is generated_reader(TopicRecord, 0)
+
+
+def test_any_buffer_is_read_and_let_go():
+    record = TopicRecord(name="größe", topic_id=bytes(range(16)))
+    encoded = record.encode(0)
+    given = bytearray(b"x" + encoded)
+    for buf in (encoded, bytearray(encoded), memoryview(given)[1:], memoryview(encoded * 2)[::1]):
+        assert TopicRecord.decode_prefix(buf, 0) == (record, len(encoded))
+    spread = memoryview(bytes(b for byte in encoded for b in (byte, 0)))[::2]
+    assert TopicRecord.decode(spread, 0) == record  # not contiguous: the generated reader copies it
+    for data in (given, given[:5]):
+        with pytest.raises(RemoteProtocolError):
+            TopicRecord.decode(data, 0)
+        data.clear()  # BufferError, were it still held
+
+
+def test_lists_are_a_message_s_own_and_defaults_are_shared():
+    encoded = random_message(FetchResponse, 16, 0).encode(16)
+    one, other = (FetchResponse.decode(encoded, 16) for _ in range(2))
+    assert one.node_endpoints == []
+    assert one.node_endpoints is not other.node_endpoints
+    response = FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                partitions=[PartitionData(partition_index=0, high_watermark=0, records=None)]
+            )
+        ]
+    )
+    partition = FetchResponse.decode(response.encode(16), 16).responses[0].partitions[0]
+    assert partition.diverging_epoch is response.responses[0].partitions[0].diverging_epoch
+
+
+def large() -> tuple[type[Message], int, bytes]:
+    response = MetadataResponse.decode(random_message(MetadataResponse, 13, 1).encode(13), 13)
+    response.topics = response.topics * 50
+    return MetadataResponse, 13, response.encode(13)
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_the_collector_is_left_as_it_was(collecting):
+    cls, version, data = large()
+    assert len(data) > 4096
+    (gc.enable if collecting else gc.disable)()
+    try:
+        cls.decode(data, version)
+        assert gc.isenabled() is collecting
+        with pytest.raises(RemoteProtocolError):
+            cls.decode(data[:-1], version)
+        assert gc.isenabled() is collecting
+    finally:
+        gc.enable()
+
+
+def test_nothing_is_allocated_by_declared_size():
+    """A count that the bytes cannot hold, and one beyond the budget."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    read, _ = readers(PartitionRecord, 2)
+    start = random_message(PartitionRecord, 2, 0).encode(2)[:20]  # partition id and topic id
+    for count in (b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x08"):
+        assert outcome(read, start + count + bytes(100)) is None
+    many = start + b"\x81\x80\x80\x02" + bytes(16 << 20)  # 4 million replicas, which are there
+    assert outcome(read, many) is None
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
+
+
+def test_nothing_leaks():
+    """Messages whole, cut and broken, again and again: as many objects as before, as many references, the same memory."""
+    rng = random.Random(2)
+    given = []
+    for cls, version in ((MetadataResponse, 13), (FetchResponse, 18), (PartitionRecord, 2)):
+        encoded = random_message(cls, version, 1).encode(version)
+        inputs = [encoded, encoded[:-1], *(mutate(encoded, rng) for _ in range(20))]
+        given += [(readers(cls, version)[0], data) for data in inputs]
+    shared = (None, True, (), *(data for _, data in given), MetadataResponse, PartitionData)
+
+    def rounds(count):
+        for _ in range(count):
+            for read, data in given:
+                outcome(read, data)
+
+    def state():
+        gc.collect()
+        return sys.getallocatedblocks(), [sys.getrefcount(value) for value in shared]
+
+    rounds(5)
+    blocks, references = state()
+    rounds(20)
+    blocks_later, references_later = state()
+    assert blocks_later - blocks < 100
+    assert all(abs(a - b) < 20 for a, b in zip(references, references_later, strict=True))

@@ -1,0 +1,29 @@
+"""The compiled and the generated decoder of a message, each on its own."""
+
+from collections.abc import Callable
+
+from wire.codec import build
+from wire.codec.build import generated_reader
+from wire.errors import RemoteProtocolError
+from wire.schema import _BAD_BYTES, DECODE_BUDGET, DecodeBudget, Message, Reader
+
+COMPILED = build.build_decoder is not None
+
+
+def readers(cls: type[Message], version: int) -> tuple[Reader, Reader]:
+    """The compiled one, which here refuses by itself, and the generated one."""
+    return build.build_decoder(cls, version, _refused), generated_reader(cls, version)
+
+
+def _refused(*_arguments: object) -> tuple[Message, int]:
+    raise RemoteProtocolError
+
+
+def outcome(
+    read: Callable[..., tuple[Message, int]], data: bytes, budget: DecodeBudget = DECODE_BUDGET
+) -> tuple[Message, int] | None:
+    """The message and where it ends; None for bytes that are refused."""
+    try:
+        return read(data, budget.elements_max, budget.tags_max)
+    except (RemoteProtocolError, *_BAD_BYTES):
+        return None

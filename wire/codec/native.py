@@ -1,0 +1,332 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""Decodes messages in C, by a program that says what one version of a message looks like; `wire.codec.program` writes it.
+
+```
+program = class, op of each field, op of each tagged field, refused tags        of a struct; that of a message is the whole
+op      = letter, slot and tag of the field, whether it is nullable, and
+    "="                     a value: fields that this version lacks, and those with tags, which may follow
+    "l"                     the same, but a list of its own
+    b ? h H i I q d         a number, as in `struct`
+    "u"                     a UUID
+    "s" "y" "r"             string, bytes, record batches: size and bytes
+    "{" program             a struct; a nullable one behind a byte
+    "[" item, least bytes   an array: count and items, which are ops without a slot
+```
+
+It makes of bytes what the generated readers make (`wire.codec.reader`), and refuses the same. What it refuses is given to one of those,
+which says why: the sentences are in one place. Where this was not compiled they read everything, and to import it is an ImportError.
+
+Only `take` reaches for bytes, and it compares with the buffer's end. All state is in a `Cursor` of the call, because a finalizer or
+another thread may enter the same program. The types for callers are in `native.pyi`.
+"""
+
+from __future__ import annotations
+
+import gc
+import struct
+
+import cython
+
+if not cython.compiled:
+    raise ImportError("wire.codec.native was not compiled")
+
+from cython.cimports.cpython.buffer import (
+    Py_buffer,
+    PyBUF_SIMPLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.cpython.object import Py_TYPE, descrsetfunc
+from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
+
+_STRING_BYTES_MAX = cython.declare(cython.Py_ssize_t, 0x7FFF)
+# Above it the garbage collector waits until the message is made, as it does in any C from Python 3.12 on: there is no garbage
+# in a message, and to look for it among ten thousand partitions took two fifths of the time.
+_COLLECTED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2048)
+_unpack_float64 = struct.Struct(">d").unpack
+
+
+class Refused(Exception):
+    """These bytes are no such message, or more than was allowed."""
+
+
+@cython.final
+@cython.cclass
+class Op:
+    """How one field is read, or each item of an array."""
+
+    letter: cython.Py_UCS4
+    slot: object  # the member descriptor of the class
+    store: descrsetfunc
+    nullable: cython.bint
+    tag: cython.longlong  # -1: none
+    value: object
+    program: Program
+    item: Op
+    least: cython.Py_ssize_t  # bytes of an item
+
+    def __init__(
+        self, letter, slot, nullable=False, tag=-1, value=None, program=None, item=None, least=1
+    ) -> None:
+        self.letter = letter
+        self.slot = slot
+        self.store = Py_TYPE(slot).tp_descr_set
+        if slot is not None and self.store == cython.NULL:
+            raise TypeError(f"{slot!r} is not a slot")
+        self.nullable = nullable
+        self.tag = tag
+        self.value = value
+        self.program = program
+        self.item = item
+        self.least = least
+
+
+@cython.final
+@cython.cclass
+class Program:
+    """How a struct is read: what fills its slots, in the order of the wire, and what tags may follow."""
+
+    struct: object
+    ops: list
+    tagged: list
+    refused: tuple
+
+    def __init__(self, struct, ops, tagged, refused) -> None:
+        self.struct = struct
+        self.ops = ops
+        self.tagged = tagged
+        self.refused = refused
+
+
+@cython.final
+@cython.cclass
+class Decoder:
+    """Reads one version of a message."""
+
+    program: Program
+    flexible: cython.bint
+    refused: object
+
+    def __init__(self, program, flexible, refused) -> None:
+        self.program = program
+        self.flexible = flexible
+        self.refused = refused
+
+    def read(self, buf, elements_max, tags_max):
+        try:
+            if len(buf) <= _COLLECTED_BYTES_MAX or not gc.isenabled():
+                return self.attempt(buf, elements_max, tags_max)
+            gc.disable()
+            try:
+                return self.attempt(buf, elements_max, tags_max)
+            finally:
+                gc.enable()
+        except (Refused, UnicodeDecodeError, BufferError):
+            return self.refused(buf, elements_max, tags_max)
+
+    @cython.ccall
+    def attempt(self, buf, elements_max, tags_max):
+        cursor: Cursor = Cursor.__new__(Cursor)
+        PyObject_GetBuffer(buf, cython.address(cursor.buffer), PyBUF_SIMPLE)
+        try:
+            cursor.source = buf
+            cursor.data = cython.cast(cython.p_uchar, cursor.buffer.buf)
+            cursor.stop = cursor.end = cursor.buffer.len
+            cursor.flexible = self.flexible
+            cursor.left = elements_max
+            cursor.tags_max = tags_max
+            message = cursor.read_struct(self.program)
+            return message, cursor.pos
+        finally:
+            PyBuffer_Release(cython.address(cursor.buffer))
+
+
+@cython.final
+@cython.freelist(4)
+@cython.cclass
+class Cursor:
+    """A place in the bytes of one message, and what of its budget is left."""
+
+    source: object
+    view: object  # of all bytes, made for the first record batches
+    buffer: Py_buffer
+    data: cython.p_uchar
+    pos: cython.Py_ssize_t
+    stop: cython.Py_ssize_t  # the end of the buffer
+    end: cython.Py_ssize_t  # the same, or that of the tagged field which is read
+    flexible: cython.bint
+    left: cython.longlong
+    tags_max: cython.longlong
+
+    @cython.cfunc
+    def read_struct(self, program: Program) -> object:
+        struct: type = cython.cast(type, program.struct)
+        target = struct.__new__(struct)
+        op: Op
+        for op in program.ops:
+            op.store(op.slot, target, self.read_value(op))
+        if self.flexible and self.data[self.take(1)]:
+            self.pos -= 1
+            self.read_tags(program, target)
+        return target
+
+    @cython.cfunc
+    def read_value(self, op: Op) -> object:
+        letter: cython.Py_UCS4 = op.letter
+        if letter == "=":
+            return op.value
+        if letter == "l":
+            return []
+        if letter == "{":
+            if op.nullable and cython.cast(cython.schar, self.data[self.take(1)]) < (op.tag >= 0):
+                return None  # the int8 -1, but the unsigned varint 0 in a tagged field
+            return self.read_struct(op.program)
+        if letter == "s" or letter == "y" or letter == "r" or letter == "[":
+            return self.read_sized(op)
+        return self.read_fixed(letter)
+
+    @cython.cfunc
+    def read_fixed(self, letter: cython.Py_UCS4) -> object:
+        if letter == "i":
+            return cython.cast(cython.int, _uint32(self.data + self.take(4)))
+        if letter == "q":
+            return cython.cast(cython.longlong, _uint64(self.data + self.take(8)))
+        if letter == "h":
+            return cython.cast(cython.short, _uint16(self.data + self.take(2)))
+        if letter == "b":
+            return cython.cast(cython.schar, self.data[self.take(1)])
+        if letter == "?":
+            return self.data[self.take(1)] != 0
+        if letter == "u":
+            return self.read_bytes(16)
+        if letter == "H":
+            return _uint16(self.data + self.take(2))
+        if letter == "I":
+            return _uint32(self.data + self.take(4))
+        if letter == "d":
+            return _unpack_float64(self.read_bytes(8))[0]
+        raise AssertionError(f"no op is called {letter}")
+
+    @cython.cfunc
+    @cython.inline
+    def read_bytes(self, size: cython.Py_ssize_t) -> bytes:
+        return PyBytes_FromStringAndSize(
+            cython.cast(cython.p_char, self.data + self.take(size)), size
+        )
+
+    @cython.cfunc
+    def read_sized(self, op: Op) -> object:
+        letter: cython.Py_UCS4 = op.letter
+        size: cython.longlong
+        if self.flexible:
+            size = cython.cast(cython.longlong, self.read_uvarint()) - 1
+        elif letter == "s":
+            size = cython.cast(cython.short, _uint16(self.data + self.take(2)))
+        else:
+            size = cython.cast(cython.int, _uint32(self.data + self.take(4)))
+        if size == -1 and op.nullable:
+            return None
+        if size < 0 or size > self.end - self.pos:
+            raise Refused
+        if letter == "[":
+            return self.read_array(op, size)
+        if letter == "s":
+            if size > _STRING_BYTES_MAX:
+                raise Refused
+            return PyUnicode_DecodeUTF8(
+                cython.cast(cython.p_char, self.data + self.take(size)), size, cython.NULL
+            )
+        if letter == "r":
+            if self.view is None:
+                self.view = memoryview(self.source)
+            self.pos += size
+            return self.view[self.pos - size : self.pos]
+        return self.read_bytes(size)
+
+    @cython.cfunc
+    def read_array(self, op: Op, count: cython.Py_ssize_t) -> object:
+        i: cython.Py_ssize_t
+        if count > (self.end - self.pos) // op.least or count > self.left:
+            raise Refused
+        self.left -= count
+        items: list = [None] * count
+        for i in range(count):
+            items[i] = self.read_value(op.item)
+        return items
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def read_tags(self, program: Program, target: object) -> cython.int:
+        op: Op
+        outer: cython.Py_ssize_t = self.end
+        last: cython.longlong = -1
+        count: cython.longlong = self.read_uvarint()
+        if count > self.tags_max or count > self.left:
+            raise Refused
+        self.left -= count
+        while count > 0:
+            count -= 1
+            tag: cython.longlong = self.read_uvarint()
+            size: cython.longlong = self.read_uvarint()
+            if tag <= last or size > outer - self.pos or tag in program.refused:
+                raise Refused
+            last = tag
+            self.end = self.pos + size
+            for op in program.tagged:
+                if op.tag == tag:
+                    op.store(op.slot, target, self.read_value(op))
+                    if self.pos != self.end:
+                        raise Refused
+            self.pos = self.end
+            self.end = outer
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(0xFFFFFFFF, check=True)
+    def read_uvarint(self) -> cython.uint:
+        """At most 32 bits; higher ones of a fifth byte are dropped."""
+        value: cython.uint = self.data[self.take(1)]
+        byte: cython.uint = value
+        shift: cython.int = 7
+        value &= 0x7F
+        while byte >= 0x80:
+            if shift == 35:
+                raise Refused
+            byte = self.data[self.take(1)]
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        return value
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1)
+    def take(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Where the next `size` bytes lie; they are there."""
+        at: cython.Py_ssize_t = self.pos
+        if size > self.stop - at:
+            raise Refused
+        self.pos = at + size
+        return at
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _uint16(p: cython.p_uchar) -> cython.ushort:
+    return p[0] << 8 | p[1]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _uint32(p: cython.p_uchar) -> cython.uint:
+    return cython.cast(cython.uint, p[0]) << 24 | p[1] << 16 | p[2] << 8 | p[3]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _uint64(p: cython.p_uchar) -> cython.ulonglong:
+    return cython.cast(cython.ulonglong, _uint32(p)) << 32 | _uint32(p + 4)

@@ -1,0 +1,27 @@
+from wire.codec.reading import Bytes
+from wire.schema import Message, Reader, Struct
+
+class Refused(Exception): ...
+
+class Op:
+    def __init__(
+        self,
+        letter: str,
+        slot: object,
+        nullable: bool = False,
+        tag: int = -1,
+        value: object = None,
+        program: Program | None = None,
+        item: Op | None = None,
+        least: int = 1,
+    ) -> None: ...
+
+class Program:
+    def __init__(
+        self, struct: type[Struct], ops: list[Op], tagged: list[Op], refused: tuple[int, ...]
+    ) -> None: ...
+
+class Decoder:
+    def __init__(self, program: Program, flexible: bool, refused: Reader) -> None: ...
+    def read(self, buf: Bytes, elements_max: int, tags_max: int) -> tuple[Message, int]: ...
+    def attempt(self, buf: Bytes, elements_max: int, tags_max: int) -> tuple[Message, int]: ...

@@ -1,0 +1,55 @@
+"""Writes the program by which `wire.codec.native` reads one version of a message."""
+
+from collections.abc import Iterator
+
+from wire.codec.native import Decoder, Op, Program
+from wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct, size_min
+from wire.schema import Message, Reader, Struct
+
+_LETTERS = {"16s": "u", "string": "s", "bytes": "y", "records": "r"}
+
+
+def build_decoder(cls: type[Message], version: int, refused: Reader) -> Reader:
+    """What reads `version`; bytes that it does not like are given to `refused`."""
+    flexible = version in cls.FLEXIBLE
+    return Decoder(ProgramWriter(version, flexible).program(cls), flexible, refused).read
+
+
+class ProgramWriter:
+    """Follows a plan as the generator of readers does."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+
+    def program(self, struct: type[Struct]) -> Program:
+        plan = plan_struct(struct, self.version)
+        tagged = [self.field(plan, p) for p in plan.tagged]
+        known = {p.field.tag for p in plan.tagged}
+        refused = {p.field.tag for p in plan.absent if p.field.tag is not None} - known
+        ops = [*self.defaults(plan), *(self.field(plan, p) for p in plan.plain)]
+        return Program(struct, ops, tagged, tuple(refused))
+
+    def defaults(self, plan: StructPlan) -> Iterator[Op]:
+        for p in (*plan.absent, *plan.tagged):
+            slot = getattr(plan.struct, p.name)
+            if p.field.factory is list:
+                yield Op("l", slot)
+            else:
+                yield Op("=", slot, value=p.field.value_default())
+
+    def field(self, plan: StructPlan, p: FieldPlan) -> Op:
+        tag = -1 if p.field.tag is None else p.field.tag
+        return self.op(p.shape, getattr(plan.struct, p.name), nullable=p.nullable, tag=tag)
+
+    def op(self, shape: Shape, slot: object, *, nullable: bool, tag: int = -1) -> Op:
+        if shape.wire is not None:
+            kind = shape.wire.fmt or shape.wire.name
+            return Op(_LETTERS.get(kind, kind), slot, nullable=nullable, tag=tag)
+        if shape.struct is not None:
+            fields = self.program(shape.struct)
+            return Op("{", slot, nullable=nullable, tag=tag, program=fields)
+        assert shape.item is not None
+        item = self.op(shape.item, None, nullable=False)
+        least = max(1, size_min(shape.item, False, self.version, self.flexible))
+        return Op("[", slot, nullable=nullable, tag=tag, item=item, least=least)
