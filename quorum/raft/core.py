@@ -108,9 +108,9 @@ class Raft:
         """No answer will come: connection lost or refused, timed out, or the answer was unusable."""
         self._begin()
         state = self._state
-        peer = state.requests.answered(token)
-        if peer is not None:
-            state.requests.back_off(peer, now)
+        sent = state.requests.answered(token)
+        if sent is not None:
+            state.requests.back_off(sent.peer, now)
             changing.on_versions(state, token, None, now)
         self._poll(now)
 
@@ -297,13 +297,17 @@ class Raft:
 
     def _on_answer(self, token: int, answer: AnyAnswer, now: float) -> None:
         state = self._state
-        source = state.requests.answered(token)
-        if source is None:
+        sent = state.requests.answered(token)
+        if sent is None:
             return
+        source = sent.peer
         if self._on_answer_without_head(token, source, answer, now):
             return
         handled = following.judge_head(state, source, answer, now)
         if handled is False:
+            state.requests.back_off(source, now)
+            return
+        if isinstance(answer, FetchAnswer) and following.is_second_voice(state, sent):
             state.requests.back_off(source, now)
             return
         state.requests.succeeded(source)

@@ -19,6 +19,7 @@ from quorum.raft.messages import (
     FetchSnapshotRequest,
 )
 from quorum.raft.ready import SnapshotChunk
+from quorum.raft.requests import Sent
 from quorum.raft.roles import Follower, SnapshotFetch, Unattached
 from quorum.raft.state import State
 from quorum.raft.types import Peer
@@ -57,6 +58,14 @@ _STALE = (
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
 )
+
+
+def is_second_voice(state: State, sent: Sent) -> bool:
+    """Whether the leader has answered at another address than its own (a bootstrap server's) what is asked or answered there already."""
+    role = state.role
+    if not isinstance(role, Follower) or sent.peer.id == role.leader.id:
+        return False
+    return state.requests.is_in_flight(role.leader) or sent.log_end != state.log.end_offset
 
 
 def on_fetch_answer(state: State, answer: FetchAnswer, now: float) -> None:
@@ -128,14 +137,20 @@ def on_snapshot_answer(state: State, answer: FetchSnapshotAnswer, now: float) ->
 
 
 def poll_follower(state: State, role: Follower, now: float) -> None:
-    """Keeps one fetch with the leader; while the leader does not answer, asks around."""
+    """Keeps one fetch with the leader; while the leader does not answer, asks around.
+
+    A voter waits patiently: it has a fetch timeout, and is told of a new leader. An observer has neither, and a frozen leader refuses nothing.
+    """
     if not _is_flushed(state) or state.shutting_down:
         return
-    if state.requests.is_ready(role.leader, now):
-        if not state.requests.any_in_flight():
+    requests = state.requests
+    if requests.is_ready(role.leader, now):
+        if not requests.is_waiting(now):
             request = joining.next_request(state, role, now) or _next_request(state, role)
             state.send(role.leader, request, now)
-    elif state.requests.is_backing_off(role.leader, now):
+    elif requests.is_backing_off(role.leader, now):
+        _look_around(state, now)
+    elif role.deadline == inf and requests.is_overdue(role.leader, now):
         _look_around(state, now)
 
 
@@ -149,11 +164,11 @@ def _is_flushed(state: State) -> bool:
 
 
 def _look_around(state: State, now: float) -> None:
-    if state.requests.any_in_flight():
+    if state.requests.is_waiting(now):
         return
     peer = state.next_discovery(now)
     if peer is not None:
-        state.send(peer, _fetch(state), now)
+        state.send(peer, replace(_fetch(state), max_wait=0.0), now)
 
 
 def _next_request(state: State, role: Follower) -> FetchRequest | FetchSnapshotRequest:

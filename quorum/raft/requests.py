@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from quorum.raft.types import Peer, Timeouts
 
@@ -17,9 +18,17 @@ class _Line:
     """What we know about sending to one peer."""
 
     token: int | None = None
+    overdue: float = inf
     expires: float = inf
     resume: float = -inf
     failures: int = 0
+
+
+class Sent(NamedTuple):
+    """A request on its way: to whom, and where our log ended then."""
+
+    peer: Peer
+    log_end: int
 
 
 class Requests:
@@ -30,7 +39,7 @@ class Requests:
     def __init__(self, timeouts: Timeouts, first_token: int = 1) -> None:
         self._timeouts = timeouts
         self._lines: dict[int, _Line] = {}
-        self._by_token: dict[int, Peer] = {}
+        self._by_token: dict[int, Sent] = {}
         self._next_token = first_token
 
     def reset(self) -> None:
@@ -46,25 +55,35 @@ class Requests:
         line = self._lines.get(peer.id)
         return line is not None and line.token is None and now < line.resume
 
-    def any_in_flight(self) -> bool:
-        return bool(self._by_token)
+    def is_waiting(self, now: float) -> bool:
+        """Whether an answer is on its way that is not overdue."""
+        return any(line.token is not None and now < line.overdue for line in self._lines.values())
 
-    def sent(self, peer: Peer, now: float) -> int:
-        """Registers a request; returns its token."""
+    def is_in_flight(self, peer: Peer) -> bool:
+        line = self._lines.get(peer.id)
+        return line is not None and line.token is not None
+
+    def is_overdue(self, peer: Peer, now: float) -> bool:
+        line = self._lines.get(peer.id)
+        return line is not None and line.token is not None and now >= line.overdue
+
+    def sent(self, peer: Peer, log_end: int, patience: float, now: float) -> int:
+        """Registers a request whose answer is overdue after `patience`, or at once if the peer has failed us last time; returns its token."""
         token = self._next_token
         self._next_token += 1
         line = self._lines.setdefault(peer.id, _Line())
         line.token, line.expires = token, now + self._timeouts.request
-        self._by_token[token] = peer
+        line.overdue = now if line.failures else now + patience
+        self._by_token[token] = Sent(peer, log_end)
         return token
 
-    def answered(self, token: int) -> Peer | None:
-        """The peer that a token was sent to, free again; None if the answer is no longer awaited."""
-        peer = self._by_token.pop(token, None)
-        if peer is not None:
-            line = self._lines[peer.id]
-            line.token, line.expires = None, inf
-        return peer
+    def answered(self, token: int) -> Sent | None:
+        """What was sent under a token, its peer free again; None if the answer is no longer awaited."""
+        sent = self._by_token.pop(token, None)
+        if sent is not None:
+            line = self._lines[sent.peer.id]
+            line.token, line.overdue, line.expires = None, inf, inf
+        return sent
 
     def succeeded(self, peer: Peer) -> None:
         line = self._lines.get(peer.id)
@@ -80,17 +99,16 @@ class Requests:
 
     def expire(self, now: float) -> None:
         """Gives up the requests whose time is over; their peers back off."""
-        for line in self._lines.values():
-            if line.expires <= now and line.token is not None:
-                peer = self.answered(line.token)
-                if peer is not None:
-                    self.back_off(peer, now)
+        for line in [line for line in self._lines.values() if line.expires <= now]:
+            sent = None if line.token is None else self.answered(line.token)
+            if sent is not None:
+                self.back_off(sent.peer, now)
 
     def deadline(self, now: float) -> float:
-        """When a request expires or a peer may be asked again."""
+        """When a request is overdue or expires, or a peer may be asked again."""
         earliest = inf
         for line in self._lines.values():
-            when = line.expires
+            when = line.overdue if line.overdue > now else line.expires
             if line.token is None and line.resume > now:
                 when = line.resume
             if when < earliest:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from quorum.raft import roles
 from quorum.raft.linger import Linger
 from quorum.raft.log_view import LogView
-from quorum.raft.messages import Answer, AnyAnswer, FetchAnswer, Request
+from quorum.raft.messages import Answer, AnyAnswer, FetchAnswer, FetchRequest, Request
 from quorum.raft.ready import (
     ControlBatch,
     FollowerAppend,
@@ -249,7 +249,9 @@ class State:
 
     def send(self, peer: Peer, request: Request, now: float) -> int:
         """Returns the token of the answer to come."""
-        token = self.requests.sent(peer, now)
+        wait = request.max_wait if isinstance(request, FetchRequest) else 0.0
+        patience = wait + self.timeouts.patience
+        token = self.requests.sent(peer, self.log.end_offset, patience, now)
         self._sends.append(Send(token, peer, request, self.timeouts.request))
         return token
 

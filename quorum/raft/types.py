@@ -100,6 +100,8 @@ class Timeouts:
     fetch: float = 2.0
     election_backoff_max: float = 1.0
     request: float = 2.0
+    # An answer that is so late has others asked as well whether there is another leader: who is frozen leaves its sockets open and says nothing.
+    patience: float = 0.1
     retry_backoff: float = 0.02
     # What is proposed waits so long for more of it, or until there is so much, and is then written together. Kafka waits 25 ms;
     # without, what is proposed in one turn of the event loop is written together and what comes meanwhile shares an fsync.

@@ -393,6 +393,9 @@ def test_who_has_lost_flushed_data_neither_votes_nor_stands_until_it_has_fetched
     assert isinstance(talk.raft.role, Unattached)
     talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None))
     for watermark, stands in ((5, False), (8, True)):
+        talk.now += 1
+        talk.raft.handle_timeout(talk.now)
+        talk._drain()  # the leader is asked
         entry = log_of((5, 1), (3, 1)).entries[-1:] if watermark == 8 else b""
         talk.answer(core.FetchAnswer(epoch=5, leader_id=2, high_watermark=watermark, records=entry))
         if watermark == 8:
