@@ -148,9 +148,9 @@ def poll_follower(state: State, role: Follower, now: float) -> None:
         if not requests.is_waiting(now):
             request = joining.next_request(state, role, now) or _next_request(state, role)
             state.send(role.leader, request, now)
-    elif requests.is_backing_off(role.leader, now):
-        _look_around(state, now)
-    elif role.deadline == inf and requests.is_overdue(role.leader, now):
+    elif requests.is_backing_off(role.leader, now) or (
+        role.deadline == inf and requests.is_overdue(role.leader, now)
+    ):
         _look_around(state, now)
 
 
