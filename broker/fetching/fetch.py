@@ -197,6 +197,11 @@ class Fetch:
         try:
             if self._terms.refused:
                 raise KafkaError(self._terms.refused)
+            if self._reader.standing and slot.fetch_offset == 0:
+                partition = slot.partition(self._partitions)
+                if partition.is_untouched_for(self._terms.replica_id):
+                    slot.attach(partition)
+                    return _untouched(slot)
             leader = slot.leader(self._partitions)
             if self._reader.standing:
                 slot.attach(leader.partition)
@@ -320,6 +325,23 @@ class Fetch:
             aborted_transactions=None,
             records=_NOTHING,
         )
+
+
+def _untouched(slot: Slot) -> _Found:
+    """What the empty log of the partition would give, if anybody had needed it yet."""
+    slot.seen_upto = 0
+    data = PartitionData(
+        partition_index=slot.index,
+        high_watermark=0,
+        last_stable_offset=0,
+        log_start_offset=0,
+        diverging_epoch=_NO_DIVERGENCE,
+        current_leader=_NO_LEADER,
+        snapshot_id=_NO_SNAPSHOT,
+        aborted_transactions=None,
+        records=_NOTHING,
+    )
+    return _Found(data, 0, urgent=False, again=False, watermark=0, log_start_offset=0)
 
 
 def _by_topic(found: Iterable[tuple[Slot, PartitionData]]) -> list[FetchableTopicResponse]:

@@ -67,18 +67,22 @@ class Slot(Interest):
         """Raises KafkaError UNKNOWN_TOPIC_ID."""
         return self.topic if self.topic_id == NIL_UUID else partitions.topic_name(self.topic_id)
 
-    def leader(self, partitions: Partitions) -> LeaderEpoch:
-        """The epoch to read from; raises the KafkaError to answer."""
+    def partition(self, partitions: Partitions) -> Partition:
+        """The replica here, if its epoch is what the reader takes it for; raises the KafkaError to answer."""
         partition = self.attached_to
         if partition is None or partition.deleted:
-            return partitions.leader_of(self.name_in(partitions), self.index, self.leader_epoch)
+            return partitions.hosted(self.name_in(partitions), self.index, self.leader_epoch)
         if self.leader_epoch >= 0:
             epoch = partition.state.leader_epoch
             if self.leader_epoch < epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
             if self.leader_epoch > epoch:
                 raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        leader = partition.leader
+        return partition
+
+    def leader(self, partitions: Partitions) -> LeaderEpoch:
+        """The epoch to read from; raises the KafkaError to answer."""
+        leader = self.partition(partitions).leader
         if leader is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return leader

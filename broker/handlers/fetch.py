@@ -49,7 +49,9 @@ def fetch(request: FetchRequest, ctx: Context, call: Call) -> FetchResponse | Pa
         for topic in request.topics
         for one in topic.partitions
     ]
-    return opened_first(ctx.partitions, keys, lambda: _fetch(request, ctx, call))
+    in_session = request.session_epoch != FINAL_EPOCH
+    follower_id = _replica(request)[0] if in_session else CONSUMER
+    return opened_first(ctx.partitions, keys, lambda: _fetch(request, ctx, call), follower_id)
 
 
 def _fetch(
@@ -91,9 +93,7 @@ def _hide_storage_errors(response: FetchResponse) -> None:
 
 def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
     version = call.header.api_version
-    replica_id, epoch = request.replica_id, -1
-    if request.replica_state.replica_id >= 0:
-        replica_id, epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    replica_id, epoch = _replica(request)
     return FetchTerms(
         min_bytes=request.min_bytes,
         max_bytes=max(0, min(request.max_bytes, ctx.limits.fetch_bytes_max)),
@@ -107,6 +107,14 @@ def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
         if version >= VERSION_KNOWING_OFFSET_NOT_AVAILABLE
         else ErrorCode.NOT_LEADER_OR_FOLLOWER,
     )
+
+
+def _replica(request: FetchRequest) -> tuple[int, int]:
+    """The id and the broker epoch of a follower; negative for consumers."""
+    state = request.replica_state
+    if state.replica_id >= 0:
+        return state.replica_id, state.replica_epoch
+    return request.replica_id, -1
 
 
 def _refusal(replica_id: int, broker_epoch: int, ctx: Context, call: Call) -> ErrorCode:

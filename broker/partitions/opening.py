@@ -19,6 +19,7 @@ from wire.transport.calls import Parked
 
 # Logs opened, or written to for the first time, between two checkpoints.
 OPENED_PER_TURN = 8
+NOBODY = -1
 
 R = TypeVar("R", bound=Message)
 Key = tuple[str | bytes, int]
@@ -26,9 +27,15 @@ Key = tuple[str | bytes, int]
 
 
 def unopened(
-    partitions: Partitions, keys: Iterable[Key], *, for_writing: bool = False
+    partitions: Partitions,
+    keys: Iterable[Key],
+    *,
+    for_writing: bool = False,
+    follower_id: int = NOBODY,
 ) -> list[Partition]:
-    """Those that are led here and not begun; with `for_writing` also those that nothing was appended to yet."""
+    """Those that are led here and not begun; with `for_writing` also those that nothing was appended to yet, without those that
+    a follower need not have opened.
+    """
     found = []
     for topic, index in keys:
         try:
@@ -36,7 +43,7 @@ def unopened(
         except KafkaError:
             continue  # whoever asks for it is told
         partition = partitions.find(name, index)
-        if partition is None or not partition.leads:
+        if partition is None or not partition.leads or partition.is_untouched_for(follower_id):
             continue
         leader = partition.begun_leader
         if leader is None or (for_writing and not leader.log.knows_producers):
@@ -62,10 +69,13 @@ async def open_leaders(found: Sequence[Partition]) -> None:
 
 
 def opened_first(
-    partitions: Partitions, keys: Iterable[Key], answer: Callable[[], R | Parked[R]]
+    partitions: Partitions,
+    keys: Iterable[Key],
+    answer: Callable[[], R | Parked[R]],
+    follower_id: int = NOBODY,
 ) -> R | Parked[R]:
     """What `answer` gives, which reads from the partitions called `keys`: at once unless there are many logs to be opened before."""
-    found = unopened(partitions, keys)
+    found = unopened(partitions, keys, follower_id=follower_id)
     if takes_one_turn(found):
         return answer()
 

@@ -117,6 +117,11 @@ class Partition:
         """The replica has no directory yet, so there is nothing in it."""
         return self._log is None and self.services.directories.is_new(self.topic, self.index)
 
+    def is_untouched_for(self, replica_id: int) -> bool:
+        """Led here, never written to, and the follower `replica_id` is in sync with that: it can be told so without a log."""
+        unasked = self._leader is None and self.leads and not self.deleted
+        return unasked and replica_id in self.state.isr and self.is_new
+
     @property
     def open_log(self) -> PartitionLog | None:
         """The log if it is open."""
@@ -165,6 +170,7 @@ class Partition:
             )
             self._epoch = block
             self._saved_watermark = self._leader.high_watermark.offset
+            self.watchers.look_again()
         return self._leader
 
     @property
@@ -186,6 +192,8 @@ class Partition:
         if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
             if self._leader is not None:
                 self._leader.update(state)
+            elif state.isr != old.isr:
+                self.watchers.look_again()  # who has left it needs a leader to come back
             return False
         self._end_epoch()
         self.watchers.look_again()

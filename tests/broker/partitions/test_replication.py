@@ -79,17 +79,32 @@ async def test_a_follower_copies_what_the_leader_appends(tmp_path):
         await until(lambda: cluster.partition(12).high_watermark == 3)
 
 
-async def test_a_follower_of_an_empty_partition_is_no_directory(tmp_path):
-    """Idea 12: cost follows use."""
+async def test_an_empty_partition_is_no_directory(tmp_path):
+    """Idea 10: cost follows use."""
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(topic("t", partition((11, 12))), topic("idle", partition((11, 12))))
         info = append(cluster[11], b"a")
         await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        assert cluster[11].directory.partitions() == [("t", 0)]
         assert cluster[12].directory.partitions() == [("t", 0)]
         info = append(cluster[11], b"b", name="idle")
         await cluster[11].leader("idle").high_watermark.wait_reached(info.last_offset + 1)
         assert cluster[12].directory.partitions() == [("idle", 0), ("t", 0)]
         assert cluster.partition(12, "idle").log.flushed_offset == 1
+
+
+async def test_the_leader_of_an_empty_partition_begins_when_a_follower_is_out_of_sync(tmp_path):
+    """Only it can propose that the follower is in sync again."""
+    async with brokers(tmp_path, 11, 12) as cluster:
+        other = topic("t", partition((11, 12)))
+        cluster.assign(other, topic("idle", partition((11, 12))))
+        info = append(cluster[11], b"a")
+        await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        assert cluster.partition(11, "idle").begun_leader is None
+        cluster.assign(other, topic("idle", partition((11, 12), isr=(11,), partition_epoch=1)))
+        await until(lambda: cluster.partition(11, "idle").begun_leader is not None)
+        progress = cluster.partition(11, "idle").begun_leader.replicas[12]
+        await until(lambda: progress.end_offset == 0)
 
 
 async def test_three_replicas_and_many_batches_arrive_byte_identical(tmp_path):
