@@ -33,7 +33,7 @@ def in_pieces(records: Iterable[T], records_max: int) -> Iterator[tuple[list[T],
     """The records in lists of at most so many, each with whether it is the last; one empty list if there are none."""
     left = iter(records)
     piece = list(islice(left, records_max))
-    while following := list(islice(left, records_max)):
+    for first in left:
         yield piece, False
-        piece = following
+        piece = [first, *islice(left, records_max - 1)]
     yield piece, True

@@ -33,15 +33,17 @@ SHARED_MAX = 1 << 14
 class TopicDelta:
     """One topic that is new or changed: `image` as it was (without partitions if new), `partitions` as they are now.
 
-    A snapshot tells all partitions of a topic again: then `replaces` is true until the snapshot is finished.
+    A snapshot tells all partitions of a topic again: then `replaces` is true until the snapshot is finished. What the topic becomes
+    is made with every change: for many partitions, making it at the end would hold the loop.
     """
 
-    __slots__ = ("image", "partitions", "replaces")
+    __slots__ = ("_becomes", "image", "partitions", "replaces")
 
     def __init__(self, image: TopicImage, *, replaces: bool = False) -> None:
         self.image = image
         self.replaces = replaces
         self.partitions: dict[int, PartitionImage] = {}
+        self._becomes = (Map() if replaces else image.partitions).mutate()
 
     @property
     def name(self) -> str:
@@ -55,6 +57,10 @@ class TopicDelta:
         """The partition as it is now."""
         return self.partitions.get(index) or self.image.partitions.get(index)
 
+    def set_partition(self, index: int, partition: PartitionImage) -> None:
+        self.partitions[index] = partition
+        self._becomes[index] = partition
+
     def all_partitions(self) -> dict[int, PartitionImage]:
         """Every partition as it is now."""
         return {**({} if self.replaces else self.image.partitions), **self.partitions}
@@ -64,12 +70,13 @@ class TopicDelta:
         old = self.image.partitions
         self.partitions = {i: p for i, p in self.partitions.items() if old.get(i) != p}
         self.replaces = False
+        self._becomes = old.mutate()
+        self._becomes.update(self.partitions)
         return bool(self.partitions)
 
     def apply(self) -> TopicImage:
-        if self.replaces:
-            return self.image._replace(partitions=Map(self.partitions))
-        return self.image._replace(partitions=updated(self.image.partitions, self.partitions))
+        """Ends the changes."""
+        return TopicImage(self.name, self.id, self._becomes.finish())
 
 
 class TopicsDelta:
@@ -104,7 +111,7 @@ class TopicsDelta:
         self._id_of[record.name] = record.topic_id
 
     def add_partition(self, record: PartitionRecord) -> None:
-        self._topic(record.topic_id).partitions[record.partition_id] = partition_of(record)
+        self._topic(record.topic_id).set_partition(record.partition_id, partition_of(record))
 
     def change_partition(self, record: PartitionChangeRecord) -> None:
         topic = self._topic(record.topic_id)
@@ -113,7 +120,7 @@ class TopicsDelta:
             raise RemoteProtocolError(
                 f"the metadata log changes partition {record.partition_id} of {topic.name}, which is not there"
             )
-        topic.partitions[record.partition_id] = merge_change(partition, record)
+        topic.set_partition(record.partition_id, merge_change(partition, record))
 
     def remove_topic(self, record: RemoveTopicRecord) -> str:
         """Returns the name of the topic."""
@@ -143,7 +150,7 @@ class TopicsDelta:
                         eligible_leader_replicas=[],
                         last_known_elr=[],
                     )
-                    topic.partitions[index] = merge_change(partition, change)
+                    topic.set_partition(index, merge_change(partition, change))
             if not topic.partitions and topic_id not in self.created:
                 del self.changed[topic_id]
 
