@@ -343,7 +343,8 @@ class PartitionLog:
             )
         if offset >= upto_offset or offset == self.log_end_offset:
             return None
-        with self._lookup("read"):
+        self._health.check()
+        try:  # as `_lookup`, which would take half of the time
             return self._segments.read(
                 offset,
                 max_bytes,
@@ -352,6 +353,10 @@ class PartitionLog:
                 min_one=min_one,
                 index_interval=self.config.index_interval_bytes,
             )
+        except SegmentDamaged as damage:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
+        except OSError as error:
+            raise self._health.fail(f"read in {self.directory}: {error}") from error
 
     def read_bytes(self, offset: int, max_bytes: int, *, upto_offset: int) -> bytes:
         """As `read` with `min_one`, copied; empty when there is nothing."""

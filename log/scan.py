@@ -33,7 +33,8 @@ def scan_headers(
         at = position - block_start
         if at + HEADER_BYTES > len(block) and block_start + len(block) < end:
             block = files.pread(file, min(block_bytes, end - position), position)
-            block_start, at, block_bytes = position, 0, BLOCK_BYTES
+            block_start, at = position, 0
+            block_bytes = min(2 * block_bytes, BLOCK_BYTES)
         batch = header_at(block, at)
         if batch is None or not is_plausible(batch) or batch.size > end - position:
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +40,8 @@ TAIL_BATCHES_MAX = 2048  # 32 KiB of memory for a busy partition; reads further 
 HINTS_MAX = (
     32  # as many sequential readers of one old segment find their next position without the index
 )
+
+Headers = Iterator[tuple[int, BatchView]]  # with the positions of their batches
 
 
 class SegmentDamaged(Exception):
@@ -354,9 +357,8 @@ class Segment:
         hint = self._hints.get(offset)
         if hint is not None:
             return hint
-        start = self._indexed_position(offset - self.base_offset, 0, index_interval)
-        reached = start
-        for position, view in self._headers(start):
+        reached, headers = self._indexed(offset - self.base_offset, 0, index_interval)
+        for position, view in headers:
             if view.last_offset >= offset:
                 return position
             reached = position + view.size
@@ -374,9 +376,11 @@ class Segment:
                 found = Boundary(positions[at], self._tail_last_offsets[at - 1] + 1)
                 return found if found.position > start else None
         reached: Boundary | None = None
-        end = max(start, self._indexed_position(limit, 1, index_interval))
-        for position, view in self._headers(end):
-            if start < position == end:
+        begin, headers = self._indexed(limit, 1, index_interval)
+        if begin < start:
+            begin, headers = start, self._headers(start)
+        for position, view in headers:
+            if start < position == begin:
                 reached = Boundary(position, view.base_offset)
             if position + view.size > limit:
                 return reached
@@ -392,33 +396,31 @@ class Segment:
                 self._hints.pop(next(iter(self._hints)))
             self._hints[boundary.offset] = boundary.position
 
-    def _headers(self, start: int) -> Iterator[tuple[int, BatchView]]:
+    def _headers(self, start: int) -> Headers:
         return scan_headers(
             self.files, self.file, start, self.size, first_block_bytes=FIRST_BLOCK_BYTES
         )
 
-    def _indexed_position(self, key: int, field: int, index_interval: int) -> int:
-        """The position of a batch, by index: the last entry with `field` at most `key`, checked against the file."""
+    def _indexed(self, key: int, field: int, index_interval: int) -> tuple[int, Headers]:
+        """The position of a batch, by index, and the headers from there on: the last entry with `field` at most `key`.
+
+        A damaged index may name any place: the batch must end with the offset that the entry says.
+        """
         for _ in range(2):
             try:
                 slot = self.offset_index.floor(key, field)
                 if slot < 0:
-                    return 0
+                    return 0, self._headers(0)
                 relative_offset, position = self.offset_index.entry(slot)
             except IndexDamaged:
                 self._check_reached(self.rebuild(index_interval))
                 continue
-            if self._is_true(relative_offset, position):
-                return position
+            headers = self._headers(position) if 0 <= position < self.size else iter(())
+            first = next(headers, None)
+            if first is not None and first[1].last_offset == self.base_offset + relative_offset:
+                return position, chain((first,), headers)
             self._check_reached(self.rebuild(index_interval))
         raise SegmentDamaged(f"{self.path(INDEX_SUFFIX)} does not fit the log, new or old")
-
-    def _is_true(self, relative_offset: int, position: int) -> bool:
-        """Whether a batch that ends with that offset begins there; a damaged index may name any place."""
-        if not 0 <= position < self.size:
-            return False
-        found = next(self._headers(position), None)
-        return found is not None and found[1].last_offset == self.base_offset + relative_offset
 
     def _check_reached(self, position: int) -> None:
         if position != self.size:

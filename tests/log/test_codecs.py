@@ -4,6 +4,7 @@ import gzip
 import struct
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import lz4.frame
 import pytest
@@ -170,10 +171,8 @@ def test_damage_in_a_zstd_frame_does_not_spoil_the_next():
     for place in (8, len(packed) // 2, len(packed) - 3):
         damaged = bytearray(packed)
         damaged[place] ^= 0xFF
-        try:
+        with suppress(RemoteProtocolError):
             assert decompress(Compression.ZSTD, damaged, len(TEXT)) != TEXT
-        except RemoteProtocolError:
-            pass
         with pytest.raises(OutputTooLarge):
             decompress(Compression.ZSTD, packed, 100)
         assert decompress(Compression.ZSTD, packed, len(TEXT)) == TEXT

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from log.files import Files
-from log.index import IndexDamaged, OffsetIndex, TimeIndex
+from log.index import BLOCK_ENTRIES, IndexDamaged, OffsetIndex, TimeIndex
 from tests.log.helpers import fill, open_log
 
 ENTRIES = 262_144  # of a segment of 1 GiB
@@ -41,8 +44,43 @@ def test_loading_and_looking_up_read_a_few_entries(tmp_path, kind, zeros):
     assert (index.entries, index.last) == (len(entries), entries[-1])
     assert files.reads <= 24
     assert index.entry(index.floor(12_345)) == (12_340, 1234 * 4096)
-    assert files.reads <= 24 + 24
-    assert files.bytes_read <= 48 * kind.layout.size
+    assert files.reads <= 24 + 3  # two blocks at the most, and the entry
+    assert files.bytes_read <= (24 + 2 * BLOCK_ENTRIES + 1) * kind.layout.size
+
+
+def test_entries_that_lie_on_no_line_are_found_too(tmp_path):
+    entries = [(1, 1)] + [((1 << 30) + number, number) for number in range(2, ENTRIES)]
+    path = written(tmp_path / "index", OffsetIndex.layout, entries)
+    files = CountingFiles()
+    index = OffsetIndex(path, files, created=False)
+    assert index.entries == len(entries)
+    before = files.reads
+    assert index.floor((1 << 30) + 777) == 776
+    assert files.reads - before <= 2 * (ENTRIES // BLOCK_ENTRIES).bit_length()
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from([1, 2, 500, 1 << 20]), st.sampled_from([1, 4096, 1 << 20])),
+        max_size=40,
+    ),
+    unwritten=st.integers(0, 5),
+    block=st.integers(1, 7),
+    keys=st.lists(st.integers(-1, 1 << 25), max_size=5),
+)
+def test_floor_and_ceiling_equal_those_of_a_list(tmp_path_factory, steps, unwritten, block, keys):
+    firsts, seconds = [list(accumulate(column)) for column in zip(*steps, strict=True)] or [[], []]
+    entries = list(zip(firsts, seconds, strict=True))
+    cut = max(0, len(entries) - unwritten)
+    path = written(tmp_path_factory.getbasetemp() / "index", OffsetIndex.layout, entries[:cut])
+    index = OffsetIndex(path, Files(), created=False)
+    for entry in entries[cut:]:
+        index.append(*entry)
+    with mock.patch("log.index.BLOCK_ENTRIES", block):
+        for field, column in enumerate((firsts, seconds)):
+            for key in [*keys, *column, *(value - 1 for value in column)]:
+                assert index.floor(key, field) == bisect_right(column, key) - 1
+                assert index.ceiling(key, field) == bisect_left(column, key)
 
 
 @given(
