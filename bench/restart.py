@@ -1,11 +1,14 @@
 """How long a broker with many partitions takes to stop and to start again, and what it holds in memory.
 
-Run: `python -m bench.restart [PARTITIONS] [DIRECTORY]`. A real process with both roles; every partition has a directory with a batch in it; the
-times are from the signal to the end, and from the start to the line that says that it serves.
+Run: `python -m bench.restart [PARTITIONS] [DIRECTORY] [--written N] [--mib SIZE]`. A real process with both roles, RF 1; every partition has a directory with a batch in it.
+It is stopped, and killed twice: with nothing written, and while N partitions have SIZE MiB each that came after the last checkpoint. Times are from the signal to the
+end, from the start of the process to the line that says that it serves, to the moment in which every partition has its leader, and until N of them were asked for something. CPU seconds stand beside them: other processes do not lengthen those. The
+files are prepared as copies of what one log wrote: a hundred thousand files take a busy file system minutes, of which nothing is measured.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import signal
@@ -13,18 +16,35 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import deque
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+from bench.accounting import cpu_seconds, rss_mib
 from log.batch import NewRecord, build_batch, iter_batches
 from log.config import LogConfig
 from log.directory import LogDirectory
+from log.partition_metadata import FILE_NAME as PARTITION_METADATA
+from log.partition_metadata import format_partition_metadata
 from quorum.storage import format_paths, random_uuid
 from wire.blocking import BlockingConnection
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.metadata import MetadataRequest
+from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 PARTITIONS_OF_A_TOPIC = 100
+# Between two questions; an answer about one topic costs the broker under a millisecond.
+PAUSE_SECONDS = 0.02
+# A node that says nothing for so long is taken to hang.
+START_SECONDS_MAX = 300.0
+# Of one request; a produce of a mebibyte takes milliseconds, on a busy machine more.
+ANSWER_SECONDS_MAX = 60.0
+BATCH_BYTES = 1 << 19
+LATEST = -1
 
 
 def free_port() -> int:
@@ -50,41 +70,71 @@ def write_properties(root: Path) -> tuple[Path, int]:
     return path, broker
 
 
-def start(properties: Path) -> tuple[subprocess.Popen[str], str]:
-    """The process, and the seconds until it serves: of the clock, and of a processor, which other processes do not lengthen."""
-    begun = time.perf_counter()
-    command = [sys.executable, "-m", "trimaran", "server", "start", "-c", str(properties)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "KafkaServer" in line and "started" in line:
-            return (
-                process,
-                f"{time.perf_counter() - begun:6.2f} s {cpu_seconds(process):6.2f} s CPU",
-            )
-    raise SystemExit("the node did not start")
+class Moment(NamedTuple):
+    """Since the start of the process."""
+
+    seconds: float
+    cpu_seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:6.2f} s {self.cpu_seconds:6.2f} s CPU"
 
 
-def stop(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> float:
-    begun = time.perf_counter()
-    process.send_signal(number)
-    process.communicate()
-    return time.perf_counter() - begun
+class Node:
+    """A process with both roles. Its lines are read all the time: one that nobody reads from would wait for us in the end."""
+
+    def __init__(self, properties: Path) -> None:
+        """Returns when it serves. Raises RuntimeError with its last words if it does not come up."""
+        self._begun = time.perf_counter()
+        command = [sys.executable, "-m", "trimaran", "server", "start", "-c", str(properties)]
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self._last_words: deque[str] = deque(maxlen=20)
+        self._started = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        if not self._started.wait(START_SECONDS_MAX) or self._process.poll() is not None:
+            self._process.kill()
+            raise RuntimeError("the node did not start:\n" + "".join(self._last_words))
+        self.serves = self.now()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._last_words.append(line)
+            if "KafkaServer" in line and "started" in line:
+                self._started.set()
+        self._started.set()  # it has ended
+
+    def now(self) -> Moment:
+        return Moment(time.perf_counter() - self._begun, cpu_seconds([self._process.pid]))
+
+    @property
+    def rss_mib(self) -> float:
+        return rss_mib(self._process.pid)
+
+    def files_open_below(self, directory: Path) -> int:
+        """Of partitions, the metadata log not among them."""
+        found = 0
+        for link in Path(f"/proc/{self._process.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                parent = Path(os.readlink(link)).parent
+                found += parent.parent == directory and not parent.name.startswith("__")
+        return found
+
+    def stop(self, number: int = signal.SIGTERM) -> float:
+        begun = time.perf_counter()
+        self._process.send_signal(number)
+        self._process.wait()
+        return time.perf_counter() - begun
 
 
-def cpu_seconds(process: subprocess.Popen[str]) -> float:
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def rss_mb(process: subprocess.Popen[str]) -> float:
-    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+def connect(port: int) -> contextlib.closing[BlockingConnection]:
+    return contextlib.closing(BlockingConnection(("127.0.0.1", port)))
 
 
 def create_topics(port: int, topics: int) -> dict[str, bytes]:
     """Names and ids."""
-    with contextlib.closing(BlockingConnection(("127.0.0.1", port))) as client:
+    with connect(port) as client:
         for number in range(topics):
             topic = CreatableTopic(
                 name=f"topic-{number}",
@@ -93,42 +143,124 @@ def create_topics(port: int, topics: int) -> dict[str, bytes]:
                 assignments=[],
                 configs=[],
             )
-            client.call(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), timeout=60)
-        answer = client.call(MetadataRequest(topics=None))
+            client.call(
+                CreateTopicsRequest(topics=[topic], timeout_ms=60_000), timeout=ANSWER_SECONDS_MAX
+            )
+        answer = client.call(MetadataRequest(topics=None), timeout=ANSWER_SECONDS_MAX)
     return {topic.name: topic.topic_id for topic in answer.topics if topic.name}
 
 
-def fill(path: Path, topics: dict[str, bytes]) -> None:
+def fill(path: Path, topics: Mapping[str, bytes]) -> None:
     """A batch in every partition, as if the broker had written it and stopped."""
+    keys = [(topic, index) for topic in topics for index in range(PARTITIONS_OF_A_TOPIC)]
+    first, *others = keys
     directory = LogDirectory(path)
-    offsets = {}
-    for topic, topic_id in topics.items():
-        for index in range(PARTITIONS_OF_A_TOPIC):
-            log = directory.create_log(topic, index, topic_id, LogConfig())
-            batch = memoryview(bytearray(build_batch([NewRecord(None, b"value", 1000)])))
-            log.append_as_leader(batch, list(iter_batches(batch)), leader_epoch=0, now_ms=1000)
-            offsets[topic, index] = 1
-    directory.close(broker_epoch=0, high_watermarks=offsets)
+    log = directory.create_log(*first, topics[first[0]], LogConfig())
+    batch = memoryview(bytearray(build_batch([NewRecord(None, b"value", 1000)])))
+    log.append_as_leader(batch, list(iter_batches(batch)), leader_epoch=0, now_ms=1000)
+    directory.close(broker_epoch=0, high_watermarks={first: 1})
+    source = path / f"{first[0]}-{first[1]}"
+    files = {file.name: file.read_bytes() for file in source.iterdir()}
+    for topic, index in others:
+        files[PARTITION_METADATA] = format_partition_metadata(topics[topic])
+        copy = path / f"{topic}-{index}"
+        copy.mkdir()
+        for name, content in files.items():
+            (copy / name).write_bytes(content)
+    directory = LogDirectory(path)
+    directory.offsets.recovery_points.update(dict.fromkeys(keys, 1))
+    directory.close(broker_epoch=0, high_watermarks=dict.fromkeys(keys, 1))
+
+
+def led_everywhere(port: int, topics: Iterable[str], node: Node) -> Moment:
+    """When the last partition has a leader."""
+    *_, last = topics  # leaders are found in the order in which the topics came
+    with connect(port) as client:
+        for wanted in ([MetadataRequestTopic(name=last)], None):
+            request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+            while _is_leaderless(client, request):
+                time.sleep(PAUSE_SECONDS)
+    return node.now()
+
+
+def answered(port: int, count: int, node: Node) -> Moment:
+    """When the broker has said where the first `count` partitions end: their logs are opened, and checked after a crash."""
+    asked = [ListOffsetsPartition(partition_index=one, timestamp=LATEST) for one in range(count)]
+    topic = ListOffsetsTopic(name="topic-0", partitions=asked)
+    with connect(port) as client:
+        answer = client.call(
+            ListOffsetsRequest(replica_id=-1, topics=[topic]), timeout=ANSWER_SECONDS_MAX
+        )
+    assert all(one.offset > 0 for one in answer.topics[0].partitions), answer
+    return node.now()
+
+
+def _is_leaderless(client: BlockingConnection, request: MetadataRequest) -> bool:
+    answer = client.call(request, timeout=ANSWER_SECONDS_MAX)
+    return any(one.leader_id < 0 for topic in answer.topics for one in topic.partitions)
+
+
+def write_to(port: int, count: int, mib: int) -> None:
+    """Puts `mib` MiB into each of `count` partitions of the first topic; all of it is fsynced when this returns."""
+    value = os.urandom(BATCH_BYTES)
+    with connect(port) as client:
+        for index in range(count):
+            for _ in range(max(1, (mib << 20) // BATCH_BYTES)):
+                batch = build_batch([NewRecord(None, value, 1000)])
+                data = TopicProduceData(
+                    name="topic-0",
+                    partition_data=[PartitionProduceData(index=index, records=batch)],
+                )
+                request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
+                client.call(request, timeout=ANSWER_SECONDS_MAX, version=9)
+
+
+def say(what: str, value: object) -> None:
+    print(f"{what:<60}{value}", flush=True)
 
 
 def main() -> None:
-    partitions = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    with tempfile.TemporaryDirectory(dir=sys.argv[2] if len(sys.argv) > 2 else None) as name:
+    parser = argparse.ArgumentParser(prog="python -m bench.restart", description=__doc__)
+    parser.add_argument("partitions", type=int, nargs="?", default=20_000)
+    parser.add_argument("directory", nargs="?")
+    parser.add_argument(
+        "--written", type=int, default=50, choices=range(1, PARTITIONS_OF_A_TOPIC + 1), metavar="N"
+    )
+    parser.add_argument("--mib", type=int, default=4)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
         properties, port = write_properties(Path(name))
-        format_paths([Path(name) / "data"], random_uuid(), 1)
-        process, seconds = start(properties)
-        print(f"start, nothing there          {seconds} {rss_mb(process):7.1f} MB")
-        topics = create_topics(port, partitions // PARTITIONS_OF_A_TOPIC)
-        print(f"{partitions} partitions made              {rss_mb(process):7.1f} MB")
-        print(f"stop                          {stop(process):6.2f} s", flush=True)
-        fill(Path(name) / "data", topics)
-        for what, number in (("clean", signal.SIGTERM), ("crashed", signal.SIGKILL)):
-            process, seconds = start(properties)
-            print(f"start                         {seconds} {rss_mb(process):7.1f} MB")
-            print(f"stop, {what:8}                {stop(process, number):6.2f} s")
-        process, seconds = start(properties)
-        print(f"start after the crash         {seconds} {rss_mb(process):7.1f} MB")
-        stop(process)
+        data = Path(name) / "data"
+        format_paths([data], random_uuid(), 1)
+        node = Node(properties)
+        say("start, nothing there", f"{node.serves} {node.rss_mib:6.1f} MiB")
+        topics = create_topics(port, arguments.partitions // PARTITIONS_OF_A_TOPIC)
+        say(f"{arguments.partitions} partitions made", f"{node.now()} {node.rss_mib:6.1f} MiB")
+        say("stop", f"{node.stop():6.2f} s")
+        begun = time.perf_counter()
+        fill(data, topics)
+        say("(files prepared)", f"{time.perf_counter() - begun:6.2f} s")
+
+        count = arguments.written
+
+        def restart(what: str) -> Node:
+            node = Node(properties)
+            opened = node.files_open_below(data)
+            say(
+                f"start {what}: serves",
+                f"{node.serves} {node.rss_mib:6.1f} MiB, {opened} files open",
+            )
+            say(f"start {what}: leads all", led_everywhere(port, topics, node))
+            say(f"start {what}: {count} asked", answered(port, count, node))
+            return node
+
+        say("stop", f"{restart('after all was prepared').stop():6.2f} s")
+        restart("after a clean stop").stop(signal.SIGKILL)
+        node = restart("after a crash")
+        write_to(port, count, arguments.mib)
+        node.stop(signal.SIGKILL)
+        written = f"{count} × {arguments.mib} MiB written"
+        restart(f"after a crash, {written}").stop()
 
 
 if __name__ == "__main__":

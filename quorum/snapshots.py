@@ -26,17 +26,29 @@ log = logging.getLogger(__name__)
 
 # How often it is looked whether a snapshot is due.
 LOOK_SECONDS = 1.0
+# Below it a start reads the log in a fraction of a second.
+BYTES_MIN = 1 << 20
+# A snapshot costs about what applying as many bytes of log costs, so that at most a third of the work goes into snapshots.
+LOG_BYTES_PER_SNAPSHOT_BYTE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """`metadata.log.max.record.bytes.between.snapshots`, `metadata.log.max.snapshot.interval.ms` (in seconds; 0: never by
-    time), `metadata.max.retention.bytes` (negative: for ever); Kafka's defaults.
+    """`metadata.log.max.record.bytes.between.snapshots` (the most; see `bytes_due`), `metadata.log.max.snapshot.interval.ms` (in
+    seconds; 0: never by time), `metadata.max.retention.bytes` (negative: for ever); Kafka's defaults.
     """
 
     bytes_between: int = 20 << 20
     seconds_between: float = 3600.0
     retention_bytes: int = 100 << 20
+
+    def bytes_due(self, snapshot_bytes: int) -> int:
+        """How many bytes of log there may be behind a snapshot of that size; 0: behind none.
+
+        A start reads the newest snapshot and the log behind it. The log is held to a multiple of the state it stands for: twenty mebibytes of
+        leaders that went and came again are half a million records of perhaps a thousand partitions.
+        """
+        return min(self.bytes_between, max(BYTES_MIN, LOG_BYTES_PER_SNAPSHOT_BYTE * snapshot_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +89,8 @@ class Snapshotter:
         if self._applier.applied.offset <= (latest.offset if latest else 0):
             return False
         by_time = 0 < self._policy.seconds_between <= seconds
-        return by_time or self._applier.bytes_applied >= self._policy.bytes_between
+        size = (metadata_log.snapshots.size(latest) or 0) if latest else 0
+        return by_time or self._applier.bytes_applied >= self._policy.bytes_due(size)
 
     async def write(self, content: SnapshotContent) -> None:
         """Writes a snapshot and cleans up behind it. Its end is at most what is applied (R9), hence committed."""
