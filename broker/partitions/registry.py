@@ -217,8 +217,12 @@ class Partitions:
                 leader.drop_lagging()
 
     def watermarks(self) -> dict[tuple[str, int], int]:
-        """High watermarks for the checkpoint; those of partitions not used since the start as they were read."""
-        return {(partition.topic, partition.index): partition.high_watermark for partition in self}
+        """High watermarks for the checkpoint; those of partitions not used since the start as they were read, without those never used."""
+        return {
+            (partition.topic, partition.index): partition.high_watermark
+            for partition in self
+            if partition.open_log is not None or partition.high_watermark
+        }
 
     def close(self) -> None:
         """Ends every epoch and closes every log."""
