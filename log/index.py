@@ -28,7 +28,7 @@ from log.open_files import NamedFile
 PENDING_BYTES_MAX = (
     512  # 64 offset entries: at Kafka's interval of 4 KiB, one write per 256 KiB of log at the most
 )
-BLOCK_ENTRIES = 256  # read at once by a search: 2 or 3 KiB, which cost little more than one entry
+BLOCK_ENTRIES = 32  # read at once by a search: they cost no more than one
 
 
 class IndexDamaged(Exception):
@@ -142,8 +142,8 @@ class IndexFile:
     def _search(self, bisect: Callable[..., int], key: int, field: int) -> int:
         """`bisect` of the `field` of all entries, a block of the file at a time.
 
-        Entries lie nearly on a line, so mostly the first or the second block that is looked at is the right one; every
-        second look halves what is left, whatever they lie on.
+        Entries lie nearly on a line, so mostly the first block that is looked at is the right one; every second look
+        halves what is left, whatever they lie on.
         """
         if self._last is None:
             return 0
@@ -154,9 +154,8 @@ class IndexFile:
         halve = False
         while low < high:
             at = (low + high) // 2 if halve else self._guess(key, field)
-            at = min(max(low, at), high - 1)
-            start = max(low, at - at % BLOCK_ENTRIES)
-            end = min(high, start + BLOCK_ENTRIES - start % BLOCK_ENTRIES)
+            start = max(low, min(at, high) - BLOCK_ENTRIES // 2)
+            end = min(high, start + BLOCK_ENTRIES)
             slot = start + self._within(bisect, self._stored(start, end - start), key, field)
             if start < slot < end:
                 return slot
