@@ -31,6 +31,11 @@ class Cast:
             return cls(size, prng.choice((0, 1, 2)), True, prng.random() < 0.3)
         return cls(size, prng.choice((0, 0, 1)))
 
+    @classmethod
+    def draw_with_brokers(cls, prng: random.Random) -> Cast:
+        """Static controllers, and three brokers that observe."""
+        return cls(prng.choice((1, 3, 3)), 3)
+
     @property
     def ids(self) -> range:
         return range(1, self.voters + self.others + 1)

@@ -1,14 +1,14 @@
-"""The metadata above the log: real records through the real loader on every node, real activation by every new leader.
+"""The metadata above the log: real records through the real loader on every node.
 
-Whoever leads writes topics, configs and transactions of records (KIP-868) that take several batches, so that leaders change in the
+In one kind of run the real controller decides on what brokers and an operator ask for (`controllers`, `brokers`, `operator`). In the other
+whoever leads writes topics, configs and transactions of records (KIP-868) that take several batches, so that leaders change in the
 middle of them. What the nodes publish is compared: by offset (C1, R9), with the watermark (C2), and transaction by transaction (R14).
 """
 
 from __future__ import annotations
 
 import random
-import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from quorum.controller.activation import activation_records
 from quorum.listener import CommittedBatch, LoadedSnapshot
@@ -18,8 +18,9 @@ from quorum.metadata.loader import Manifest, MetadataLoader
 from quorum.metadata.other_deltas import METADATA_VERSION
 from quorum.metadata.records import image_to_records
 from quorum.metadata.versions import LATEST
-from quorum.raft.roles import Leader
+from quorum.raft.roles import Leader, Role
 from quorum.raft.types import OffsetAndEpoch
+from tests.simulation.cluster_checker import ClusterChecker
 from tests.simulation.storage import Entry
 from wire.records.configs import ConfigRecord
 from wire.records.features import FeatureLevelRecord
@@ -32,6 +33,7 @@ from wire.records.transactions import (
 from wire.schema import Message
 
 if TYPE_CHECKING:
+    from tests.simulation.controllers import ControllerMember
     from tests.simulation.node import SimNode
     from tests.simulation.world import World
 
@@ -40,31 +42,71 @@ BOOTSTRAP = (FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST),)
 TOPICS_MAX = 12
 
 
-def fingerprint(image: MetadataImage) -> int:
-    return zlib.crc32("\n".join(sorted(map(repr, image_to_records(image)))).encode())
+class Rules(NamedTuple):
+    """How the controllers are configured."""
+
+    elr: bool
+    min_isr: int
+    unclean: bool
+
+    @classmethod
+    def draw(cls, prng: random.Random) -> Rules:
+        return cls(prng.random() < 0.7, prng.choice((1, 2)), prng.random() < 0.2)
 
 
 class Metadata:
-    """What all nodes share: batches by payload, images by offset, transactions by number (their size once they are ended)."""
+    """What all nodes share: batches by payload, images by offset, transactions by number (their size once they are ended).
 
-    def __init__(self, world: World) -> None:
+    `rules` if there are controllers; `clean_epochs`: what brokers wrote down when they shut down in good order.
+    """
+
+    def __init__(self, world: World, rules: Rules | None = None) -> None:
         self.world = world
+        self.given_rules = rules
+        self.cluster = ClusterChecker(world.checker)
+        self.clean_epochs: dict[int, int] = {}
+        # of each broker: its epoch, and that of its life before
+        self.epochs: dict[int, int] = {}
+        self.past_epochs: dict[int, int] = {}
         self.batches: dict[int, list[Message]] = {}
-        self.images: dict[int, int] = {}
+        self.images: dict[int, MetadataImage] = {}
         self.snapshots: dict[OffsetAndEpoch, list[Message]] = {}
         self.sizes: dict[int, int] = {}
 
-    def saw(self, node: SimNode, image: MetadataImage) -> None:
+    @property
+    def rules(self) -> Rules:
+        assert self.given_rules is not None, "there are controllers"
+        return self.given_rules
+
+    def member(self, node: SimNode) -> Member:
+        """A node's state machine, anew with each of its lives."""
+        from tests.simulation.brokers import BrokerMember
+        from tests.simulation.controllers import ControllerMember
+
+        if self.given_rules is None:
+            return Member(self, node)
+        return ControllerMember(self, node) if node.identity.can_vote else BrokerMember(self, node)
+
+    @property
+    def controllers(self) -> list[ControllerMember]:
+        members = [node.metadata for node in self.world.nodes.values() if node.identity.can_vote]
+        return [member for member in members if member is not None]  # type: ignore[misc]
+
+    def records_of(self, entry: Entry) -> list[Message]:
+        return self.batches.get(entry.payload, [])
+
+    def saw(self, node: SimNode, delta: MetadataDelta, image: MetadataImage) -> None:
         """A node has published an image."""
         checker = self.world.checker
         offset = image.provenance.offset
         checker.count("C2")
         if offset >= checker.committed_end:
             checker.fail("C2", node.id, "publishes", offset, "of", checker.committed_end)
-        found = fingerprint(image)
-        known = self.images.setdefault(offset, found)
+        known = self.images.setdefault(offset, image)
         checker.count("C1")
-        if known != found:
+        if known is image:
+            self.cluster.published(delta, image)
+        elif not known.same_content(image):
             checker.fail("C1", node.id, "has another image at", offset)
         self._check_transactions(node, image)
 
@@ -93,24 +135,33 @@ class Member:
 
     # --- the state machine
 
-    def publish(self, _delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
+    def saw_role(self, role: Role) -> None:
+        """After every event of the node."""
+
+    def stopped(self) -> None:
+        """The node's process has ended."""
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         """The loader keeps a publisher's failure to itself, so a violation is raised later."""
         try:
-            self.shared.saw(self.node, image)
+            self.shared.saw(self.node, delta, image)
         except AssertionError as failure:
             self._failure = failure
 
     def apply(self, entry: Entry) -> None:
-        records = self.shared.batches.get(entry.payload, [])
-        self.loader.apply_committed(
-            CommittedBatch(entry.base, entry.next - 1, entry.epoch, 0, 1, records)
-        )
+        self.loader.apply_committed(self._batch(entry))
         self._raise()
 
     def load(self, snapshot_id: OffsetAndEpoch) -> None:
-        records = self.shared.snapshots[snapshot_id]
-        self.loader.load_snapshot(LoadedSnapshot(*snapshot_id, 0, records))
+        self.loader.load_snapshot(self._snapshot(snapshot_id))
         self._raise()
+
+    def _batch(self, entry: Entry) -> CommittedBatch:
+        records = self.shared.records_of(entry)
+        return CommittedBatch(entry.base, entry.next - 1, entry.epoch, 0, 1, records)
+
+    def _snapshot(self, snapshot_id: OffsetAndEpoch) -> LoadedSnapshot:
+        return LoadedSnapshot(*snapshot_id, 0, self.shared.snapshots[snapshot_id])
 
     def save(self, snapshot_id: OffsetAndEpoch) -> None:
         """R9: the snapshot of an offset is the same whoever writes it."""

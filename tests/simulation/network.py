@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quorum.raft import messages as core
+from wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.node import SimNode
@@ -41,6 +42,25 @@ class Network:
                     source.peer_gone(target)
                 if source.alive and source.life == life:
                     source.failed(token)
+
+        self._transmit((source.id, target), arrive)
+
+    def call(
+        self, source: SimNode, target: int, request: Message, done: Callable[[Any], object]
+    ) -> None:
+        """A broker's request to a controller; `done` gets the answer, if one comes back to the same process."""
+        life, node = source.life, self.world.nodes[target]
+
+        def back(answer: Any) -> None:
+            self._transmit((target, source.id), lambda: finish(answer))
+
+        def finish(answer: Any) -> None:
+            if source.alive and source.life == life:
+                done(answer)
+
+        def arrive() -> None:
+            if node.alive and node.metadata is not None:
+                node.metadata.serve(source, request, back)
 
         self._transmit((source.id, target), arrive)
 

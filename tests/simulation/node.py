@@ -87,7 +87,7 @@ class SimNode:
         self.alive = True
         self.applied, self.state = 0, GENESIS
         if self.world.metadata is not None:
-            self.metadata = Member(self.world.metadata, self)
+            self.metadata = self.world.metadata.member(self)
         latest = self.log.latest_snapshot
         if latest is not None and latest.offset > 0:  # else it has the first voters and no state
             self._load_snapshot(latest)
@@ -123,6 +123,8 @@ class SimNode:
         if self.alive:
             self.alive = False
             self.life += 1
+            if self.metadata is not None:
+                self.metadata.stopped()
             self.world.checker.crashed(self)
             if power_cut:
                 self.world.happened["torn write"] += self.log.power_cut(self.prng)
@@ -146,7 +148,10 @@ class SimNode:
 
     @property
     def is_damaged(self) -> bool:
-        return self.refused is not None or self.is_rotten or self.log.refetch_upto is not None
+        """In whatever way, noticed or not."""
+        log = self.log
+        is_noticed = self.refused is not None or log.refetch_upto is not None
+        return is_noticed or self.is_rotten or not all(entry.intact for entry in log.entries)
 
     def jump(self, seconds: float) -> None:
         """The clock goes forward, as after a suspended machine: everything that waits is late."""
@@ -232,10 +237,21 @@ class SimNode:
     def _propose(self, payloads: list[tuple[int, int]]) -> None:
         for payload, count in payloads:
             try:
-                base = self.raft.propose(payload.to_bytes(8, "big"), count, self.raft.epoch)
+                self.promise(payload, count, self.raft.epoch)
             except NotLeader:
                 return
-            self._proposals.append((base + count, self.raft.epoch, payload))
+
+    def promise(self, payload: int, count: int, epoch: int) -> int:
+        """Proposes a batch; `settle` must follow before the next input. Returns its base offset, raises NotLeader."""
+        base = self.raft.propose(payload.to_bytes(8, "big"), count, epoch)
+        self._proposals.append((base + count, epoch, payload))
+        return base
+
+    def settle(self) -> None:
+        self._guard(lambda: None)
+
+    def resign(self) -> None:
+        self._guard(lambda: self.raft.resign(self.now))
 
     # --- the driver
 
@@ -252,6 +268,8 @@ class SimNode:
         self.world.checker.saw_role(self, role, self.world.now)
         if self._proposals:
             self._ack(role)
+        if self.metadata is not None:
+            self.metadata.saw_role(role)
         self._arm()
 
     def _settle(self) -> None:

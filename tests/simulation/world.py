@@ -9,10 +9,13 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import trio
+
+from quorum.metadata.image import Endpoint
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
 from quorum.raft.types import Timeouts
@@ -20,15 +23,19 @@ from tests.simulation.cast import Cast
 from tests.simulation.checker import Checker, Violation
 from tests.simulation.faults import Faults
 from tests.simulation.hostile import Hostile
-from tests.simulation.metadata import Metadata
+from tests.simulation.metadata import Metadata, Rules
 from tests.simulation.network import CLIENT, Network
 from tests.simulation.node import SimNode
+from tests.simulation.operator import Operator
+from tests.simulation.tasks import Tasks, step_through
 
 CHAOS_SECONDS = 12.0
 # ten election timeouts, and a fetch timeout for a follower that must first notice
 RECOVERY_SECONDS = 12.0
 # of the seeds: real metadata records above the log
 METADATA_SHARE = 0.25
+# of the seeds: the real controller, and brokers
+CONTROLLERS_SHARE = 0.08
 # between flips of bits in snapshots that are being served
 ROT_SECONDS = 4.0
 # twice what the longest of thousands of runs took
@@ -64,6 +71,7 @@ class World:
         node_class: type[SimNode] = SimNode,
         faults: Faults | None = None,
         metadata: bool = False,
+        controllers: bool = False,
     ) -> None:
         self.seed = seed
         self.prng = random.Random(seed)
@@ -79,7 +87,14 @@ class World:
         self.faults = faults or Faults.draw(self.prng)
         self.checker = Checker()
         self.network = Network(self)
-        cast = Cast.draw(self.prng) if faults is None else Cast(3)
+        has_controllers = controllers or (faults is None and self.prng.random() < CONTROLLERS_SHARE)
+        self.tasks = Tasks(self)
+        self.is_calm = False
+        self.proposed: list[SimNode] = []
+        if has_controllers:
+            cast = Cast.draw_with_brokers(self.prng)
+        else:
+            cast = Cast.draw(self.prng) if faults is None else Cast(3)
         timeouts = Timeouts(snapshot_max_bytes=24)
         self.cast = cast
         self.nodes = {i: node_class(self, cast.identity(i), timeouts) for i in cast.ids}
@@ -88,7 +103,9 @@ class World:
         self.checker.nodes = self.nodes
         self.hostile = Hostile(self)
         is_shared = metadata or (faults is None and self.prng.random() < METADATA_SHARE)
-        self.metadata = Metadata(self) if is_shared else None
+        rules = Rules.draw(self.prng) if has_controllers else None
+        self.metadata = Metadata(self, rules) if is_shared or rules else None
+        self.operator = Operator(self.metadata) if self.metadata and rules else None
 
     # --- time
 
@@ -103,7 +120,7 @@ class World:
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         self.at(self.now + seconds, action)
 
-    def run_until(self, end: float, done: Callable[[], bool] = lambda: False) -> bool:
+    async def run_until(self, end: float, done: Callable[[], bool] = lambda: False) -> bool:
         heap = self._heap
         while heap and heap[0][0] <= end:
             self.now, _, action = heapq.heappop(heap)
@@ -111,10 +128,17 @@ class World:
             if self.events > EVENTS_MAX:
                 raise Violation(f"L1 more than {EVENTS_MAX} events: somebody is busy in a loop")
             action()
+            if self.operator is not None:
+                await self.tasks.settle()
             if self.events % 16 == 0 and done():
                 return True
         self.now = end
         return done()
+
+    def settle_proposals(self) -> None:
+        """What tasks have proposed goes its way before anything else happens."""
+        while self.proposed:
+            self.proposed.pop().settle()
 
     # --- faults
 
@@ -232,6 +256,9 @@ class World:
     # --- clients
 
     def _propose(self) -> None:
+        if self.operator is not None:
+            self.operator.act()
+            return
         for node in list(self.nodes.values()):
             if node.alive and isinstance(node.raft.role, Leader):
                 batches = self._batches_of(node)
@@ -260,14 +287,27 @@ class World:
     # --- the run
 
     def run(self) -> Result:
+        if self.operator is None:
+            return step_through(self._play())
+        return self.tasks.run(self._play, self._is_gone)
+
+    async def _is_gone(self, endpoints: Iterable[Endpoint]) -> bool:
+        """What the controller finds when it looks for a broker's process; it may be mistaken, as somebody else may listen there."""
+        await trio.sleep(0.01)
+        if self.faults.false_gone and self.prng.random() < 0.1:
+            self.happened["false gone"] += 1
+            return True
+        return not any(self.nodes[endpoint.port].alive for endpoint in endpoints)
+
+    async def _play(self) -> Result:
         for node in self.nodes.values():
             self.after(self.prng.uniform(0, 0.3), lambda node=node: self._restart(node))  # type: ignore[misc]
         self._client()
         self._schedule_faults()
-        self.run_until(CHAOS_SECONDS)
+        await self.run_until(CHAOS_SECONDS)
         self.say("faults stop")
         self._stop_faults()
-        self._check_liveness()
+        await self._check_liveness()
         self._check_agreement()
         return Result(
             self.seed,
@@ -287,11 +327,12 @@ class World:
         if self.faults.duplication:
             self.happened["duplication"] += 1
         self.faults.stop()
+        self.is_calm = True
         self.network.heal_all()
         for node in self.nodes.values():
             self._restart(node)
 
-    def _check_liveness(self) -> None:
+    async def _check_liveness(self) -> None:
         acked, target = self.acked, 0
 
         def done() -> bool:
@@ -303,7 +344,7 @@ class World:
                 for node in self.nodes.values()
             )
 
-        if not self.run_until(self.now + RECOVERY_SECONDS, done):
+        if not await self.run_until(self.now + RECOVERY_SECONDS, done):
             states = "; ".join(node.refused or str(node.raft) for node in self.nodes.values())
             raise Violation(f"L1 no progress in {RECOVERY_SECONDS} s without faults: {states}")
 

@@ -1,0 +1,163 @@
+"""Brokers as far as they go without sockets: observers that register, heartbeat, change ISRs, leave and come back.
+
+A broker believes its own image, which may be old, and the leader that its own replica of the log knows; its messages are lost, late
+and doubled like all others. What it stores is not simulated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quorum.controller.features import SUPPORTED_FEATURES
+from quorum.metadata.image import PartitionImage, TopicImage
+from quorum.raft.roles import Role
+from tests.simulation.metadata import Member, Metadata
+from wire.errors import ErrorCode
+from wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    BrokerState,
+)
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+from wire.schema import Message
+
+if TYPE_CHECKING:
+    from tests.simulation.node import SimNode
+
+HEARTBEAT_SECONDS = 0.3
+FEATURES = [
+    Feature(name=f.name, min_supported_version=f.min_level, max_supported_version=f.max_level)
+    for f in SUPPORTED_FEATURES
+]
+
+
+class BrokerMember(Member):
+    """One life of a broker: an incarnation."""
+
+    def __init__(self, shared: Metadata, node: SimNode) -> None:
+        super().__init__(shared, node)
+        self.incarnation = node.prng.randbytes(16)
+        self.epoch = -1
+        self.leaving = False
+        self._life = node.life
+        shared.world.after(node.prng.uniform(0, HEARTBEAT_SECONDS), self._turn)
+
+    def saw_role(self, role: Role) -> None:
+        pass
+
+    def stopped(self) -> None:
+        """Its sockets close, and who is not cut off sees it."""
+        world, source, life = self.shared.world, self.node.id, self._life
+        for controller in self.shared.controllers:
+            if controller.node.alive and (source, controller.node.id) not in world.network.cut:
+                lost = controller.lost_connection
+                world.after(0.002, lambda lost=lost: lost(source, life))  # type: ignore[misc]
+
+    def _turn(self) -> None:
+        node, world = self.node, self.shared.world
+        if not node.alive or node.life != self._life:
+            return
+        if self.epoch < 0:
+            self._send(self._registration())
+        else:
+            self.leaving = self.leaving or (not world.is_calm and node.prng.random() < 0.02)
+            self._send(self._heartbeat(self.epoch))
+            past = self.shared.past_epochs.get(node.id, self.epoch)
+            if past != self.epoch and node.prng.random() < 0.1:
+                self._send(
+                    self._heartbeat(past)
+                )  # the process that was believed dead, or a letter of it
+            if node.prng.random() < 0.05:
+                self._send(self._registration())  # as if the answer to the first had been late
+            proposal = self._isr_proposal()
+            if proposal is not None:
+                self._send(proposal)
+        world.after(node.prng.uniform(0.5, 1) * HEARTBEAT_SECONDS, self._turn)
+
+    def _send(self, request: Message) -> None:
+        leader = self.node.raft.leader_id
+        if leader in self.shared.world.nodes:
+            self.shared.world.network.call(self.node, leader, request, self._on_answer)
+
+    def _on_answer(self, answer: Message | ErrorCode) -> None:
+        if isinstance(answer, BrokerRegistrationResponse) and not answer.error_code:
+            self.shared.cluster.registers(self.node.id, self.incarnation, answer.broker_epoch)
+            if self.epoch < 0:
+                self.shared.past_epochs[self.node.id] = self.shared.epochs.get(self.node.id, -1)
+                self.shared.epochs[self.node.id] = answer.broker_epoch
+            self.epoch = answer.broker_epoch
+        elif isinstance(answer, BrokerHeartbeatResponse) and answer.should_shut_down:
+            self.shared.world.happened["controlled shutdown"] += 1
+            self.shared.clean_epochs[self.node.id] = self.epoch
+            self.shared.world.crash(self.node)
+        elif isinstance(answer, AlterPartitionResponse):
+            error = answer.topics[0].partitions[0].error_code
+            self.shared.world.happened["ISR refused" if error else "ISR changed"] += 1
+
+    def _registration(self) -> Message:
+        broker_id = self.node.id
+        return BrokerRegistrationRequest(
+            broker_id=broker_id,
+            cluster_id="sim",
+            incarnation_id=self.incarnation,
+            listeners=[Listener(name="PLAINTEXT", host="sim", port=broker_id, security_protocol=0)],
+            features=FEATURES,
+            rack=None,
+            log_dirs=[bytes([100 + broker_id]) * 16],
+            previous_broker_epoch=self.shared.clean_epochs.get(broker_id, -1),
+        )
+
+    def _heartbeat(self, epoch: int) -> Message:
+        return BrokerHeartbeatRequest(
+            broker_id=self.node.id,
+            broker_epoch=epoch,
+            current_metadata_offset=self.node.applied - 1,
+            want_fence=False,
+            want_shut_down=self.leaving,
+        )
+
+    # --- ISRs
+
+    def _isr_proposal(self) -> Message | None:
+        """A leader adds or takes away a follower, whatever it thinks of it."""
+        prng = self.node.prng
+        led = [
+            (topic, number, partition)
+            for topic in self.loader.image.topics.by_id.values()
+            for number, partition in topic.partitions.items()
+            if partition.leader == self.node.id and len(partition.replicas) > 1
+        ]
+        if not led or prng.random() < 0.3:
+            return None
+        topic, number, partition = prng.choice(led)
+        other = prng.choice([one for one in partition.replicas if one != self.node.id])
+        isr = set(partition.isr) ^ {other}
+        if len(partition.isr) == 1 and partition.leader_recovery_state:
+            isr = set(partition.isr)
+        return self._alter(topic, number, partition, sorted(isr))
+
+    def _alter(
+        self, topic: TopicImage, number: int, partition: PartitionImage, isr: list[int]
+    ) -> Message:
+        brokers = self.loader.image.cluster.brokers
+        wanted = AlterPartitionRequestPartitionData(
+            partition_index=number,
+            leader_epoch=partition.leader_epoch,
+            new_isr_with_epochs=[
+                BrokerState(broker_id=i, broker_epoch=brokers[i].epoch if i in brokers else -1)
+                for i in isr
+            ],
+            partition_epoch=partition.partition_epoch,
+        )
+        asked = AlterPartitionRequestTopicData(topic_id=topic.id, partitions=[wanted])
+        return AlterPartitionRequest(
+            broker_id=self.node.id, broker_epoch=self.epoch, topics=[asked]
+        )

@@ -1,0 +1,144 @@
+"""C3–C5: what the controllers make of brokers and partitions, seen from outside.
+
+C3: a new incarnation of a broker gets a higher epoch and begins fenced, the same one keeps its epoch; who knows of the new one refuses
+the old. C4: a fenced broker leads nothing and is in no ISR (but as the last one where ELR is off, so that the partition remembers who was);
+a partition has no leader only while nobody in its ISR and ELR could lead, or while a controller is about to fence who could: that takes
+several batches, so two seconds are allowed from what it wrote first to what it wrote last. C5: what is too large is refused, and nothing else happens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from wire.records.brokers import RegisterBrokerRecord
+from wire.schema import Message
+
+if TYPE_CHECKING:
+    from tests.simulation.checker import Checker
+
+# A controller that could not write waits for a second before it tries again.
+GRACE_SECONDS = 2.0
+
+
+class ClusterChecker:
+    """Sees every committed batch once, by whoever applies it first, and every image."""
+
+    def __init__(self, checker: Checker) -> None:
+        self._checker = checker
+        self._checked_end = 0
+        # (broker, incarnation) → epoch; broker → its newest epoch, and the offset of that registration
+        self.epochs: dict[tuple[int, bytes], int] = {}
+        self.newest: dict[int, tuple[int, int]] = {}
+        # (epoch, last offset) of a batch → when it was written; partition → epoch and hour in which it was first seen without need
+        self.written: dict[tuple[int, int], float] = {}
+        self._since: dict[str, tuple[int, float]] = {}
+
+    # --- C3
+
+    def committed(self, base: int, end: int, records: list[Message]) -> None:
+        """In the order of the log; a batch that somebody was told in a snapshot is told by others."""
+        if base != self._checked_end:
+            return
+        self._checked_end = end
+        for offset, record in enumerate(records, base):
+            if isinstance(record, RegisterBrokerRecord):
+                self._registered(offset, record)
+
+    def _registered(self, offset: int, record: RegisterBrokerRecord) -> None:
+        key = (record.broker_id, record.incarnation_id)
+        known = self.epochs.get(key)
+        newest, _ = self.newest.get(record.broker_id, (-1, -1))
+        if known is not None and known == newest:
+            self._checker.count("C3 same incarnation")
+            if record.broker_epoch != known:
+                self._checker.fail("C3 broker", *key, "of epoch", known, "got", record.broker_epoch)
+            return
+        self._checker.count("C3")
+        if record.broker_epoch <= newest or not record.fenced:
+            self._checker.fail("C3 new incarnation", record, "after epoch", newest)
+        self.epochs[key] = record.broker_epoch
+        self.newest[record.broker_id] = (record.broker_epoch, offset)
+
+    def registers(self, broker_id: int, incarnation: bytes, broker_epoch: int) -> None:
+        """A broker was told its epoch."""
+        self._checker.count("C3 answer")
+        if self.epochs.get((broker_id, incarnation)) != broker_epoch:
+            self._checker.fail("C3 broker", broker_id, "was told", broker_epoch, "not committed")
+
+    def accepts(self, applied: int, broker_id: int, broker_epoch: int) -> None:
+        """A controller that has applied so much has taken a broker's request for good."""
+        newest, offset = self.newest.get(broker_id, (-1, -1))
+        if offset < applied and broker_epoch < newest:
+            self._checker.fail("C3 epoch", broker_epoch, "of broker", broker_id, "after", newest)
+
+    def refuses(self, broker_id: int, broker_epoch: int) -> None:
+        if broker_epoch < self.newest.get(broker_id, (-1, -1))[0]:
+            self._checker.count("C3 old incarnation")
+
+    # --- C4
+
+    def published(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Looks at partitions that have changed; at all, when brokers have."""
+        if image.cluster is not delta.image.cluster:
+            self.check_all(image)
+            return
+        before = delta.image.topics.by_id
+        for topic in image.topics.by_id.values():
+            old = before.get(topic.id)
+            if old is not topic:
+                self._check_topic(topic, image, old)
+
+    def check_all(self, image: MetadataImage) -> None:
+        for topic in image.topics.by_id.values():
+            self._check_topic(topic, image, None)
+
+    def _check_topic(self, topic: TopicImage, image: MetadataImage, old: TopicImage | None) -> None:
+        for number, partition in topic.partitions.items():
+            if old is None or old.partitions.get(number) is not partition:
+                self._check_partition(f"{topic.name}-{number}", partition, image)
+
+    def _check_partition(self, name: str, partition: PartitionImage, image: MetadataImage) -> None:
+        brokers = image.cluster.brokers
+        absent = {i for i in partition.replicas if i not in brokers or brokers[i].fenced}
+        if absent:
+            self._checker.count("C4")
+        remembered = set(partition.isr) if partition.leader == NO_LEADER else set()
+        may_stay = not image.features.keeps_eligible_leaders and len(remembered) == 1
+        if partition.leader in absent or (absent & set(partition.isr) and not may_stay):
+            self._checker.fail("C4", name, partition, "though fenced:", sorted(absent))
+        if partition.leader != NO_LEADER:
+            return
+        self._checker.count("C4 no leader")
+        self._check_leaderless(name, partition, image)
+
+    def _check_leaderless(self, name: str, partition: PartitionImage, image: MetadataImage) -> None:
+        brokers = image.cluster.brokers
+        could = [
+            i
+            for i in (*partition.isr, *partition.elr)
+            if i in brokers
+            and brokers[i].active
+            and brokers[i].has_online(partition.directory_of(i))
+        ]
+        offset, epoch = image.provenance[:2]
+        written = self.written.get((epoch, offset))
+        if not could or written is None:
+            self._since.pop(name, None)
+            return
+        since, began = self._since.setdefault(name, (epoch, written))
+        if since != epoch:
+            self._since[name] = (epoch, written)
+        elif written > began + GRACE_SECONDS:
+            self._checker.fail("C4", name, partition, "has no leader, though there are", could)
+
+    # --- C5
+
+    def oversized(self, before: tuple[object, ...], after: tuple[object, ...], error: str) -> None:
+        """`before` and `after`: who leads, and what it has written."""
+        self._checker.count("C5")
+        if before != after:
+            self._checker.fail("C5 a batch too large changes", before, "to", after)
+        if error not in ("POLICY_VIOLATION", "RECORD_LIST_TOO_LARGE"):
+            self._checker.fail("C5 a batch too large is answered with", error)

@@ -1,0 +1,57 @@
+"""Who creates and deletes topics, and now and then asks for more than fits into a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.schema import Message
+
+if TYPE_CHECKING:
+    from tests.simulation.controllers import ControllerMember
+    from tests.simulation.metadata import Metadata
+
+# so that looking at whole images stays cheap
+TOPICS_MAX = 6
+# one record more than a request may make, and more bytes than the simulation's batches hold
+TOO_MANY, TOO_LARGE = 10_001, 400
+
+
+class Operator:
+    def __init__(self, shared: Metadata) -> None:
+        self._shared = shared
+
+    def act(self) -> None:
+        """Asks whoever believes to be the active controller."""
+        prng = self._shared.world.prng
+        for member in self._shared.controllers:
+            if member.node.alive and member.controller.is_active:
+                kind = prng.random()
+                if kind < 0.35:
+                    member.ask(self._change(member), lambda _answer: None)
+                elif kind < 0.42:
+                    self._ask_too_much(member)
+
+    def _change(self, member: ControllerMember) -> Message:
+        prng, world = self._shared.world.prng, self._shared.world
+        topics = sorted(member.loader.image.topics.by_name)
+        if topics and (len(topics) >= TOPICS_MAX or prng.random() < 0.2):
+            return DeleteTopicsRequest(topic_names=[prng.choice(topics)], timeout_ms=1000)
+        return self._create(f"topic-{world.next_payload()}", prng.randint(1, 4))
+
+    def _create(self, name: str, partitions: int) -> Message:
+        factor = self._shared.world.prng.choice((1, 2, 3, 3))
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=factor,
+            assignments=[],
+            configs=[],
+        )
+        return CreateTopicsRequest(topics=[topic])
+
+    def _ask_too_much(self, member: ControllerMember) -> None:
+        member.refuse(
+            self._create("too-much", self._shared.world.prng.choice((TOO_MANY, TOO_LARGE)))
+        )
