@@ -45,6 +45,7 @@ RECORDS_BYTES_MAX = (
     256 << 20
 )  # output limit of `decode_records` unless told otherwise: 2.5 times the largest frame
 
+_COMPRESSIONS = tuple(Compression)  # by id
 _STAMP_OFFSET = struct.Struct(">q")
 _STAMP_EPOCH = struct.Struct(">i")
 _STAMP_ATTRIBUTES = struct.Struct(">h")
@@ -179,8 +180,8 @@ class BatchView:
     def compression(self) -> Compression:
         """Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE for the ids 5 to 7."""
         try:
-            return Compression(self.attributes & ATTRIBUTES_COMPRESSION)
-        except ValueError:
+            return _COMPRESSIONS[self.attributes & ATTRIBUTES_COMPRESSION]
+        except IndexError:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression in {self}"
             ) from None

@@ -58,12 +58,14 @@ class IndexFile:
 
     @property
     def entries(self) -> int:
-        self._load()
+        if not self._loaded:
+            self._load()
         return self._written + len(self._pending) // self.layout.size
 
     @property
     def last(self) -> tuple[int, int] | None:
-        self._load()
+        if not self._loaded:
+            self._load()
         return self._last
 
     def entry(self, slot: int) -> tuple[int, int]:
@@ -75,7 +77,8 @@ class IndexFile:
         return first, second
 
     def append(self, first: int, second: int) -> None:
-        self._load()
+        if not self._loaded:
+            self._load()
         self._pending += self.layout.pack(first, second)
         if self._last is None:
             self._first = (first, second)
@@ -194,7 +197,7 @@ class IndexFile:
         return file
 
     def _load(self) -> None:
-        """Counts the file's entries, and looks at the first and the last. Raises IndexDamaged.
+        """Counts the file's entries, and looks at the first and the last, once. Raises IndexDamaged.
 
         That the others ascend is not looked at: whoever uses one compares it with the batch that it names.
         """

@@ -113,7 +113,8 @@ def validate_produced(
         OverBudget: `budget` is spent.
     """
     batch = _only_batch(records)
-    if batch.compression is Compression.ZSTD and version < PRODUCE_VERSION_WITH_ZSTD:
+    codec = batch.compression
+    if codec is Compression.ZSTD and version < PRODUCE_VERSION_WITH_ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd in a Produce request of version {version}",
@@ -128,7 +129,7 @@ def validate_produced(
     if not has_valid_crc(batch):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC in {batch!r}")
     _check_fields(batch)
-    is_compressed_anew = rules.compression not in (None, batch.compression)
+    is_compressed_anew = rules.compression is not None and rules.compression is not codec
     if is_compressed_anew and budget is not None:
         raise OverBudget
     body = _body(batch, rules, budget)
