@@ -237,6 +237,7 @@ def _assigned_by_hand(topic: CreatableTopic, image: MetadataImage) -> list[Parti
                 ErrorCode.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
+    new = NewPartitions(image)
     assigned: dict[int, PartitionImage] = {}
     factor = None
     for assignment in topic.assignments:
@@ -246,7 +247,7 @@ def _assigned_by_hand(topic: CreatableTopic, image: MetadataImage) -> list[Parti
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Found multiple manual partition assignments for partition {index}",
             )
-        assigned[index] = _assigned_partition(index, assignment.broker_ids, factor, image)
+        assigned[index] = new.assigned(index, assignment.broker_ids, factor)
         factor = len(assignment.broker_ids)
     if sorted(assigned) != list(range(len(assigned))):
         raise KafkaError(
@@ -254,20 +255,6 @@ def _assigned_by_hand(topic: CreatableTopic, image: MetadataImage) -> list[Parti
             "partitions should be a consecutive 0-based integer sequence",
         )
     return [assigned[index] for index in range(len(assigned))]
-
-
-def _assigned_partition(
-    index: int, broker_ids: Sequence[int], factor: int | None, image: MetadataImage
-) -> PartitionImage:
-    check_assignment(broker_ids, image, factor)
-    try:
-        return NewPartitions(image).make(tuple(broker_ids))
-    except KafkaError as error:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled "
-            "shutdown.",
-        ) from error
 
 
 def check_assignment(
@@ -296,19 +283,40 @@ def check_assignment(
 
 
 class NewPartitions:
-    """Makes partitions of replicas, by what brokers are now; looked at once, as there may be thousands."""
+    """Makes partitions of replicas, by what brokers are now; looked at once, as there may be thousands. Those that have the same replicas
+    are one value.
+    """
 
     def __init__(self, image: MetadataImage) -> None:
         brokers = image.cluster.brokers
         self._active = {one for one, broker in brokers.items() if broker.active}
         self._directory = {one: default_directory(image, one) for one in brokers}
+        self._image = image
+        self._made: dict[tuple[int, ...], PartitionImage] = {}
 
     def make(self, replicas: tuple[int, ...]) -> PartitionImage:
-        """Active replicas are in sync from the start, as there is nothing to replicate; the first of them leads.
+        """Raises KafkaError INVALID_REPLICATION_FACTOR: none of the replicas is active."""
+        made = self._made.get(replicas)
+        if made is None:
+            made = self._made[replicas] = self._make(replicas)
+        return made
 
-        Raises:
-            KafkaError: INVALID_REPLICATION_FACTOR, none is active.
-        """
+    def assigned(
+        self, index: int, broker_ids: Sequence[int], factor: int | None = None
+    ) -> PartitionImage:
+        """Raises KafkaError INVALID_REPLICA_ASSIGNMENT: these replicas cannot be those of partition `index`."""
+        check_assignment(broker_ids, self._image, factor)
+        try:
+            return self.make(tuple(broker_ids))
+        except KafkaError as error:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled "
+                "shutdown.",
+            ) from error
+
+    def _make(self, replicas: tuple[int, ...]) -> PartitionImage:
+        """Active replicas are in sync from the start, as there is nothing to replicate; the first of them leads."""
         isr = tuple([one for one in replicas if one in self._active])
         if not isr:
             raise KafkaError(
@@ -384,13 +392,13 @@ def _add_partitions(
     if added > RECORDS_MAX:
         raise too_much()
     factor = len(topic.partitions[0].replicas) if 0 in topic.partitions else 1
+    new = NewPartitions(image)
     if asked.assignments is None:
         placed = place_replicas(image.cluster.brokers.values(), added, factor, rules.prng)
-        new = NewPartitions(image)
         partitions = [new.make(replicas) for replicas in placed]
     else:
         partitions = [
-            _assigned_partition(index, one.broker_ids, factor, image)
+            new.assigned(index, one.broker_ids, factor)
             for index, one in enumerate(asked.assignments, present)
         ]
     return [

@@ -5,6 +5,8 @@
 Source: KIP-631 and Kafka's `MetadataRecordSerde`, `MetadataVersion`.
 """
 
+from functools import cache
+
 from wire.errors import RemoteProtocolError
 from wire.primitives import read_uvarint, write_uvarint
 from wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
@@ -53,11 +55,16 @@ def encode_metadata_record(record: Message, version: int) -> bytes:
     Raises:
         LocalProtocolError: as `Message.encode` does.
     """
+    return _frame(record.KEY, version) + record.encode(version)
+
+
+@cache
+def _frame(key: int, version: int) -> bytes:
+    """What stands before the body; there are few."""
     out = bytearray()
-    write_uvarint(out, FRAME_VERSION)
-    write_uvarint(out, record.KEY)
-    write_uvarint(out, version)
-    return bytes(out) + record.encode(version)
+    for number in (FRAME_VERSION, key, version):
+        write_uvarint(out, number)
+    return bytes(out)
 
 
 def decode_metadata_record(view: bytes | memoryview) -> Message:
