@@ -161,11 +161,8 @@ def _compose(
     groups = GroupCoordinator(GroupLimits.of(config), metadata, directories.storage_failed)
     partitions.listen(CONSUMER_OFFSETS, groups)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
-    access.loader.add_publisher(publisher)
-    access.loader.add_publisher(groups)
     authorizer = authorizer_of(config)
-    if authorizer is not None:
-        access.loader.add_publisher(authorizer)
+    access.loader.add_publisher(publisher, groups, *([authorizer] if authorizer else []))
     context = Context(
         config=config,
         node_id=node_id,

@@ -102,8 +102,10 @@ def election_of(state: ControllerState, place: Place) -> Election:
 def changes_with(
     state: ControllerState, returning: int | None = None, keys: Iterable[Key] | None = None
 ) -> list[Message]:
-    """Leaders for partitions without one, now that a broker is about to be unfenced."""
+    """Leaders for partitions without one, now that the broker `returning` is about to be unfenced, or of those that are there."""
     records: list[Message] = []
+    if returning is None and not any(one.active for one in state.image.cluster.brokers.values()):
+        return records  # a cluster that starts: all partitions are leaderless, and nobody can lead
     for place in state.places(state.index.leaderless if keys is None else keys):
         if place.partition.leader != NO_LEADER:
             continue

@@ -14,6 +14,7 @@ from typing import Protocol
 from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage, Provenance
+from quorum.metadata.records import delta_from_nothing
 from wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -57,17 +58,15 @@ class MetadataLoader:
         """A transaction of records has begun and not ended: `image` is as it was before it."""
         return self._in_transaction
 
-    def add_publisher(self, publisher: Publisher) -> None:
+    def add_publisher(self, *publishers: Publisher) -> None:
         """From now on; if there is an image already, the whole of it is told as a change from nothing."""
-        self._publishers.append(publisher)
+        self._publishers += publishers
         if self.image is EMPTY:
             return
-        from quorum.metadata.records import image_to_records
-
-        delta = MetadataDelta(EMPTY)
-        for record in image_to_records(self.image):
-            delta.replay(record)
-        publisher.publish(delta, self.image, Manifest(self.image.provenance, is_snapshot=True))
+        delta = delta_from_nothing(self.image)
+        manifest = Manifest(self.image.provenance, is_snapshot=True)
+        for publisher in publishers:
+            publisher.publish(delta, self.image, manifest)
 
     def apply_committed(self, batch: CommittedBatch) -> None:
         """Replays a batch and publishes at its end, unless a transaction is open then.

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import (
+    EMPTY,
     BrokerRegistration,
     ControllerRegistration,
     MetadataImage,
     PartitionImage,
 )
 from quorum.metadata.other_deltas import METADATA_VERSION
+from quorum.metadata.topics_delta import TopicsDelta
 from wire.records.brokers import (
     BrokerEndpoint,
     BrokerFeature,
@@ -45,6 +49,15 @@ def image_to_records(image: MetadataImage) -> Iterator[Message]:
     yield from image.acls.values()
     yield from image.scram.values()
     yield from image.tokens.values()
+
+
+def delta_from_nothing(image: MetadataImage) -> MetadataDelta:
+    """What replaying all of `image_to_records` gives, without a record for every partition."""
+    delta = MetadataDelta(EMPTY)
+    for record in image_to_records(replace(image, topics=EMPTY.topics)):
+        delta.replay(record)
+    delta.topics = TopicsDelta.from_nothing(image.topics)
+    return delta
 
 
 def _features(image: MetadataImage) -> Iterator[FeatureLevelRecord]:

@@ -61,6 +61,11 @@ class TopicDelta:
         self.partitions[index] = partition
         self._becomes[index] = partition
 
+    def set_all(self, partitions: Map[int, PartitionImage]) -> None:
+        """`partitions` are new, all of them."""
+        self.partitions = dict(partitions)
+        self._becomes = partitions.mutate()
+
     def all_partitions(self) -> dict[int, PartitionImage]:
         """Every partition as it is now."""
         return {**({} if self.replaces else self.image.partitions), **self.partitions}
@@ -93,6 +98,17 @@ class TopicsDelta:
         self.created: dict[bytes, str] = {}
         self.deleted: dict[bytes, TopicImage] = {}
         self._id_of: dict[str, bytes] = {}
+
+    @classmethod
+    def from_nothing(cls, image: TopicsImage) -> TopicsDelta:
+        """As if every topic had just been created; costs a copy of a table for each, and nothing for a partition."""
+        delta = cls(TopicsImage())
+        for topic in image.by_id.values():
+            created = delta.changed[topic.id] = TopicDelta(TopicImage(topic.name, topic.id, Map()))
+            created.set_all(topic.partitions)
+            delta.created[topic.id] = topic.name
+            delta._id_of[topic.name] = topic.id
+        return delta
 
     def touched_names(self) -> list[str]:
         """The names of all topics deleted, created or changed, each once."""

@@ -94,8 +94,9 @@ def test_a_snapshot_replaces_everything_and_tells_the_difference():
 def test_a_late_publisher_is_told_everything():
     loader = MetadataLoader()
     loader.apply_committed(batch(0, topic("t", 1), partition(1, 0, [1])))
-    told = Told()
-    loader.add_publisher(told)
+    told, another = Told(), Told()
+    loader.add_publisher(told, another)
+    assert another.seen == told.seen
     delta, image, _ = told.seen[0]
     assert delta.image is EMPTY
     assert delta.topics.created == {uid(1): "t"}

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage
-from quorum.metadata.records import image_to_records
+from quorum.metadata.records import delta_from_nothing, image_to_records
 from tests.quorum.metadata.build import (
     SOMEWHERE,
     broker,
@@ -122,6 +122,14 @@ def test_image_to_records_to_image(records):
     again = image_of(*image_to_records(image))
     assert again == image
     assert snapshot_delta(image, EMPTY).apply(SOMEWHERE) == image
+
+
+@given(histories())
+def test_a_delta_from_nothing_is_that_of_a_snapshot(records):
+    image = image_of(*records)
+    delta = delta_from_nothing(image)
+    assert answers(delta) == answers(replay(image_to_records(image), EMPTY))
+    assert delta.apply(SOMEWHERE) == image
 
 
 @given(histories(), st.data())
