@@ -33,6 +33,18 @@ class Operator:
                 elif kind < 0.42:
                     self._ask_too_much(member)
 
+    def is_in_order(self) -> bool:
+        """L1: in every controller's image the brokers that live are unfenced, and those that are gone fenced."""
+        world = self._shared.world
+        living = {i: node.alive for i, node in world.nodes.items() if not node.identity.can_vote}
+        for member in self._shared.controllers:
+            brokers = member.loader.image.cluster.brokers
+            if member.node.alive and any(
+                i in brokers and brokers[i].fenced == is_alive for i, is_alive in living.items()
+            ):
+                return False
+        return True
+
     def _change(self, member: ControllerMember) -> Message:
         prng, world = self._shared.world.prng, self._shared.world
         topics = sorted(member.loader.image.topics.by_name)

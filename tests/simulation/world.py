@@ -328,6 +328,10 @@ class World:
             self.happened["duplication"] += 1
         self.faults.stop()
         self.is_calm = True
+        if self.operator is not None and self.prng.random() < 0.5:
+            gone = self.nodes[self.cast.ids[-1]]
+            gone.crash(power_cut=False)
+            gone.refused = "gone for good"
         self.network.heal_all()
         for node in self.nodes.values():
             self._restart(node)
@@ -339,6 +343,8 @@ class World:
             nonlocal target
             if self.acked > acked + 1 and not target:
                 target = self.checker.committed_end
+            if self.operator is not None and not self.operator.is_in_order():
+                return False
             return bool(target) and all(
                 node.refused is not None or (node.alive and node.applied >= target)
                 for node in self.nodes.values()

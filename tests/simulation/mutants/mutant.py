@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from quorum.raft.types import InvariantViolated
@@ -19,6 +20,8 @@ class Mutant(NamedTuple):
     name: str
     patch: Callable[[], AbstractContextManager[Any]]
     expected: tuple[str, ...]
+    # of `World`: what the bug needs to be met
+    options: Mapping[str, bool] = MappingProxyType({})
 
 
 class Outcome(NamedTuple):
@@ -41,7 +44,7 @@ def hunt(mutant: Mutant, seeds: int) -> Outcome:
     with mutant.patch():
         for seed in range(1, seeds + 1):
             try:
-                run_seed(seed)
+                run_seed(seed, **mutant.options)
             except (Violation, InvariantViolated) as found:
                 return Outcome(str(found).split()[0], seed, str(found))
             except Exception as found:  # noqa: BLE001 - a crash is no finding of an invariant

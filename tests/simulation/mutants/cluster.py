@@ -1,0 +1,205 @@
+"""Mutants of the controller: broker epochs (C3), who leads and is in sync (C4), what is too large (C5)."""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager
+from types import MappingProxyType
+from typing import Any
+from unittest import mock
+
+from quorum.controller import alter_partition, brokers, controller, partitions, topics
+from quorum.controller.handlers import broker_heartbeat, broker_registration
+from quorum.controller.leases import Leases
+from quorum.controller.reign import Reign
+from quorum.controller.state import ControllerState
+from quorum.runtime.deferred import Result
+from tests.simulation import controllers
+from tests.simulation.mutants.mutant import Mutant, both
+from wire.errors import KafkaError
+
+Patch = AbstractContextManager[Any]
+
+
+# --- C3
+
+
+def _registering_again_bumps_the_epoch() -> Patch:
+    """5B 37, KAFKA-16952."""
+    real = brokers.register_broker
+
+    def register(*given: Any, broker_epoch: int, **options: Any) -> Any:
+        found = real(*given, broker_epoch=broker_epoch, **options)
+        found.records[-1].broker_epoch = broker_epoch
+        return found
+
+    return mock.patch.object(broker_registration, "register_broker", register)
+
+
+def _new_incarnation_keeps_the_epoch() -> Patch:
+    real = brokers.register_broker
+
+    def register(request: Any, state: ControllerState, *, broker_epoch: int, **options: Any) -> Any:
+        known = state.image.cluster.brokers.get(request.broker_id)
+        return real(request, state, broker_epoch=known.epoch if known else broker_epoch, **options)
+
+    return mock.patch.object(broker_registration, "register_broker", register)
+
+
+def _new_incarnation_begins_unfenced() -> Patch:
+    real = brokers._registration_record
+
+    def record(request: Any, broker_epoch: int) -> Any:
+        found = real(request, broker_epoch)
+        found.fenced = False
+        return found
+
+    return mock.patch.object(brokers, "_registration_record", record)
+
+
+def _any_epoch_is_good() -> Patch:
+    def lenient(image: Any, broker_id: int, _epoch: int) -> None:
+        partitions_check(image, broker_id, image.cluster.brokers[broker_id].epoch)
+
+    partitions_check = partitions.check_broker_epoch
+    return both(
+        *(
+            mock.patch.object(module, "check_broker_epoch", lenient)
+            for module in (brokers, broker_heartbeat, alter_partition)
+        )
+    )
+
+
+def _answers_before_it_is_committed() -> Patch:
+    """C2: the epoch of a registration is told as soon as it is written."""
+    return mock.patch("quorum.runtime.deferred.Deferred.wait", _at_once)
+
+
+async def _at_once(self: Any) -> Any:
+    return self.response
+
+
+# --- C4
+
+
+def _fencing_forgets_the_isrs() -> Patch:
+    def nothing(*_args: Any, **_options: Any) -> list[Any]:
+        return []
+
+    return both(
+        mock.patch.object(brokers, "changes_without", nothing),
+        mock.patch.object(controller, "changes_without", nothing),
+    )
+
+
+def _fenced_brokers_may_lead() -> Patch:
+    return mock.patch.object(ControllerState, "may_lead", return_value=lambda broker: broker > 0)
+
+
+def _nobody_is_elected_when_a_broker_returns() -> Patch:
+    def nothing(*_args: Any, **_options: Any) -> list[Any]:
+        return []
+
+    return both(
+        mock.patch.object(brokers, "changes_with", nothing),
+        mock.patch.object(controller, "changes_with", nothing),
+        mock.patch.object(controller, "elect_unclean", nothing),
+    )
+
+
+def _leaders_add_whom_they_like() -> Patch:
+    """KIP-841: the ISR takes fenced replicas."""
+    return mock.patch.object(alter_partition, "_is_eligible", return_value=True)
+
+
+def _new_incarnation_stays_in_sync() -> Patch:
+    """5A 12, KAFKA-14139: an empty disk is still in the ISR."""
+    return both(
+        mock.patch.object(brokers, "changes_of_new_incarnation", return_value=[]),
+        mock.patch.object(broker_registration, "partitions_of_old_incarnation", return_value=[]),
+    )
+
+
+def _the_silent_are_not_fenced() -> Patch:
+    """Its leases never run out and nobody looks: a partition of a dead broker waits for ever."""
+    return both(
+        mock.patch.object(Leases, "expired", return_value=[]),
+        mock.patch.object(Leases, "orphans", return_value=[]),
+    )
+
+
+# --- C5
+
+
+def _oversized_batch_ends_the_reign() -> Patch:
+    """5B 36, KAFKA-14996."""
+    real = Reign.submit
+
+    def submit(self: Reign, result: Result[Any, Any]) -> Any:
+        try:
+            return real(self, result)
+        except KafkaError:
+            self._give_up()
+            raise
+
+    return mock.patch.object(Reign, "submit", submit)
+
+
+def _no_request_is_too_large() -> Patch:
+    return both(
+        mock.patch.object(topics, "RECORDS_MAX", math.inf),
+        mock.patch.object(controllers, "BATCH_BYTES_MAX", math.inf),
+    )
+
+
+def _half_of_an_oversized_batch_is_written() -> Patch:
+    real = controllers.ControllerMember.propose
+
+    def propose(self: Any, records: Any, epoch: int) -> int:
+        try:
+            return real(self, records, epoch)
+        except KafkaError:
+            real(self, records[:8], epoch)
+            raise
+
+    return mock.patch.object(controllers.ControllerMember, "propose", propose)
+
+
+# All of them are looked for where there are controllers.
+CONTROLLERS = MappingProxyType({"controllers": True})
+
+CLUSTER = (
+    Mutant(
+        "registering again bumps the epoch",
+        _registering_again_bumps_the_epoch,
+        ("C3",),
+        CONTROLLERS,
+    ),
+    Mutant(
+        "new incarnation keeps the epoch", _new_incarnation_keeps_the_epoch, ("C3",), CONTROLLERS
+    ),
+    Mutant(
+        "new incarnation begins unfenced", _new_incarnation_begins_unfenced, ("C3",), CONTROLLERS
+    ),
+    Mutant("any broker epoch is good", _any_epoch_is_good, ("C3",), CONTROLLERS),
+    Mutant("answers before it is committed", _answers_before_it_is_committed, ("C3",), CONTROLLERS),
+    Mutant("fencing forgets the ISRs", _fencing_forgets_the_isrs, ("C4",), CONTROLLERS),
+    Mutant("fenced brokers may lead", _fenced_brokers_may_lead, ("C4",), CONTROLLERS),
+    Mutant(
+        "nobody is elected on return",
+        _nobody_is_elected_when_a_broker_returns,
+        ("C4",),
+        CONTROLLERS,
+    ),
+    Mutant("leaders add whom they like", _leaders_add_whom_they_like, ("C4",), CONTROLLERS),
+    Mutant("new incarnation stays in sync", _new_incarnation_stays_in_sync, ("C4",), CONTROLLERS),
+    Mutant("the silent are not fenced", _the_silent_are_not_fenced, ("L1",), CONTROLLERS),
+    Mutant("oversized batch ends the reign", _oversized_batch_ends_the_reign, ("C5",), CONTROLLERS),
+    Mutant("no request is too large", _no_request_is_too_large, ("C5",), CONTROLLERS),
+    Mutant(
+        "half an oversized batch is written",
+        _half_of_an_oversized_batch_is_written,
+        ("C5", "C1"),
+        CONTROLLERS,
+    ),
+)
