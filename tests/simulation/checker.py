@@ -28,6 +28,7 @@ from tests.simulation.storage import GENESIS, Entry
 
 if TYPE_CHECKING:
     from tests.simulation.node import SimNode
+    from tests.simulation.world import World
 
 
 def _voters(node: SimNode) -> tuple[int, ...]:
@@ -77,6 +78,9 @@ class Checker:
 
     def fail(self, invariant: str, *facts: object) -> None:
         raise Violation(" ".join([invariant, *map(str, facts)]))
+
+    def look(self, world: World) -> None:
+        """For a twin that looks at everything after every event."""
 
     def count(self, invariant: str) -> None:
         self.evaluations[invariant] += 1

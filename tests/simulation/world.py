@@ -37,7 +37,7 @@ METADATA_SHARE = 0.25
 # of the seeds: the real controller, and brokers
 CONTROLLERS_SHARE = 0.08
 # between flips of bits in snapshots that are being served
-ROT_SECONDS = 4.0
+ROT_SECONDS = 1.5
 # twice what the longest of thousands of runs took
 EVENTS_MAX = 12_000
 # what is done to the nodes; `happened` counts other things as well
@@ -72,6 +72,7 @@ class World:
         faults: Faults | None = None,
         metadata: bool = False,
         controllers: bool = False,
+        checker_class: type[Checker] = Checker,
     ) -> None:
         self.seed = seed
         self.prng = random.Random(seed)
@@ -85,7 +86,7 @@ class World:
         self._sequence = 0
         self._payload = 0
         self.faults = faults or Faults.draw(self.prng)
-        self.checker = Checker()
+        self.checker = checker_class()
         self.network = Network(self)
         has_controllers = controllers or (faults is None and self.prng.random() < CONTROLLERS_SHARE)
         self.tasks = Tasks(self)
@@ -121,7 +122,7 @@ class World:
         self.at(self.now + seconds, action)
 
     async def run_until(self, end: float, done: Callable[[], bool] = lambda: False) -> bool:
-        heap = self._heap
+        heap, looks_at_all = self._heap, type(self.checker) is not Checker
         while heap and heap[0][0] <= end:
             self.now, _, action = heapq.heappop(heap)
             self.events += 1
@@ -130,6 +131,8 @@ class World:
             action()
             if self.operator is not None:
                 await self.tasks.settle()
+            if looks_at_all:
+                self.checker.look(self)
             if self.events % 16 == 0 and done():
                 return True
         self.now = end

@@ -6,7 +6,8 @@ Redpanda's trackers.
 
 from tests.simulation.mutants.changes import CHANGES, DRIVER, LOGS
 from tests.simulation.mutants.cluster import CLUSTER
+from tests.simulation.mutants.disks import DISKS
 from tests.simulation.mutants.elections import ELECTIONS
 from tests.simulation.mutants.replication import REPLICATION
 
-MUTANTS = (*REPLICATION, *ELECTIONS, *LOGS, *CHANGES, *DRIVER, *CLUSTER)
+MUTANTS = (*REPLICATION, *ELECTIONS, *LOGS, *CHANGES, *DRIVER, *DISKS, *CLUSTER)

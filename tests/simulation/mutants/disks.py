@@ -1,0 +1,99 @@
+"""Mutants of what is read from a damaged disk."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from quorum import quorum_state_file
+from quorum.raft.types import Election
+from tests.simulation import node, snapshots
+from tests.simulation.mutants.mutant import Mutant, both
+from tests.simulation.node import SimNode
+from tests.simulation.storage import Disk, Refused, SimLog, chain
+
+Patch = AbstractContextManager[Any]
+
+
+def _torn_batches_are_whole() -> Patch:
+    """Half a batch is read as another one."""
+
+    def cut(self: SimLog) -> None:
+        for at in range(bisect_right(self.ends, self.flushed_offset), len(self.entries)):
+            entry = self.entries[at]
+            if not entry.intact:
+                before = self.entries[at - 1].chain if at else self.start_chain
+                torn = entry._replace(payload=entry.payload ^ 1, intact=True)
+                fingerprint = chain(before, torn.epoch, torn.payload)
+                self._keep([*self.entries[:at], torn._replace(chain=fingerprint)])
+                return
+
+    return mock.patch.object(SimLog, "_cut_torn_tail", cut)
+
+
+def _damaged_vote_file_is_none() -> Patch:
+    """It starts as if it had never voted."""
+    real = Disk.load
+
+    def load(self: Disk) -> Election:
+        try:
+            return real(self)
+        except Refused:
+            return Election()
+
+    return mock.patch.object(Disk, "load", load)
+
+
+def _vote_file_without_checksum() -> Patch:
+    """As Apache Kafka's: a wrong digit is another epoch or vote."""
+
+    def decode(data: bytes) -> Election:
+        return quorum_state_file._parse(json.loads(data.partition(b"\n")[0]))
+
+    return mock.patch("tests.simulation.storage.decode_election", decode)
+
+
+def _damaged_snapshot_is_taken() -> Patch:
+    """The checksum of what was fetched is not looked at."""
+
+    def decode(data: bytes) -> snapshots.Content:
+        try:
+            return real(data)
+        except snapshots.Damaged:
+            return snapshots.Content(1, 0, None)
+
+    real = snapshots.decode
+    return both(
+        mock.patch.object(SimNode, "_check", lambda _self, message: message),
+        mock.patch.object(node, "decode", decode),
+    )
+
+
+def _damaged_snapshot_is_started_with() -> Patch:
+    """R15: a node whose only copy is damaged starts anyway, from nothing."""
+
+    def drop(self: SimLog) -> None:
+        latest = self.latest_snapshot
+        if latest is not None and latest in self.rotten:
+            self.rotten.clear()
+            self.start_offset, self.start_chain = 0, 0
+            self.snapshots, self.snapshot_data = [], {}
+            self._keep([])
+
+    return mock.patch.object(SimLog, "_drop_damaged_snapshots", drop)
+
+
+DISKS = (
+    Mutant("torn batches are whole", _torn_batches_are_whole, ("R4", "R5", "R6", "R7", "R8")),
+    Mutant("damaged vote file is none", _damaged_vote_file_is_none, ("R3", "R2")),
+    Mutant("vote file without checksum", _vote_file_without_checksum, ("R3", "R2")),
+    Mutant("damaged snapshot is taken", _damaged_snapshot_is_taken, ("R4", "R8", "R9")),
+    Mutant(
+        "damaged snapshot is dropped",
+        _damaged_snapshot_is_started_with,
+        ("R5", "R6", "R7", "R8", "R15"),
+    ),
+)
