@@ -249,11 +249,11 @@ class LogDirectory:
         if key in self._names:
             return self.open_log(topic, partition, config)
         _check_name(topic, partition)
+        self.offsets.begin(key)
         directory = self._directory(key)
         self._make_directory(directory, topic_id)
         self._names.add(key)
         self._topic_ids[key] = topic_id
-        self.offsets.forget(key)
         return self._adopt(key, self._open_new(directory, config))
 
     def delete_log(self, topic: str, partition: int) -> None:
@@ -395,7 +395,7 @@ class LogDirectory:
         return self.offsets.collect(high_watermarks, written)
 
     def write_checkpoints(self, collected: CollectedCheckpoints) -> bool:
-        """Blocks; for a thread. Recovery points older than a truncation are left out: gives False then. Raises KafkaError."""
+        """Blocks; for a thread. Offsets older than a truncation are left out: gives False then. Raises KafkaError."""
         return self.offsets.write(collected)
 
     def close(

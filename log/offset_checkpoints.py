@@ -44,6 +44,7 @@ class CollectedCheckpoints:
 
     truncations: int
     files: Mapping[str, Mapping[TopicPartition, int]]
+    forgotten: frozenset[TopicPartition]
 
 
 class OffsetCheckpoints:
@@ -57,6 +58,8 @@ class OffsetCheckpoints:
         self._health = health
         self._writing = Lock()  # held while one file is written
         self._truncations = 0  # a checkpoint collected before one must not be written after it
+        # Of partitions that are gone, in the files still; at most those deleted between two checkpoints.
+        self._forgotten: set[TopicPartition] = set()
         self.recovery_points = self._read(RECOVERY_POINTS)
         self.log_starts = self._read(LOG_START_OFFSETS)
         self.high_watermarks = self._read(HIGH_WATERMARKS)
@@ -72,14 +75,34 @@ class OffsetCheckpoints:
             return {}
 
     def forget(self, key: TopicPartition) -> None:
-        """The partition is gone; the files say so when they are written next."""
+        """The partition is gone; the files say so when they are written next, or before there is another of that name."""
         for offsets in (
             self.recovery_points,
             self.log_starts,
             self.high_watermarks,
             self.cleaner_offsets,
         ):
-            offsets.pop(key, None)
+            if offsets.pop(key, 0) > 0:
+                self._forgotten.add(key)
+
+    def begin(self, key: TopicPartition) -> None:
+        """A new partition takes the name: after a crash the offsets of the old one would look like lost data.
+
+        Blocks only if the name is in the files. Raises KafkaError.
+        """
+        self.forget(key)
+        if key not in self._forgotten:
+            return
+        with self._writing, self._health.guard(f"writing checkpoints for {key[0]}-{key[1]}"):
+            self._truncations += 1
+            for name, offsets in (
+                (RECOVERY_POINTS, self.recovery_points),
+                (LOG_START_OFFSETS, _above_zero(self.log_starts)),
+                (HIGH_WATERMARKS, self.high_watermarks),
+                (CLEANER_OFFSETS, self.cleaner_offsets),
+            ):
+                self._save(name, format_offsets(offsets))
+            self._forgotten.clear()
 
     def collect(
         self,
@@ -95,10 +118,12 @@ class OffsetCheckpoints:
         }
         if high_watermarks is not None:
             files[HIGH_WATERMARKS] = self.high_watermarks.copy()
-        return CollectedCheckpoints(self._truncations, files)
+        if self._forgotten:
+            files[CLEANER_OFFSETS] = self.cleaner_offsets.copy()
+        return CollectedCheckpoints(self._truncations, files, frozenset(self._forgotten))
 
     def write(self, collected: CollectedCheckpoints) -> bool:
-        """Blocks; for a thread. What a file holds already is not written again, nor recovery points older than a truncation.
+        """Blocks; for a thread. What a file holds already is not written again, nor offsets older than a truncation or a deleted namesake.
 
         Returns:
             Whether all are durable now.
@@ -109,13 +134,16 @@ class OffsetCheckpoints:
         all_written = True
         for name, offsets in collected.files.items():
             if name == LOG_START_OFFSETS:
-                offsets = {key: offset for key, offset in offsets.items() if offset > 0}
+                offsets = _above_zero(offsets)
             text = format_offsets(offsets)
             with self._writing, self._health.guard(f"writing {name}"):
-                is_old = name == RECOVERY_POINTS and collected.truncations != self._truncations
+                is_old = name != WRITTEN_LOGS and collected.truncations != self._truncations
                 all_written &= not is_old
                 if not is_old and self._saved.get(name) != hash(text):
                     self._save(name, text)
+        if all_written and HIGH_WATERMARKS in collected.files:
+            with self._writing:
+                self._forgotten -= collected.forgotten
         return all_written
 
     def _save(self, name: str, text: bytes) -> None:
@@ -140,11 +168,15 @@ class OffsetCheckpoints:
         """The log begins anew, before where it began."""
         self.log_starts[key] = offset
         with self._writing, self._health.guard(f"writing {LOG_START_OFFSETS}"):
-            kept = {key: offset for key, offset in self.log_starts.items() if offset > 0}
-            self._save(LOG_START_OFFSETS, format_offsets(kept))
+            self._truncations += 1
+            self._save(LOG_START_OFFSETS, format_offsets(_above_zero(self.log_starts)))
 
     def save_cleaner_offsets(self, cleaned: Mapping[TopicPartition, int]) -> None:
         """Notes how far logs are compacted now. Blocks. Raises KafkaError."""
         self.cleaner_offsets.update(cleaned)
         with self._writing, self._health.guard(f"writing {CLEANER_OFFSETS}"):
             self._save(CLEANER_OFFSETS, format_offsets(self.cleaner_offsets))
+
+
+def _above_zero(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    return {key: offset for key, offset in offsets.items() if offset > 0}

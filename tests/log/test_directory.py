@@ -270,6 +270,69 @@ def test_a_truncation_lowers_the_checkpoint_before_bytes_go(path):
     directory.close(broker_epoch=None)
 
 
+def killed(directory):
+    """What its files say is what there is."""
+    directory._lock.release()
+    return LogDirectory(directory.path)
+
+
+def deleted_and_made_again(directory):
+    """A log of three records, all of them durable, where one of ninety was until a moment ago."""
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log.delete_records_before(60)
+    log.flush()
+    directory.save_checkpoints({("t", 0): 90})
+    collected = directory.collect_checkpoints({("t", 0): 90})
+    directory.delete_log("t", 0)
+    fill(directory.create_log("t", 0, bytes(16), SMALL), 1).flush()
+    return collected
+
+
+def test_the_checkpoints_of_a_deleted_partition_are_not_those_of_its_namesake(path):
+    """Else a process killed before the next checkpoint would leave a log that ends below what was flushed, and be refused it."""
+    directory = LogDirectory(path)
+    deleted_and_made_again(directory)
+    directory = killed(directory)
+    log = directory.open_log("t", 0, SMALL)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 3)
+    assert directory.high_watermark("t", 0) == 0
+    directory.close(broker_epoch=None)
+
+
+def test_a_checkpoint_under_way_does_not_bring_them_back(path):
+    directory = LogDirectory(path)
+    assert not directory.write_checkpoints(deleted_and_made_again(directory))
+    directory = killed(directory)
+    assert directory.open_log("t", 0, SMALL).log_end_offset == 3
+    directory.close(broker_epoch=None)
+
+
+def test_nor_do_those_of_a_partition_whose_process_died_before_it_was_made_again(path):
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30).flush()
+    directory.save_checkpoints()
+    directory.delete_log("t", 0)
+    directory = killed(directory)
+    fill(directory.create_log("t", 0, bytes(16), SMALL), 1).flush()
+    directory = killed(directory)
+    assert directory.open_log("t", 0, SMALL).log_end_offset == 3
+    directory.close(broker_epoch=None)
+
+
+def test_partitions_made_for_the_first_time_write_no_checkpoints(path):
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    directory.save_checkpoints({("t", 0): 9})
+    directory.delete_log("t", 0)
+    directory.save_checkpoints({})
+    renames = files.calls["rename"]
+    for index in range(3):
+        directory.create_log("t", index, TOPIC_ID, SMALL)
+    assert files.calls["rename"] == renames
+    directory.close(broker_epoch=None)
+
+
 def test_the_first_error_takes_the_directory_offline_and_no_marker_is_written(path):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
