@@ -10,8 +10,13 @@ from bench.clusters import Cluster
 from wire.blocking import BlockingConnection
 from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
+from wire.errors import ErrorCode
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
@@ -61,7 +66,25 @@ def _id_at(client: BlockingConnection, address: tuple[str, int]) -> int:
 def create_topics(
     client: BlockingConnection, partitions: Mapping[str, int], replication: int = 3
 ) -> None:
-    """All in one request."""
+    """All in one request; asked again for those that a busy machine had no answer about in time.
+
+    Who asks again, as brokers do after a change of the controller, may hear that the topic is there already.
+    """
+    left = dict(partitions)
+    deadline = time.monotonic() + SECONDS_MAX
+    while left and time.monotonic() < deadline:
+        for topic in _create_topics(client, left, replication):
+            if topic.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                del left[topic.name]
+            elif topic.error_code != ErrorCode.REQUEST_TIMED_OUT:
+                raise RuntimeError(f"{topic.name}: {topic.error_code} {topic.error_message}")
+    if left:
+        raise RuntimeError(f"{len(left)} topics were not made within {SECONDS_MAX:.0f} s")
+
+
+def _create_topics(
+    client: BlockingConnection, partitions: Mapping[str, int], replication: int
+) -> list[CreatableTopicResult]:
     topics = [
         CreatableTopic(
             name=name,
@@ -73,9 +96,7 @@ def create_topics(
         for name, count in partitions.items()
     ]
     answer = client.call(CreateTopicsRequest(topics=topics), timeout=SECONDS_MAX)
-    for topic in answer.topics:
-        if topic.error_code:
-            raise RuntimeError(f"{topic.name}: {topic.error_code} {topic.error_message}")
+    return list(answer.topics)
 
 
 def create_partitions(client: BlockingConnection, name: str, count: int) -> None:
