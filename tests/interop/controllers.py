@@ -69,6 +69,7 @@ class Controllers:
             }
             if role == "broker":
                 keys |= {"inter.broker.listener.name": "B", "offsets.topic.replication.factor": 1}
+            keys |= {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
             self.file(i).write_text("".join(f"{k}={v}\n" for k, v in keys.items()))
 
     def address(self, i):
