@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from log.batch import BatchView, iter_batches
 from log.reader import list_segments, scan_batches
@@ -28,6 +28,9 @@ from wire.messages.fetch_snapshot import (
     FetchSnapshotRequestSnapshotId,
     FetchSnapshotRequestTopicSnapshot,
 )
+
+if TYPE_CHECKING:
+    from trimaran.cli.connect import Controllers
 
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
@@ -253,10 +256,8 @@ def _checked(top_level: int, partition: Any) -> Any:
 
 
 @contextmanager
-def open_source(path: Path | None, bootstrap: str | None) -> Iterator[MetadataSource]:
-    """The directory if a path is given, else the quorum behind `bootstrap`."""
-    from trimaran.cli.connect import connected
-
+def open_source(path: Path | None, controllers: Controllers) -> Iterator[MetadataSource]:
+    """The directory if a path is given, else the quorum of `controllers`."""
     if path is not None:
         if not path.exists():
             raise UserError(
@@ -267,6 +268,5 @@ def open_source(path: Path | None, bootstrap: str | None) -> Iterator[MetadataSo
             )
         yield Directory(path)
         return
-    assert bootstrap is not None
-    with connected(bootstrap, of_controllers=True) as client:
-        yield LiveQuorum(client, f"the quorum at {bootstrap}")
+    with controllers.connected() as client:
+        yield LiveQuorum(client, f"the quorum at {controllers.addresses}")

@@ -1,4 +1,6 @@
 import importlib
+import inspect
+import os
 import subprocess
 import sys
 
@@ -8,9 +10,13 @@ from trimaran.cli.app import COMMANDS, NOUNS, build
 from trimaran.errors import Exit
 
 
-def run(*words):
+def run(*words, **variables):
     return subprocess.run(
-        [sys.executable, "-m", "trimaran", *words], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "trimaran", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
     )
 
 
@@ -23,6 +29,15 @@ def test_every_command_exists_and_says_what_it_does(where):
 
 def test_every_noun_has_verbs_and_every_verb_a_noun():
     assert {" ".join(words[:-1]) for words, *_ in COMMANDS if len(words) > 1} == set(NOUNS)
+
+
+@pytest.mark.parametrize("where", [row[1] for row in COMMANDS])
+def test_every_command_that_asks_a_cluster_can_be_told_how(where):
+    module, _, function = where.partition(":")
+    parameters = inspect.signature(getattr(importlib.import_module(module), function)).parameters
+    given = {parameter.annotation for parameter in parameters.values()}
+    # the mirror, which asks by itself, speaks plain text only
+    assert "zk" in module or not given & {"Bootstrap", "ControllerBootstrap"}
 
 
 def test_the_command_tree_can_be_built():
@@ -46,6 +61,19 @@ def test_exit_codes_are_the_documented_ones(tmp_path):
     assert run("topics", "list", "--data", data).returncode == Exit.USAGE
     refused = run("topics", "list", "-b", "127.0.0.1:1")
     assert refused.returncode == Exit.CANNOT_CONNECT, refused.stderr
+
+
+@pytest.mark.slow
+def test_a_command_config_is_an_option_and_a_variable(tmp_path):
+    wrong = tmp_path / "client.properties"
+    wrong.write_text("security.protocol=TELEPATHY\n")
+    by_option = run("topics", "list", "-b", "127.0.0.1:1", "--command-config", str(wrong))
+    assert "TELEPATHY" in by_option.stderr
+    assert by_option.stderr.startswith("error")
+    by_variable = run("quorum", "status", "-B", "127.0.0.1:1", TRIMARAN_COMMAND_CONFIG=str(wrong))
+    assert "TELEPATHY" in by_variable.stderr
+    assert run("topics", "list", "-b", "127.0.0.1:1", TRIMARAN_COMMAND_CONFIG="").returncode == 3
+    assert "--command-config" in run("topics", "list", "--help").stdout
 
 
 @pytest.mark.slow

@@ -3,9 +3,6 @@
 
 def main() -> None:
     """Entry point of the `trimaran` script."""
-    import sys
-
     from trimaran.cli.app import run
-    from trimaran.cli.connect import take_command_config
 
-    run(take_command_config(sys.argv[1:]))
+    run()

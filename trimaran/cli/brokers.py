@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, connected
+from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, show_rows
 
 
-def list_brokers(
-    *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA, output: Format = "table"
-) -> None:
+def list_brokers(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Lists the brokers that are registered and not fenced."""
     from wire.messages.describe_cluster import DescribeClusterRequest
 
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         answer = client.call(
             None, DescribeClusterRequest(include_cluster_authorized_operations=False)
         )

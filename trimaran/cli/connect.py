@@ -1,10 +1,11 @@
-"""From options to a connected client: `-b`, the environment, or the local cluster of `--data`."""
+"""From options to a connected client: `-b` or `-B`, the environment, or the local cluster of `--data`; `--command-config` for TLS and SASL."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,19 +19,75 @@ if TYPE_CHECKING:
     from wire.errors import KafkaError
     from wire.security.listener import ClientSecurity
 
-Bootstrap = Annotated[str | None, Parameter(name=["-b", "--bootstrap-server"])]
-ControllerBootstrap = Annotated[str | None, Parameter(name=["-B", "--bootstrap-controller"])]
-Zookeeper = Annotated[str | None, Parameter(name=["-z", "--zookeeper"])]
-Data = Annotated[Path, Parameter(name="--data")]
-DEFAULT_DATA = Path(".trimaran")
 ENVIRONMENT = "KAFKA_BOOTSTRAP_SERVERS"
-# A file with Kafka's client keys: `security.protocol`, `ssl.*`, `sasl.*`. The option of every command sets the variable.
 COMMAND_CONFIG_OPTION = "--command-config"
 COMMAND_CONFIG_VARIABLE = "TRIMARAN_COMMAND_CONFIG"
+DEFAULT_DATA = Path(".trimaran")
+
+_LOCAL = "those of the local cluster when not given"
+Bootstrap = Annotated[
+    str | None,
+    Parameter(name=["-b", "--bootstrap-server"], help=f"Brokers, HOST:PORT,…; {_LOCAL}."),
+]
+ControllerBootstrap = Annotated[
+    str | None,
+    Parameter(name=["-B", "--bootstrap-controller"], help=f"Controllers, HOST:PORT,…; {_LOCAL}."),
+]
+Zookeeper = Annotated[str | None, Parameter(name=["-z", "--zookeeper"])]
+Data = Annotated[
+    Path,
+    Parameter(name="--data", help="The directory of the local cluster, as trimaran up has it."),
+]
+CommandConfig = Annotated[
+    Path | None,
+    Parameter(
+        name=COMMAND_CONFIG_OPTION,
+        env_var=COMMAND_CONFIG_VARIABLE,
+        help="A properties file with Kafka's client keys: security.protocol, ssl.…, sasl.….",
+    ),
+]
 TIMEOUT_SECONDS = 20.0
 HELLO_SECONDS = (
     1.0  # until another node is asked instead; one that is only slow is asked again later
 )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Brokers:
+    """Which brokers a command asks, and how."""
+
+    bootstrap: Bootstrap = None
+    data: Data = DEFAULT_DATA
+    command_config: CommandConfig = None
+
+    def connected(self) -> AbstractContextManager[BlockingClient]:
+        """See `connected`."""
+        addresses = bootstrap_of(self.bootstrap, self.data)
+        return connected(addresses, command_config=self.command_config)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Controllers:
+    """Which controllers a command asks, and how."""
+
+    bootstrap: ControllerBootstrap = None
+    data: Data = DEFAULT_DATA
+    command_config: CommandConfig = None
+
+    @property
+    def addresses(self) -> str:
+        return controllers_of(self.bootstrap, self.data)
+
+    def connected(self) -> AbstractContextManager[BlockingClient]:
+        """See `connected`."""
+        return connected(self.addresses, of_controllers=True, command_config=self.command_config)
+
+
+# Defaults of the options of every command that asks somebody.
+BROKERS = Brokers()
+CONTROLLERS = Controllers()
 
 
 def bootstrap_of(given: str | None, data: Path) -> str:
@@ -73,25 +130,9 @@ def _no_target(kind: str, option: str) -> UserError:
     )
 
 
-def take_command_config(arguments: list[str]) -> list[str]:
-    """Takes `--command-config FILE` out of the words of any command, for `command_security`; returns the others."""
-    kept: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        option, equals, value = word.partition("=")
-        if word == "--":
-            return [*kept, word, *words]
-        if option == COMMAND_CONFIG_OPTION:
-            os.environ[COMMAND_CONFIG_VARIABLE] = value if equals else next(words, "")
-        else:
-            kept.append(word)
-    return kept
-
-
-def command_security() -> ClientSecurity | None:
-    """How to talk to nodes, as the file of `--command-config` says; None: plaintext."""
-    path = os.environ.get(COMMAND_CONFIG_VARIABLE)
-    if not path:
+def _security(command_config: Path | None) -> ClientSecurity | None:
+    """How to talk to nodes, as the file says; None: plaintext."""
+    if command_config is None or not command_config.name:
         return None
     from quorum.config.definition import ConfigError
     from quorum.config.security import client_security
@@ -99,13 +140,15 @@ def command_security() -> ClientSecurity | None:
     from trimaran.properties import read_file
 
     try:
-        return client_security(read_file(Path(path)))
+        return client_security(read_file(command_config))
     except ConfigError as error:
         raise of_config(error) from error
 
 
 @contextmanager
-def connected(bootstrap: str, *, of_controllers: bool = False) -> Iterator[BlockingClient]:
+def connected(
+    bootstrap: str, *, of_controllers: bool = False, command_config: Path | None = None
+) -> Iterator[BlockingClient]:
     """A client of the cluster behind `bootstrap`; its failures become `UserError`s with the fitting exit code."""
     from wire.blocking import BlockingClient
     from wire.client.errors import (
@@ -116,7 +159,7 @@ def connected(bootstrap: str, *, of_controllers: bool = False) -> Iterator[Block
     )
     from wire.errors import KafkaError
 
-    security = command_security()
+    security = _security(command_config)
     try:
         with BlockingClient(
             bootstrap, of_controllers=of_controllers, timeout=TIMEOUT_SECONDS, security=security

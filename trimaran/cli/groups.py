@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, check, connected
+from trimaran.cli.connect import BROKERS, Brokers, check
 from trimaran.cli.output import Format, show_json, show_rows
 
 if TYPE_CHECKING:
@@ -13,14 +13,12 @@ if TYPE_CHECKING:
 LATEST_TIMESTAMP = -1
 
 
-def list_groups(
-    *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA, output: Format = "table"
-) -> None:
+def list_groups(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Lists the groups of every coordinator."""
     from wire.messages.list_groups import ListGroupsRequest
 
     rows = []
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         client.refresh()
         for node_id in sorted(client.routing.nodes):
             answer = client.call(node_id, ListGroupsRequest())
@@ -35,14 +33,12 @@ def list_groups(
     )
 
 
-def describe(
-    group: str, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA, output: Format = "table"
-) -> None:
+def describe(group: str, *, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Shows members, committed offsets and lag in records."""
     from wire.client.destinations import Coordinator
     from wire.messages.describe_groups import DescribeGroupsRequest
 
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         answer = client.call(Coordinator(group), DescribeGroupsRequest(groups=[group])).groups[0]
         check(answer.error_code, answer.error_message)
         offsets = _offsets(client, group)

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import (
-    DEFAULT_DATA,
-    ControllerBootstrap,
-    Data,
-    connected,
-    controllers_of,
-)
+from trimaran.cli.connect import CONTROLLERS, DEFAULT_DATA, Controllers, Data
 from trimaran.cli.output import Format, text_of
 from trimaran.errors import Exit, UserError
 
@@ -124,8 +118,7 @@ def tail(
     follow: Annotated[bool, Parameter(name=["-f", "--follow"])] = False,
     start: int = 0,
     kind: Annotated[list[str] | None, Parameter(name="--type")] = None,
-    controllers: ControllerBootstrap = None,
-    data: Data = DEFAULT_DATA,
+    controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> None:
     """Prints the committed records of a running quorum, ours or Apache Kafka's.
@@ -134,11 +127,9 @@ def tail(
         follow: go on until Ctrl-C; otherwise stop at the high watermark.
         start: the first offset; one below the start of the log begins at the oldest that is kept.
         kind: only records of these types.
-        controllers: where to find the quorum.
-        data: the local cluster.
         output: table, or json for one object a line.
     """
-    with connected(controllers_of(controllers, data), of_controllers=True) as client:
+    with controllers.connected() as client:
         _print(_committed(client, start, follow=follow), kind, output)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import DEFAULT_DATA, ControllerBootstrap, Data, controllers_of
+from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, say, show_fields, show_json, show_rows
 from trimaran.errors import Exit, UserError
 
@@ -27,8 +27,7 @@ def image(
     path: Path | None = None,
     *,
     at: At = None,
-    controllers: ControllerBootstrap = None,
-    data: Data = DEFAULT_DATA,
+    controllers: Controllers = CONTROLLERS,
     output: Format = "json",
 ) -> None:
     """Prints the whole state: topics, configs, ACLs, quotas, features, nodes, voters.
@@ -38,13 +37,11 @@ def image(
     Args:
         path: a controller's or broker's directory, its `__cluster_metadata-0`, a segment or a snapshot; a running quorum if not given.
         at: the state after the record at this offset; the newest if not given.
-        controllers: where to find the quorum.
-        data: the local cluster.
         output: json for everything, table for a summary.
     """
     from quorum.metadata.as_json import state_as_json
 
-    state = _state(path, controllers, data, at)
+    state = _state(path, controllers, at)
     if output == "json":
         show_json(state_as_json(state))
         return
@@ -69,8 +66,7 @@ def diff(
     after: str,
     *,
     path: From = None,
-    controllers: ControllerBootstrap = None,
-    data: Data = DEFAULT_DATA,
+    controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> int:
     """Shows what changed between two states. Exit code 1 if anything did.
@@ -79,8 +75,6 @@ def diff(
         before: an offset of the log of `path` (or of the running quorum), or another path, with @OFFSET behind it if wanted.
         after: the same.
         path: the directory whose offsets are meant; a running quorum if not given.
-        controllers: where to find the quorum.
-        data: the local cluster.
         output: table, or json.
     """
     from quorum.metadata.as_json import state_as_json
@@ -88,7 +82,7 @@ def diff(
 
     def content(side: str) -> dict[str, Any]:
         where, at = _side(side, path)
-        shown = state_as_json(_state(where, controllers, data, at))
+        shown = state_as_json(_state(where, controllers, at))
         return {k: part for k, part in shown.items() if k not in ("offset", "timestamp_ms")}
 
     rows = list(differences(content(before), content(after)))
@@ -125,8 +119,7 @@ def cat(
     *,
     path: From = None,
     at: At = None,
-    controllers: ControllerBootstrap = None,
-    data: Data = DEFAULT_DATA,
+    controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> int:
     """Prints files of the state's tree, such as /image/topics/byName/orders/0; * and ? match.
@@ -135,13 +128,11 @@ def cat(
         name: the path in the tree, as Apache Kafka's metadata shell names it.
         path: a directory of a metadata log; a running quorum if not given.
         at: the state after the record at this offset.
-        controllers: where to find the quorum.
-        data: the local cluster.
         output: the bare texts, or json for an object of texts by path.
     """
     from trimaran.metadata_tree import Directory, lookup
 
-    found = lookup(_tree(path, controllers, data, at), name)
+    found = lookup(_tree(path, controllers, at), name)
     files = {where: node for where, node in found if not isinstance(node, Directory)}
     if output == "json":
         show_json(files)
@@ -161,8 +152,7 @@ def ls(
     *,
     path: From = None,
     at: At = None,
-    controllers: ControllerBootstrap = None,
-    data: Data = DEFAULT_DATA,
+    controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> int:
     """Lists a directory of the state's tree, such as /image/topics/byName.
@@ -171,13 +161,11 @@ def ls(
         name: the path in the tree; * and ? match.
         path: a directory of a metadata log; a running quorum if not given.
         at: the state after the record at this offset.
-        controllers: where to find the quorum.
-        data: the local cluster.
         output: names a line each, or json.
     """
     from trimaran.metadata_tree import Directory, lookup
 
-    found = lookup(_tree(path, controllers, data, at), name)
+    found = lookup(_tree(path, controllers, at), name)
     listed = {
         where: sorted(node.children) if isinstance(node, Directory) else [where.rsplit("/", 1)[-1]]
         for where, node in found
@@ -200,8 +188,7 @@ def find(
     *,
     path: From = None,
     at: At = None,
-    controllers: ControllerBootstrap = None,
-    data: Data = DEFAULT_DATA,
+    controllers: Controllers = CONTROLLERS,
 ) -> int:
     """Lists everything below a path of the state's tree, a full path a line.
 
@@ -209,12 +196,10 @@ def find(
         name: the path in the tree; * and ? match.
         path: a directory of a metadata log; a running quorum if not given.
         at: the state after the record at this offset.
-        controllers: where to find the quorum.
-        data: the local cluster.
     """
     from trimaran.metadata_tree import lookup, walk
 
-    found = lookup(_tree(path, controllers, data, at), name)
+    found = lookup(_tree(path, controllers, at), name)
     for where, node in found:
         for below, _ in walk(where, node):
             print(below)
@@ -223,23 +208,14 @@ def find(
     return Exit.OK if found else Exit.NO
 
 
-def _state(path: Path | None, controllers: str | None, data: Path, at: int | None) -> MetadataState:
-    from trimaran.metadata_source import replay
+def _state(path: Path | None, controllers: Controllers, at: int | None) -> MetadataState:
+    from trimaran.metadata_source import open_source, replay
 
-    with _source(path, controllers, data) as source, _damage_of(source):
+    with open_source(path, controllers) as source, _damage_of(source):
         state = replay(source, at)
     if state.unknown_records:
         say(f"{state.unknown_records} records of a later Kafka are not understood and left out")
     return state
-
-
-@contextmanager
-def _source(path: Path | None, controllers: str | None, data: Path) -> Iterator[MetadataSource]:
-    from trimaran.metadata_source import open_source
-
-    bootstrap = None if path is not None else controllers_of(controllers, data)
-    with open_source(path, bootstrap) as source:
-        yield source
 
 
 @contextmanager
@@ -256,10 +232,10 @@ def _damage_of(source: MetadataSource) -> Iterator[None]:
         ) from error
 
 
-def _tree(path: Path | None, controllers: str | None, data: Path, at: int | None) -> Directory:
+def _tree(path: Path | None, controllers: Controllers, at: int | None) -> Directory:
     from trimaran.metadata_tree import image_tree
 
-    return image_tree(_state(path, controllers, data, at).image)
+    return image_tree(_state(path, controllers, at).image)
 
 
 def verify(*directories: Path, output: Format = "table") -> int:

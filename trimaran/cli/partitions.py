@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, check, connected
+from trimaran.cli.connect import BROKERS, Brokers, check
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.errors import Exit
 
@@ -25,15 +25,14 @@ def list_partitions(
     under_replicated: bool = False,
     offline: bool = False,
     not_preferred: bool = False,
-    bootstrap: Bootstrap = None,
-    data: Data = DEFAULT_DATA,
+    brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
     """Lists partitions, all or those that need a look; exit code 1 when some do that were asked for."""
     from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     named = None if topic is None else [MetadataRequestTopic(name=name) for name in topic]
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
         answer = client.call(None, request)
     for one in answer.topics:
@@ -87,8 +86,7 @@ def elect_leader(
     partition: Annotated[list[int] | None, Parameter(name=["-p", "--partition"])] = None,
     *,
     unclean: bool = False,
-    bootstrap: Bootstrap = None,
-    data: Data = DEFAULT_DATA,
+    brokers: Brokers = BROKERS,
 ) -> int:
     """Has preferred leaders elected, of one topic or of all; `--unclean`: any leader where there is none, at the price of records."""
     from wire.errors import ErrorCode
@@ -96,7 +94,7 @@ def elect_leader(
     from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     asked = None
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         if topic is not None:
             request = MetadataRequest(
                 topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False

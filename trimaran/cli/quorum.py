@@ -7,14 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimaran.cli.connect import (
-    DEFAULT_DATA,
-    ControllerBootstrap,
-    Data,
-    check,
-    connected,
-    controllers_of,
-)
+from trimaran.cli.connect import CONTROLLERS, Controllers, check
 from trimaran.cli.output import Format, show_fields, show_json, show_rows
 from trimaran.errors import Exit, UserError
 
@@ -26,21 +19,18 @@ if TYPE_CHECKING:
 LEADER_SECONDS = 4.0
 
 
-def status(
-    *, controllers: ControllerBootstrap = None, data: Data = DEFAULT_DATA, output: Format = "table"
-) -> int:
+def status(*, controllers: Controllers = CONTROLLERS, output: Format = "table") -> int:
     """Shows the quorum as its leader sees it."""
-    bootstrap = controllers_of(controllers, data)
     try:
-        with connected(bootstrap, of_controllers=True) as client:
+        with controllers.connected() as client:
             partition = describe_quorum(client, timeout=LEADER_SECONDS)
     except UserError as error:
-        if (explained := _no_majority(bootstrap)) is not None:
+        if (explained := _no_majority(controllers.addresses)) is not None:
             raise explained from error
         raise
     if partition.error_code:
         raise UserError(
-            f"no leader of the quorum answers at {bootstrap}",
+            f"no leader of the quorum answers at {controllers.addresses}",
             f"error {partition.error_code}: is a majority of the voters up?",
             "trimaran ps shows the controllers; an election takes about a second",
             exit_code=Exit.NO,
@@ -69,24 +59,20 @@ def status(
 def history(
     path: Path | None = None,
     *,
-    controllers: ControllerBootstrap = None,
-    data: Data = DEFAULT_DATA,
+    controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> None:
     """Shows who led from when to when, and how long nobody did in between, as the log says it.
 
     Args:
         path: a directory of a metadata log, ours or Apache Kafka's; a running quorum if not given.
-        controllers: where to find the quorum.
-        data: the local cluster.
         output: table, or json.
     """
     from quorum.metadata.epochs import epochs_of
     from trimaran.metadata_source import open_source
 
-    bootstrap = None if path is not None else controllers_of(controllers, data)
-    with open_source(path, bootstrap) as source:
-        base = source.base(None) if bootstrap is not None else None
+    with open_source(path, controllers) as source:
+        base = source.base(None) if path is None else None
         epochs = list(epochs_of(source.batches(0 if base is None else base.end_offset)))
     if output == "json":
         show_json([asdict(epoch) | {"seconds": epoch.seconds} for epoch in epochs])

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import (
-    DEFAULT_DATA,
-    ControllerBootstrap,
-    Data,
-    check,
-    connected,
-    controllers_of,
-)
+from trimaran.cli.connect import CONTROLLERS, Controllers, check
 from trimaran.cli.output import say
 from trimaran.cli.quorum import LEADER_SECONDS, describe_quorum
 from trimaran.cli.server import ConfigFile
@@ -33,16 +26,13 @@ def add(
     *,
     config: ConfigFile,
     dry_run: DryRun = False,
-    controllers: ControllerBootstrap = None,
-    data: Data = DEFAULT_DATA,
+    controllers: Controllers = CONTROLLERS,
 ) -> int:
     """Makes a running controller that has caught up a voter.
 
     Args:
         config: the properties file of that controller; its directory must be on this machine.
         dry_run: only say what would be asked.
-        controllers: where to find the quorum.
-        data: the local cluster.
     """
     from log.meta_properties import MetaProperties
     from trimaran.node import parse_config
@@ -71,7 +61,7 @@ def add(
     )
     where = ", ".join(f"{one.name}://{one.host}:{one.port}" for one in listeners)
     named = _named(identity.node_id, identity.directory_id)
-    _ask(controllers_of(controllers, data), request, dry_run, f"add {named} at {where}")
+    _ask(controllers, request, dry_run, f"add {named} at {where}")
     return Exit.OK
 
 
@@ -80,8 +70,7 @@ def remove(
     *,
     directory_id: str | None = None,
     dry_run: DryRun = False,
-    controllers: ControllerBootstrap = None,
-    data: Data = DEFAULT_DATA,
+    controllers: Controllers = CONTROLLERS,
 ) -> int:
     """Makes a voter an observer; also one that is gone for ever, and the leader.
 
@@ -89,34 +78,31 @@ def remove(
         node_id: the voter's.
         directory_id: the voter's, if it shall be this one or none; else that of the quorum's present voter.
         dry_run: only say what would be asked.
-        controllers: where to find the quorum.
-        data: the local cluster.
     """
     from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
-    bootstrap = controllers_of(controllers, data)
-    directory = _directory_of(bootstrap, node_id) if directory_id is None else _uuid(directory_id)
+    directory = _directory_of(controllers, node_id) if directory_id is None else _uuid(directory_id)
     request = RemoveRaftVoterRequest(
         cluster_id=None, voter_id=node_id, voter_directory_id=directory
     )
-    _ask(bootstrap, request, dry_run, f"remove {_named(node_id, directory)}")
+    _ask(controllers, request, dry_run, f"remove {_named(node_id, directory)}")
     return Exit.OK
 
 
-def _ask(bootstrap: str, request: Message, dry_run: bool, what: str) -> None:
+def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -> None:
     from wire.client.destinations import Controller
 
     if dry_run:
         say(f"would {what}")
         return
-    with connected(bootstrap, of_controllers=True) as client:
+    with controllers.connected() as client:
         answer: Any = client.call(Controller(), request)
         check(answer.error_code, answer.error_message)
     say(f"done: {what}")
 
 
-def _directory_of(bootstrap: str, node_id: int) -> bytes:
-    with connected(bootstrap, of_controllers=True) as client:
+def _directory_of(controllers: Controllers, node_id: int) -> bytes:
+    with controllers.connected() as client:
         voters = describe_quorum(client, timeout=LEADER_SECONDS).current_voters
     for voter in voters:
         if voter.replica_id == node_id:

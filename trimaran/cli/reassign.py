@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, check, connected
+from trimaran.cli.connect import BROKERS, Brokers, check
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.errors import Exit, UserError
 
@@ -51,17 +51,17 @@ def read_plan(path: Path) -> list[Wish]:
     return wishes
 
 
-def apply(plan: Path, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA) -> int:
+def apply(plan: Path, *, brokers: Brokers = BROKERS) -> int:
     """Begins the moves of a plan; those under way go to their new place instead."""
     wishes = read_plan(plan)
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         return _alter(client, [(topic, index, replicas) for topic, index, replicas in wishes])
 
 
-def cancel(plan: Path, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA) -> int:
+def cancel(plan: Path, *, brokers: Brokers = BROKERS) -> int:
     """Ends the moves of a plan that are under way: replicas are again what they were."""
     wishes = read_plan(plan)
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         moving = {(row["topic"], row["partition"]) for row in _moves(client)}
         wanted = [(topic, i, None) for topic, i, _ in wishes if (topic, i) in moving]
         if not wanted:
@@ -70,21 +70,19 @@ def cancel(plan: Path, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA
         return _alter(client, wanted)
 
 
-def list_moves(
-    *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA, output: Format = "table"
-) -> None:
+def list_moves(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Lists the moves that go on."""
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         show_rows(_moves(client), output, columns=COLUMNS)
 
 
-def verify(plan: Path, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA) -> int:
+def verify(plan: Path, *, brokers: Brokers = BROKERS) -> int:
     """Says of each partition of a plan whether it is where it should be; exit code 1 unless all are."""
     from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     wishes = read_plan(plan)
     names = [MetadataRequestTopic(name=name) for name in dict.fromkeys(one[0] for one in wishes)]
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         answer = client.call(None, MetadataRequest(topics=names, allow_auto_topic_creation=False))
         moving = {(row["topic"], row["partition"]) for row in _moves(client)}
     present = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, check, connected
+from trimaran.cli.connect import BROKERS, Brokers, check
 from trimaran.cli.groups import end_offset
 from trimaran.cli.output import Format, say, show_json_line
 from trimaran.errors import Exit
@@ -34,8 +34,7 @@ def produce(
     file: Annotated[Path | None, Parameter(name=["-f", "--file"])] = None,
     key_separator: Annotated[str | None, Parameter(name=["-k", "--key-separator"])] = None,
     partition: Annotated[int | None, Parameter(name=["-p", "--partition"])] = None,
-    bootstrap: Bootstrap = None,
-    data: Data = DEFAULT_DATA,
+    brokers: Brokers = BROKERS,
 ) -> int:
     """Produces lines with acks=all: a record a line.
 
@@ -44,11 +43,9 @@ def produce(
         file: the lines; stdin when not given.
         key_separator: what stands before it in a line is the key.
         partition: the one to produce to; by default lines with a key go by its hash, others in turn.
-        bootstrap: the brokers.
-        data: the local cluster.
     """
     count = 0
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         partitions = _partition_count(client, topic)
         for number, lines in enumerate(_chunks(_lines(file), BATCH_RECORDS)):
             for target, share in _spread(
@@ -133,8 +130,7 @@ def consume(
     offset: int | None = None,
     count: Annotated[int | None, Parameter(name=["-n", "--count"])] = None,
     exit_at_end: Annotated[bool, Parameter(name=["-e", "--exit"])] = False,
-    bootstrap: Bootstrap = None,
-    data: Data = DEFAULT_DATA,
+    brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
     """Prints records from the beginning: their values a line each, or JSON with all that is known.
@@ -145,11 +141,9 @@ def consume(
         offset: the first offset of each partition instead of its beginning.
         count: stop after so many records.
         exit_at_end: stop at the end instead of waiting for more.
-        bootstrap: the brokers.
-        data: the local cluster.
         output: table for values only, json for whole records, one object a line.
     """
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         partitions = partition or list(range(_partition_count(client, topic)))
         for index, record in islice(_read(client, topic, partitions, offset, exit_at_end), count):
             _show(topic, index, record, output)

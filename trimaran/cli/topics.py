@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import DEFAULT_DATA, Bootstrap, Data, bootstrap_of, check, connected
+from trimaran.cli.connect import BROKERS, Brokers, check
 from trimaran.cli.output import Format, say, show_json, show_rows
 from trimaran.errors import Exit, UserError
 
@@ -19,13 +19,12 @@ TIMEOUT_MS = 30_000
 
 def list_topics(
     *,
-    bootstrap: Bootstrap = None,
-    data: Data = DEFAULT_DATA,
+    brokers: Brokers = BROKERS,
     internal: bool = False,
     output: Format = "table",
 ) -> None:
     """Lists topics with their partition and replica counts; internal ones only when asked for."""
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         topics = _metadata(client, None)
     rows = [
         {
@@ -46,8 +45,7 @@ def create(
     partitions: Annotated[int, Parameter(name=["-p", "--partitions"])] = -1,
     replication: Annotated[int, Parameter(name=["-r", "--replication-factor"])] = -1,
     config: Annotated[list[str] | None, Parameter(name="--config")] = None,
-    bootstrap: Bootstrap = None,
-    data: Data = DEFAULT_DATA,
+    brokers: Brokers = BROKERS,
 ) -> None:
     """Creates a topic; partitions and replicas default to the brokers' settings."""
     from wire.messages.create_topics import (
@@ -64,19 +62,19 @@ def create(
         assignments=[],
         configs=[CreatableTopicConfig(name=key, value=value) for key, _, value in pairs],
     )
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
         result = client.call(None, request, retry_unknown=False).topics[0]
         check(result.error_code, result.error_message)
     say(f"created {name}: {result.num_partitions} partitions, {result.replication_factor} replicas")
 
 
-def delete(name: str, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA) -> None:
+def delete(name: str, *, brokers: Brokers = BROKERS) -> None:
     """Deletes a topic and all its records."""
     from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
     from wire.primitives import NIL_UUID
 
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=TIMEOUT_MS
         )
@@ -85,13 +83,11 @@ def delete(name: str, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA)
     say(f"deleted {name}")
 
 
-def describe(
-    name: str, *, bootstrap: Bootstrap = None, data: Data = DEFAULT_DATA, output: Format = "table"
-) -> int:
+def describe(name: str, *, brokers: Brokers = BROKERS, output: Format = "table") -> int:
     """Shows leader, replicas and ISR of each partition; exit code 1 when a partition has no leader."""
     from wire.primitives import uuid_to_text
 
-    with connected(bootstrap_of(bootstrap, data)) as client:
+    with brokers.connected() as client:
         topics = _metadata(client, [name])
     topic = topics[0]
     if topic.error_code:
