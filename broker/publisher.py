@@ -8,7 +8,7 @@ What changes many partitions at once is shown at once and brought about some at 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import islice
 
 import trio
@@ -50,6 +50,7 @@ class BrokerPublisher:
         self._long_lived = LongLived()
         # (topic id, partition) in the order in which they come; at most the partitions of an image
         self._behind: dict[tuple[bytes, int], None] = {}
+        self._gone: dict[bytes, TopicImage] = {}  # topics deleted, of those behind
         self._news = trio.Event()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
@@ -67,13 +68,17 @@ class BrokerPublisher:
             self._report()
 
     def _apply_topics(self, delta: TopicsDelta, image: MetadataImage) -> None:
-        for gone in delta.deleted.values():
-            self._partitions.apply_topic(gone.name, None)
-        if sum(len(changed.partitions) for changed in delta.changed.values()) > PARTITIONS_PER_TURN:
-            for changed in delta.changed.values():
-                self._behind.update(dict.fromkeys((changed.id, i) for i in changed.partitions))
+        touched: list[tuple[bytes, Collection[int]]] = []
+        touched += [(topic.id, topic.partitions) for topic in delta.deleted.values()]
+        touched += [(topic.id, topic.partitions) for topic in delta.changed.values()]
+        if sum(len(indices) for _, indices in touched) > PARTITIONS_PER_TURN:
+            self._gone.update(delta.deleted)
+            for topic_id, indices in touched:
+                self._behind.update(dict.fromkeys((topic_id, index) for index in indices))
             self._news.set()
             return
+        for gone in delta.deleted.values():
+            self._partitions.apply_topic(gone.name, None)
         for changed in delta.changed.values():
             self._partitions.apply_changes(image.topics.by_id[changed.id], changed.partitions)
 
@@ -115,18 +120,22 @@ class BrokerPublisher:
             for key in piece:
                 del self._behind[key]
                 topic_id, index = key
-                topic = topics.get(topic_id)
-                if topic is not None:
-                    self._apply_one(topic, index)
+                topic = topics.get(topic_id) or self._gone.get(topic_id)
+                if topic is not None:  # else it came and went in between
+                    self._apply_one(topic, index, is_gone=topic_id not in topics)
             self._long_lived.add(len(piece))
             await trio.lowlevel.checkpoint()
+        self._gone.clear()
         self._metadata.applied_offset = self._metadata.image.provenance.offset
         if _somebody_leaves(self._metadata.image):
             self._report()
 
-    def _apply_one(self, topic: TopicImage, index: int) -> None:
+    def _apply_one(self, topic: TopicImage, index: int, *, is_gone: bool) -> None:
         try:
-            self._partitions.apply_changes(topic, {index: topic.partitions[index]})
+            if is_gone:
+                self._partitions.remove(topic, index)
+            else:
+                self._partitions.apply_changes(topic, {index: topic.partitions[index]})
         except Exception:  # one partition must not keep the others from the change
             log.exception("%s-%d cannot be brought to its metadata", topic.name, index)
 

@@ -133,6 +133,9 @@ class Partitions:
         """Makes the `changed` partitions of a topic here what they are now; costs nothing for the others."""
         for index, state in changed.items():
             known = self.find(topic.name, index)
+            if known is not None and known.topic_id != topic.id:
+                self._remove(known)  # of a topic of that name that was deleted
+                known = None
             if self.node_id not in state.replicas:
                 if known is not None:
                     self._remove(known)
@@ -140,6 +143,12 @@ class Partitions:
                 self._add(topic, index, state)
             elif known.state is not state:
                 self._change(known, state)
+
+    def remove(self, gone: TopicImage, index: int) -> None:
+        """A partition of a topic that was deleted; what another one of its name has here stays."""
+        known = self.find(gone.name, index)
+        if known is not None and known.topic_id == gone.id:
+            self._remove(known)
 
     def _add(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
         saved = self._saved_watermark(topic.name, index)

@@ -148,3 +148,26 @@ async def test_what_is_deleted_while_it_is_brought_about_does_not_come(tmp_path,
     await trio.testing.wait_all_tasks_blocked()
     assert here(harness) == wanted(image)
     assert len(wanted(image)) == 1
+
+
+async def test_a_large_topic_goes_in_turns_while_one_of_its_name_comes(tmp_path, nursery):
+    count = 3 * PARTITIONS_PER_TURN
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    await publisher.activate()
+    nursery.start_soon(publisher.run)
+    records = [topic("t", 1), *(partition(1, i, [NODE]) for i in range(count))]
+    image = replay(records).apply(SOMEWHERE)
+    publisher.publish(replay(records), image, Manifest(SOMEWHERE))
+    await trio.testing.wait_all_tasks_blocked()
+    gone = replay([RemoveTopicRecord(topic_id=uid(1))], image)
+    image = gone.apply(SOMEWHERE)
+    publisher.publish(gone, image, Manifest(SOMEWHERE))
+    assert len(here(harness)) == count, "none of it in the step that publishes"
+    again = replay([topic("t", 2), partition(2, 5, [NODE]), partition(2, 900, [NODE])], image)
+    image = again.apply(SOMEWHERE._replace(offset=SOMEWHERE.offset + 1))
+    publisher.publish(again, image, Manifest(image.provenance))
+    assert here(harness)["t", 5] is image.topics.by_name["t"].partitions[5]
+    await trio.testing.wait_all_tasks_blocked()
+    assert here(harness) == wanted(image)
+    assert harness.metadata.applied_offset == image.provenance.offset
