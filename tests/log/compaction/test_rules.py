@@ -307,7 +307,7 @@ def visible(log):
 
 @pytest.mark.parametrize("loses_power", [False, True])
 def test_a_crash_at_any_file_operation_leaves_the_old_segments_or_the_new(tmp_path, loses_power):
-    """Read_committed readers see a log of the same last values, before and after; no leftovers."""
+    """Read_committed readers see a log of the same last values, before and after, and hear of the same aborts; no leftovers."""
     outcomes = set()
     for operation in range(200):
         files = FaultyFiles()
@@ -316,6 +316,7 @@ def test_a_crash_at_any_file_operation_leaves_the_old_segments_or_the_new(tmp_pa
         log = build(path, files)
         old = visible(log)
         new = obvious_pairs(records_of(log), log)
+        aborted = log.aborted_transactions(0, log.log_end_offset)
         crashed = stop_after(files, operation)
         with contextlib.suppress(OSError, KafkaError):
             compact(log)
@@ -324,6 +325,7 @@ def test_a_crash_at_any_file_operation_leaves_the_old_segments_or_the_new(tmp_pa
             files.crash()
         again = opened(path, recovery_point=log.flushed_offset)
         assert visible(again) in (old, new)
+        assert again.aborted_transactions(0, again.log_end_offset) == aborted
         outcomes.add(visible(again) == new)
         leftovers = [p.name for p in again.directory.iterdir() if p.suffix in (".cleaned", ".swap")]
         assert leftovers == []
