@@ -5,6 +5,7 @@ Source: Kafka's `LogLoader.load`. The checks that cut or refuse are in `log/reco
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from log.segment import (
     SegmentDamaged,
     file_name,
 )
+
+log = logging.getLogger(__name__)
 
 
 def load_log(
@@ -121,6 +124,7 @@ def _recover(
         if cut:
             break
     for segment in segments[keep:]:
+        log.warning("%s goes: what is before it was cut off", segment.path(LOG_SUFFIX))
         segment.release()
         for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
             files.unlink(segment.path(suffix))

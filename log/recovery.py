@@ -3,18 +3,24 @@
 Source: Kafka's `LogLoader` and `LogSegment.recover`. Different from Kafka on purpose: only what lies above the recovery point
 may be cut (a torn end). Damage below it raises `SegmentDamaged`, so that the replica is taken offline and repaired from its peers
 instead of growing shorter (P17). Left out: splitting segments whose offsets overflow.
+
+What was fsynced after the last checkpoint of recovery points (5 s) cannot be told from what was not: nothing durable says which it is, as
+a note with every fsync would cost a second one. Damage there is cut as a torn end is. A disk keeps what it was told to keep, so it takes a
+bad block in the last seconds before a crash; then other replicas have the records, and the line that says so names those that were whole.
 """
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import crc32c
 
-from log.batch import CRC_START, MAGIC, OLD_CRC_START, BatchView
+from log.batch import CRC_START, HEADER_BYTES, MAGIC, OLD_CRC_START, BatchView
 from log.files import Files, OpenFile
 from log.index import IndexDamaged
 from log.scan import scan_headers
@@ -30,6 +36,8 @@ from log.segment import (
     SegmentDamaged,
     file_name,
 )
+
+log = logging.getLogger(__name__)
 
 CRC_BLOCK_BYTES = 1 << 20  # a batch is checked in pieces: its declared size is not allocated
 
@@ -145,12 +153,14 @@ def recover_segment(
     files, file = segment.files, segment.file
     start, expected, epoch = _start_of_check(segment, recovery_point)
     valid_end = start
+    is_damaged = False
     for position, view in scan_headers(files, file, start, segment.size):
         # An older epoch after a newer one was truncated once, and the truncation did not reach the disk.
         is_stale = 0 <= view.leader_epoch < epoch
         if is_stale or not segment.can_hold(view, expected):
             break
         if not crc_is_valid(files, file, position, view):
+            is_damaged = True
             break
         epoch = view.leader_epoch
         valid_end = position + view.size
@@ -163,12 +173,34 @@ def recover_segment(
             f"in the part that was flushed (below {recovery_point})"
         )
     if cut:
+        _tell_of_cut(segment, valid_end, expected, is_damaged=is_damaged)
         segment.truncate(valid_end, expected, index_interval)
     else:
         _forget_unflushed_index(segment, start)
         segment.load_tail(index_interval)
     segment.next_offset = expected
     return cut
+
+
+def _tell_of_cut(segment: Segment, position: int, offset: int, *, is_damaged: bool) -> None:
+    """A log never grows shorter without a word. Zeros are what preallocation and power cuts leave, nobody wrote them."""
+    files, file = segment.files, segment.file
+    if not any(files.pread(file, min(HEADER_BYTES, segment.size - position), position)):
+        return
+    whole = 0
+    if is_damaged:
+        behind = islice(scan_headers(files, file, position, segment.size), 1, None)
+        whole = sum(crc_is_valid(files, file, *one) for one in behind)
+    log.warning(
+        "%s: %d bytes are cut off from position %d, offset %d, which is above the recovery point%s",
+        segment.path(LOG_SUFFIX),
+        segment.size - position,
+        position,
+        offset,
+        f"; {whole} whole batches are among them: a crash leaves that, and so does a bad block"
+        if whole
+        else "",
+    )
 
 
 class _Start(NamedTuple):

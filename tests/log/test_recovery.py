@@ -57,7 +57,7 @@ def test_cut_at_every_byte_of_the_last_batch(tmp_path):
     ],
     ids=["zeros", "ones", "random", "stale batch", "stale header"],
 )
-def test_rubbish_after_the_end_is_cut(tmp_path, tail):
+def test_rubbish_after_the_end_is_cut(tmp_path, tail, caplog):
     log = fill(open_log(tmp_path / "t-0"), 5)
     log.flush()
     batches = read_all(log)
@@ -67,6 +67,9 @@ def test_rubbish_after_the_end_is_cut(tmp_path, tail):
     opened = open_log(log.directory, recovery_point=log.flushed_offset)
     assert read_all(opened) == batches
     assert last_file(log.directory).stat().st_size == opened.size_bytes
+    told = [one for one in caplog.messages if f"{len(tail)} bytes are cut off" in one]
+    assert len(told) == any(tail), "zeros nobody wrote"
+    assert "whole batches" not in caplog.text
 
 
 def test_a_repeated_block_is_cut(tmp_path):
@@ -76,7 +79,7 @@ def test_a_repeated_block_is_cut(tmp_path):
     assert open_log(log.directory).log_end_offset == log.log_end_offset
 
 
-def test_a_flipped_bit_above_the_recovery_point_cuts_there_and_all_that_follows(tmp_path):
+def test_a_flipped_bit_above_the_recovery_point_cuts_there_and_all_that_follows(tmp_path, caplog):
     log = fill(open_log(tmp_path / "t-0"), 40)
     batches = read_all(log)
     assert len(log.segment_base_offsets) > 3
@@ -90,6 +93,20 @@ def test_a_flipped_bit_above_the_recovery_point_cuts_there_and_all_that_follows(
     assert kept == batches[: len(kept)]
     assert opened.log_end_offset == log.segment_base_offsets[1] - 3
     assert len(list(log.directory.glob("*.log"))) == 1
+    assert caplog.text.count("what is before it was cut off") == len(log.segment_base_offsets) - 1
+
+
+def test_records_that_a_flipped_bit_takes_along_are_counted(tmp_path, caplog):
+    """Whether they had been fsynced nothing on disk tells; an operator is to know that there were any."""
+    log = fill(open_log(tmp_path / "t-0", LogConfig()), 10)
+    third = sum(len(one) for one in read_all(log)[:2])
+    crash(log)
+    data = bytearray(last_file(log.directory).read_bytes())
+    data[third + 70] ^= 1
+    last_file(log.directory).write_bytes(data)
+    assert open_log(log.directory, LogConfig()).log_end_offset == 6
+    assert f"{len(data) - third} bytes are cut off from position {third}, offset 6" in caplog.text
+    assert "7 whole batches are among them" in caplog.text
 
 
 def test_damage_below_the_recovery_point_takes_the_replica_offline_and_shortens_nothing(tmp_path):

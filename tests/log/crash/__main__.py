@@ -6,6 +6,7 @@ Prints what was tried. Exit status 1 when something was lost, changed or invente
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import tempfile
 import time
@@ -26,6 +27,7 @@ def main() -> int:
     parser.add_argument("--prefixes", choices=["all", "sample"], default="sample")
     parser.add_argument("--mutants", action="store_true", help="plant bugs instead")
     arguments = parser.parse_args()
+    logging.disable()  # every cut is told of
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
