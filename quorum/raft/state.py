@@ -67,6 +67,8 @@ class State:
         self.lost_elections = 0
         self.shutting_down = False
         self._discovery_turn = 0
+        self._servers_of: VoterSet | None = None
+        self._servers: list[Peer] = []
         self._persisted = persisted
         self._truncate_to: int | None = None
         self._snapshot: SnapshotChunk | None = None
@@ -257,7 +259,9 @@ class State:
 
     def next_discovery(self, now: float) -> Peer | None:
         """The next of the servers that may know the leader, in turn; None while all back off."""
-        peers = self._discovery()
+        if self._servers_of is not self.voters:
+            self._servers_of, self._servers = self.voters, self._discovery()
+        peers = self._servers
         for _ in peers:
             peer = peers[self._discovery_turn % len(peers)]
             self._discovery_turn += 1
