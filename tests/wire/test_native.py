@@ -17,7 +17,7 @@ from wire.errors import RemoteProtocolError
 from wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from wire.messages.metadata import MetadataResponse
 from wire.records.topics import PartitionRecord, TopicRecord
-from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Struct
+from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Struct, field, int8, message
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="not compiled here")
 
@@ -62,6 +62,29 @@ def test_the_same_of_every_beginning(cls):
         encoded = random_message(cls, version, 1).encode(version)
         for size in range(0, len(encoded), max(1, len(encoded) // 100)):
             assert result(native, encoded[:size]) == result(generated, encoded[:size])
+
+
+class Inner(Struct):
+    number: int8
+
+
+@message(versions="0", flexible="0+")
+class Outer(Message):
+    """No message of Kafka's has a nullable struct with a tag."""
+
+    plain: Inner | None
+    tagged: Inner | None = field(default=None, tag=0)
+
+
+def test_the_same_of_every_mark_of_a_nullable_struct():
+    native, generated = readers(Outer, 0)
+    for mark in range(256):
+        for rest in (b"", b"\0", b"\7\0", b"\7\0\0"):
+            plain = bytes([mark]) + rest
+            tagged = b"\xff\1\0" + bytes([len(rest) + 1, mark]) + rest
+            for data in (plain, tagged):
+                assert result(native, data) == result(generated, data)
+    assert outcome(native, b"\xff\1\0\1\0") == (Outer(plain=None, tagged=None), 5)
 
 
 def test_a_refusal_has_the_sentence_of_the_generated_reader(monkeypatch):

@@ -132,7 +132,7 @@ class Decoder:
         try:
             cursor.source = buf
             cursor.data = cython.cast(cython.p_uchar, cursor.buffer.buf)
-            cursor.stop = cursor.end = cursor.buffer.len
+            cursor.end = cursor.buffer.len
             cursor.flexible = self.flexible
             cursor.left = elements_max
             cursor.tags_max = tags_max
@@ -153,8 +153,7 @@ class Cursor:
     buffer: Py_buffer
     data: cython.p_uchar
     pos: cython.Py_ssize_t
-    stop: cython.Py_ssize_t  # the end of the buffer
-    end: cython.Py_ssize_t  # the same, or that of the tagged field which is read
+    end: cython.Py_ssize_t
     flexible: cython.bint
     left: cython.longlong
     tags_max: cython.longlong
@@ -259,7 +258,6 @@ class Cursor:
     @cython.exceptval(-1)
     def read_tags(self, program: Program, target: object) -> cython.int:
         op: Op
-        outer: cython.Py_ssize_t = self.end
         last: cython.longlong = -1
         count: cython.longlong = self.read_uvarint()
         if count > self.tags_max or count > self.left:
@@ -269,17 +267,16 @@ class Cursor:
             count -= 1
             tag: cython.longlong = self.read_uvarint()
             size: cython.longlong = self.read_uvarint()
-            if tag <= last or size > outer - self.pos or tag in program.refused:
+            if tag <= last or size > self.end - self.pos or tag in program.refused:
                 raise Refused
             last = tag
-            self.end = self.pos + size
+            end: cython.Py_ssize_t = self.pos + size
             for op in program.tagged:
                 if op.tag == tag:
                     op.store(op.slot, target, self.read_value(op))
-                    if self.pos != self.end:
+                    if self.pos != end:
                         raise Refused
-            self.pos = self.end
-            self.end = outer
+            self.pos = end
         return 0
 
     @cython.cfunc
@@ -305,7 +302,7 @@ class Cursor:
     def take(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Where the next `size` bytes lie; they are there."""
         at: cython.Py_ssize_t = self.pos
-        if size > self.stop - at:
+        if size > self.end - at:
             raise Refused
         self.pos = at + size
         return at
