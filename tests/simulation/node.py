@@ -359,7 +359,8 @@ class SimNode:
         self.world.after(self.world.faults.flush_seconds(self.prng), done)
 
     def _send(self, token: int, target: int, request: core.Request) -> None:
-        self.world.say(f"{self.id}→{target}", request)
+        if self.world.trace is not None:
+            self.world.say(f"{self.id}→{target}", request)
         second, sent = self._sent
         self._sent = (int(self.now), sent + 1) if second == int(self.now) else (int(self.now), 1)
         self.world.checker.is_calm(self, sent)
@@ -370,7 +371,8 @@ class SimNode:
 
     def _reply(self, token: int, answer: core.AnyAnswer) -> None:
         source, source_life, original, request = self._tokens.pop(token)
-        self.world.say(f"{self.id}→{source}", answer)
+        if self.world.trace is not None:
+            self.world.say(f"{self.id}→{source}", answer)
         self.world.checker.sends(self, answer)
         if isinstance(request, core.VoteRequest) and isinstance(answer, core.VoteAnswer):
             self.world.checker.answers_vote(self, request, answer)

@@ -35,7 +35,9 @@ RECOVERY_SECONDS = 12.0
 # of the seeds: real metadata records above the log
 METADATA_SHARE = 0.25
 # of the seeds: the real controller, and brokers
-CONTROLLERS_SHARE = 0.08
+CONTROLLERS_SHARE = 0.05
+# between proposals, of one to three batches
+CLIENT_SECONDS = 0.25
 # between flips of bits in snapshots that are being served
 ROT_SECONDS = 1.5
 # twice what the longest of thousands of runs took
@@ -276,7 +278,7 @@ class World:
             self.metadata.batches[payload] = records
             return [(payload, len(records))]
         return [
-            (self.next_payload(), self.prng.randint(1, 3)) for _ in range(self.prng.randint(1, 2))
+            (self.next_payload(), self.prng.randint(1, 3)) for _ in range(self.prng.randint(1, 3))
         ]
 
     def next_payload(self) -> int:
@@ -285,7 +287,7 @@ class World:
 
     def _client(self) -> None:
         self._propose()
-        self.after(self.prng.expovariate(1 / 0.15), self._client)
+        self.after(self.prng.expovariate(1 / CLIENT_SECONDS), self._client)
 
     # --- the run
 
