@@ -17,7 +17,7 @@ import trio
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.partition_log import PartitionLog
-from quorum.metadata.image import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 
@@ -48,6 +48,7 @@ class LogDirectories:
         self.preferred: dict[Key, LogDirectory] = {}  # at most one for each partition of an image
         self.on_placed: OnPlaced = lambda *_: None
         self._known_failed: set[bytes] = set()
+        self._told: set[Key] = set()  # damaged replicas; at most those that lie here
         self._news = trio.Event()
 
     # -- standing
@@ -140,8 +141,8 @@ class LogDirectories:
             else:
                 found = self._place(topic, index, assigned)
                 opened = found.create_log(topic, index, topic_id, config)
-        except KafkaError:
-            self.storage_failed()
+        except KafkaError as error:
+            self.refused(topic, index, topic_id, error)
             raise
         if assigned != found.directory_id and (
             assigned != MIGRATING_DIRECTORY or len(self.all) > 1
@@ -161,9 +162,24 @@ class LogDirectories:
             return
         try:
             await run_blocking(found.check_log, topic, index, config)
-        except KafkaError:
-            self.storage_failed()
+        except KafkaError as error:
+            self.refused(topic, index, topic_id, error)
             raise
+
+    def refused(self, topic: str, index: int, topic_id: bytes, error: KafkaError) -> None:
+        """A log could not be opened: its directory failed, or the replica is damaged, which then leaves ISR and leadership to others."""
+        self.storage_failed()
+        found = self.holding(topic, index)
+        if found is None or found.offline is not None:
+            return
+        if (topic, index) not in self._told:
+            self._told.add((topic, index))
+            log.error(
+                "%s-%d: %s; this replica is out of service. To have it fetched anew from its leader stop this broker, move %s-%d in %s"
+                " away, and start it again",
+                *(topic, index, error.message, topic, index, found.path),
+            )
+        self.on_placed(topic, index, topic_id, LOST_DIRECTORY)
 
     def _place(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
         online = self.online

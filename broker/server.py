@@ -423,7 +423,7 @@ async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
             try:
                 await run_blocking(directory.open_log, topic, index, settings.log)
             except KafkaError as error:
-                log.error("%s-%d: %s", topic, index, error)
+                ctx.directories.refused(topic, index, topics[topic].id, error)
     except KafkaError as error:
         log.error("recovery of %s: %s", directory.path, error)
     ctx.directories.storage_failed()

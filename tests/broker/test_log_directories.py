@@ -162,6 +162,37 @@ async def test_a_replica_that_the_controller_has_not_placed_is_lost_with_its_dir
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
+async def test_a_damaged_replica_is_lost_and_fetched_anew_when_it_was_moved_away(tmp_path, caplog):
+    """What the line in the log tells an operator to do."""
+    settings = {"num_partitions": "3", "default_replication_factor": "2"}
+    async with cluster(tmp_path, brokers=0, **settings) as running:
+        for node_id in (11, 12):
+            await running.start_broker(node_id)
+        written = await in_thread(produce, running.bootstrap, "t")
+        await running.stop(11)
+        replica = tmp_path / "11" / "t-0"
+        (segment,) = replica.glob("*.log")
+        intact = segment.read_bytes()
+        segment.write_bytes(intact[:-1])
+        broker = await running.start_broker(11)
+        await until(
+            running,
+            lambda image: (
+                states(running)[0].isr == (12,)
+                and states(running)[0].directory_of(11) == LOST_DIRECTORY
+            ),
+        )
+        assert f"move t-0 in {replica.parent} away" in caplog.text
+        assert await in_thread(consume, running.bootstrap, "t") == written
+        await running.stop(11)
+        replica.rename(tmp_path / "aside")
+        broker = await running.start_broker(11)
+        await until(running, lambda image: len(states(running)[0].isr) == 2)
+        (directory,) = broker.context.directories.all
+        assert states(running)[0].directory_of(11) == directory.directory_id
+        assert segment.read_bytes() == intact
+
+
 @pytest.mark.parametrize("which", ["all", "metadata"])
 async def test_the_broker_ends_when_all_fail_or_the_one_with_the_metadata(tmp_path, which):
     async with cluster(tmp_path, brokers=0) as running:
