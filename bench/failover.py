@@ -274,7 +274,9 @@ def main(arguments: Sequence[str]) -> None:
                 continue
             rounds = measure(name, system, options.rounds, options.brokers)
             epochs = [one.epochs for one in rounds]
-            for asked, seconds in zip(ASKED, zip(*(one.seconds for one in rounds)), strict=False):
+            for asked, seconds in zip(
+                ASKED, zip(*(r.seconds for r in rounds), strict=True), strict=False
+            ):
                 print(row(name, asked, system, seconds, epochs), flush=True)
 
 
