@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutants import MUTANTS, SLOW
 from tests.simulation.mutants.mutant import Mutant, hunt
 from tests.simulation.run import never, run_many, summary
 from tests.simulation.world import World, run_seed
@@ -13,17 +13,6 @@ from tests.simulation.world import World, run_seed
 SEEDS = 1000
 # Seeds that a mutant may take here; `./dev simulate --mutants` gives each 2,000.
 MUTANT_SEEDS = 60
-# Found by few seeds, so only there.
-SLOW = (
-    "vote forgotten at restart",
-    "looks for no leader",
-    "votes in past epochs",
-    "damage is forgotten",
-    "snapshot loses configs",
-    "voted-out leader counts itself",
-    "truncated voters count",
-    "snapshots without voters",
-)
 QUICK = [mutant for mutant in MUTANTS if mutant.name not in SLOW]
 
 # Seeds that found something once, in the core or in the checker, run for ever.

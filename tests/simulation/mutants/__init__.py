@@ -10,4 +10,22 @@ from tests.simulation.mutants.disks import DISKS
 from tests.simulation.mutants.elections import ELECTIONS
 from tests.simulation.mutants.replication import REPLICATION
 
+# Found by few seeds only: they are hunted last.
+SLOW = (
+    "damage is forgotten",
+    "damaged snapshot is dropped",
+    "damaged snapshot is taken",
+    "keeps diverged records",
+    "looks for no leader",
+    "never resigns",
+    "snapshot loses configs",
+    "strangers keep a leader",
+    "truncated voters count",
+    "vote file without checksum",
+    "vote forgotten at restart",
+    "voted-out leader counts itself",
+    "votes in past epochs",
+    "votes though damaged",
+)
+
 MUTANTS = (*REPLICATION, *ELECTIONS, *LOGS, *CHANGES, *DRIVER, *DISKS, *CLUSTER)

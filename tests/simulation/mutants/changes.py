@@ -155,14 +155,14 @@ def _answers_count_twice() -> Patch:
     """R13: a duplicated answer is believed again."""
 
     def answered(self: Any, token: int) -> Any:
-        peer = self._by_token.get(token)
-        if peer is not None and self._lines[peer.id].token == token:
-            self._lines[peer.id].token = None
-        return peer
+        sent = self._by_token.get(token)
+        if sent is not None and self._lines[sent.peer.id].token == token:
+            self._lines[sent.peer.id].token = None
+        return sent
 
     return both(
         mock.patch("quorum.raft.requests.Requests.answered", answered),
-        mock.patch("quorum.raft.requests.Requests.any_in_flight", return_value=False),
+        mock.patch("quorum.raft.requests.Requests.is_waiting", return_value=False),
     )
 
 

@@ -282,7 +282,7 @@ REPLICATION = (
     Mutant("one replica commits", _one_replica_commits, ("R5", "R6")),
     Mutant("votes twice", votes_twice, ("R1", "R3", "R12", "transition", "update")),
     Mutant("votes for shorter logs", _votes_for_shorter_logs, ("R5", "R7")),
-    Mutant("minority elects", _minority_elects, ("R1", "R3", "R4", "R5", "R6", "R7")),
+    Mutant("minority elects", _minority_elects, ("R1", "R3", "R4", "R5", "R6", "R7", "R12")),
     Mutant("never resigns", _never_resigns, ("R11",)),
     Mutant("leads again after restart", _leads_again_after_restart, ("R2", "R4", "R5", "R6")),
     Mutant("keeps diverged records", _truncates_without_epochs, ("R4", "R6", "R8")),
