@@ -150,6 +150,8 @@ class Raft:
         state.flushed_offset = max(state.flushed_offset, upto)
         if isinstance(state.role, Leader):
             leading.on_flushed(state, state.role)
+        elif isinstance(state.role, Follower):
+            following.on_flushed(state, state.role, now)
         self._poll(now)
 
     def log_changed(self, now: float) -> None:

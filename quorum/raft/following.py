@@ -102,6 +102,13 @@ def _fed(state: State, role: Follower, now: float) -> Follower:
     return replace(role, deadline=deadline, has_fetched=True, leader_gone=False)
 
 
+def on_flushed(state: State, role: Follower, now: float) -> None:
+    """We may ask on: a slow disk of ours was not the leader's silence."""
+    if role.deadline < inf and not role.leader_gone and _is_flushed(state):
+        deadline = state.fetch_deadline(role.leader_id, now)
+        state.update(replace(role, deadline=max(role.deadline, deadline)))
+
+
 def on_voters_changed(state: State, role: Follower, now: float) -> None:
     """A follower that has become a voter minds its leader; one that is none any more only listens."""
     if not state.may_stand:

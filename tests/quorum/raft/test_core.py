@@ -409,3 +409,23 @@ def test_who_has_lost_flushed_data_neither_votes_nor_stands_until_it_has_fetched
         talk.raft.handle_timeout(talk.now)
         talk._drain()
         assert isinstance(talk.raft.role, Prospective) == stands
+
+
+def test_a_slow_disk_of_ours_is_not_the_leaders_silence():
+    """While records are being flushed we ask for nothing, so the leader has nothing to answer."""
+    talk = Talk(log_of((5, 1)))
+    talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None))
+    entry = log_of((5, 1), (3, 1)).entries[-1:]
+    talk.answer(core.FetchAnswer(epoch=5, leader_id=2, high_watermark=5, records=entry))
+    talk.log.append(entry[0])
+    talk.now = 1.5
+    talk.raft.flushed(talk.log.end_offset, talk.now)
+    talk._drain()
+    talk.now = 2.1  # the answer is older than the fetch timeout
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert isinstance(talk.raft.role, Follower)
+    talk.now = 3.6
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert isinstance(talk.raft.role, Prospective)
