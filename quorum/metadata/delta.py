@@ -91,7 +91,7 @@ class MetadataDelta:
             part.finish_snapshot()
 
     def apply(self, provenance: Provenance) -> MetadataImage:
-        """The image after the records; nothing more is replayed then, the delta goes on answering."""
+        """The image after the records; the delta stays as it is."""
         return MetadataImage(
             provenance,
             self.features.apply(),

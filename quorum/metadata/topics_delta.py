@@ -13,7 +13,6 @@ from quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
-from quorum.metadata.maps import updated
 from wire.errors import RemoteProtocolError
 from wire.primitives import uuid_to_text
 from wire.records.topics import (
@@ -37,13 +36,14 @@ class TopicDelta:
     is made with every change: for many partitions, making it at the end would hold the loop.
     """
 
-    __slots__ = ("_becomes", "image", "partitions", "replaces")
+    __slots__ = ("_applied", "_becomes", "image", "partitions", "replaces")
 
     def __init__(self, image: TopicImage, *, replaces: bool = False) -> None:
         self.image = image
         self.replaces = replaces
         self.partitions: dict[int, PartitionImage] = {}
         self._becomes = (Map() if replaces else image.partitions).mutate()
+        self._applied: TopicImage | None = None
 
     @property
     def name(self) -> str:
@@ -58,6 +58,8 @@ class TopicDelta:
         return self.partitions.get(index) or self.image.partitions.get(index)
 
     def set_partition(self, index: int, partition: PartitionImage) -> None:
+        if self._applied is not None:
+            self._becomes, self._applied = self._applied.partitions.mutate(), None
         self.partitions[index] = partition
         self._becomes[index] = partition
 
@@ -75,13 +77,16 @@ class TopicDelta:
         old = self.image.partitions
         self.partitions = {i: p for i, p in self.partitions.items() if old.get(i) != p}
         self.replaces = False
-        self._becomes = old.mutate()
+        self._becomes, self._applied = old.mutate(), None
         self._becomes.update(self.partitions)
         return bool(self.partitions)
 
     def apply(self) -> TopicImage:
-        """Ends the changes."""
-        return TopicImage(self.name, self.id, self._becomes.finish())
+        """The topic as it is now."""
+        if self._applied is None:
+            name, topic_id, _ = self.image
+            self._applied = TopicImage(name, topic_id, self._becomes.finish())
+        return self._applied
 
 
 class TopicsDelta:
@@ -90,7 +95,7 @@ class TopicsDelta:
     A topic created and deleted here leaves no trace. A name can be in both: deleted and made again with another id.
     """
 
-    __slots__ = ("_id_of", "changed", "created", "deleted", "image")
+    __slots__ = ("_id_of", "_last_added", "changed", "created", "deleted", "image")
 
     def __init__(self, image: TopicsImage) -> None:
         self.image = image
@@ -98,6 +103,7 @@ class TopicsDelta:
         self.created: dict[bytes, str] = {}
         self.deleted: dict[bytes, TopicImage] = {}
         self._id_of: dict[str, bytes] = {}
+        self._last_added: TopicDelta | None = None
 
     @classmethod
     def from_nothing(cls, image: TopicsImage) -> TopicsDelta:
@@ -117,14 +123,16 @@ class TopicsDelta:
         return list(dict.fromkeys(names))
 
     def add_topic(self, record: TopicRecord) -> None:
+        if self._last_added is not None:
+            self._last_added.apply()  # most probably it has all its partitions: its share of the work is done now
         known = self.image.by_id.get(record.topic_id)
         if known is not None:
-            self.changed[record.topic_id] = TopicDelta(known, replaces=True)
-            return
-        topic = TopicImage(record.name, record.topic_id, Map())
-        self.changed[record.topic_id] = TopicDelta(topic)
-        self.created[record.topic_id] = record.name
-        self._id_of[record.name] = record.topic_id
+            added = TopicDelta(known, replaces=True)
+        else:
+            added = TopicDelta(TopicImage(record.name, record.topic_id, Map()))
+            self.created[record.topic_id] = record.name
+            self._id_of[record.name] = record.topic_id
+        self.changed[record.topic_id] = self._last_added = added
 
     def add_partition(self, record: PartitionRecord) -> None:
         self._topic(record.topic_id).set_partition(record.partition_id, partition_of(record))
@@ -203,13 +211,13 @@ class TopicsDelta:
     def apply(self) -> TopicsImage:
         if not self.changed and not self.deleted:
             return self.image
-        gone_names: dict[str, TopicImage | None] = {t.name: None for t in self.deleted.values()}
-        gone_ids: dict[bytes, TopicImage | None] = dict.fromkeys(self.deleted)
-        topics = [delta.apply() for delta in self.changed.values()]
-        return TopicsImage(
-            updated(self.image.by_name, gone_names | {t.name: t for t in topics}),
-            updated(self.image.by_id, gone_ids | {t.id: t for t in topics}),
-        )
+        by_name, by_id = self.image.by_name.mutate(), self.image.by_id.mutate()
+        for topic in self.deleted.values():
+            del by_name[topic.name], by_id[topic.id]
+        for changed in self.changed.values():
+            topic = changed.apply()
+            by_name[topic.name] = by_id[topic.id] = topic
+        return TopicsImage(by_name.finish(), by_id.finish())
 
 
 @lru_cache(maxsize=SHARED_MAX)
