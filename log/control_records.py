@@ -68,7 +68,7 @@ def build_control_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """A batch of Raft's control records, each in version 0; those of transactions are built by `log.producers_marker`."""
+    """A batch of Raft's control records, each in version 0; those of transactions are built by `log.producers.marker`."""
     records = [
         NewRecord(encode_control_key(kind), encode_control_value(value, 0), timestamp_ms)
         for kind, value in values

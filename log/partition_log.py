@@ -25,8 +25,8 @@ from log.index import IndexDamaged
 from log.leader_epochs import LeaderEpochs
 from log.names import parse_directory_name
 from log.opening import load_log
-from log.producer_snapshots import load_producers, remove_snapshots, write_snapshot
-from log.producers import ProducerState
+from log.producers.snapshots import load_producers, remove_snapshots, write_snapshot
+from log.producers.state import ProducerState
 from log.retention import deletable
 from log.rolling import must_roll, runs_within_segment
 from log.segment import SNAPSHOT_SUFFIX, Segment, SegmentDamaged, file_name

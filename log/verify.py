@@ -24,10 +24,10 @@ from log.files import REAL_FILES
 from log.index import IndexDamaged, OffsetIndex, TimeIndex, ascends
 from log.leader_epochs import LeaderEpochs
 from log.old_batches import as_v2, opened
-from log.producer_snapshots import parse_snapshot
-from log.producers import ProducerState
-from log.producers_entry import ProducerEntry
-from log.producers_marker import read_end_marker
+from log.producers.entry import ProducerEntry
+from log.producers.marker import read_end_marker
+from log.producers.snapshots import parse_snapshot
+from log.producers.state import ProducerState
 from log.reader import SegmentFile, list_segments
 from log.recovery import list_snapshots
 from log.scan import read_batch, scan_headers

@@ -17,7 +17,7 @@ from log.control_records import read_control_records
 from log.meta_properties import MetaProperties, MetaPropertiesError
 from log.names import parse_directory_name
 from log.old_batches import as_v2, timestamp_type_id
-from log.producers import ProducerState
+from log.producers.state import ProducerState
 from log.reader import SegmentFile, list_segments, scan_batches
 from log.recovery import base_offset_of
 from log.segment import LOG_SUFFIX

@@ -10,7 +10,7 @@ from broker.context import Context
 from broker.partitions.awaiting import UnderWay, wait_for_all
 from broker.partitions.opening import open_leaders, unopened
 from broker.partitions.transactions import append_end_marker
-from log.producers_marker import EndMarker
+from log.producers.marker import EndMarker
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.write_txn_markers import (
     WritableTxnMarker,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from broker.partitions.leader import LeaderEpoch
 from log.batch import iter_batches
 from log.partition_log import AppendInfo
-from log.producers_marker import EndMarker, build_end_marker
+from log.producers.marker import EndMarker, build_end_marker
 
 
 def append_end_marker(

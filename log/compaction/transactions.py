@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from log.batch import BatchView
-from log.producers_marker import read_end_marker
+from log.producers.marker import read_end_marker
 from log.transaction_index import AbortedTransaction
 
 

@@ -14,8 +14,8 @@ from log.batch import NewRecord, build_batch, decode_records
 from log.codecs import Compression
 from log.config import LogConfig
 from log.partition_log import PartitionLog
-from log.producer_snapshots import parse_snapshot
-from log.producers_marker import EndMarker, build_end_marker
+from log.producers.marker import EndMarker, build_end_marker
+from log.producers.snapshots import parse_snapshot
 from tests.interop import apache_kafka
 from tests.log.compaction.helpers import compact
 from tests.log.compaction.test_against_twin import views_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from log.batch import BatchView, NewRecord, build_batch
 from log.codecs import Compression
 from log.control_records import CONTROL_BATCH_BYTES_MAX, build_control_batch, read_control_records
-from log.producers_marker import EndMarker, build_end_marker
+from log.producers.marker import EndMarker, build_end_marker
 from wire.errors import RemoteProtocolError
 from wire.messages.control import (
     ControlType,

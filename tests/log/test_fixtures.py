@@ -14,7 +14,7 @@ from log.index import OffsetIndex, TimeIndex
 from log.leader_epochs import LeaderEpochs
 from log.meta_properties import MetaPropertiesError
 from log.old_batches import as_v2
-from log.producer_snapshots import parse_snapshot
+from log.producers.snapshots import parse_snapshot
 from log.transaction_index import TransactionIndex
 from tests.log import fixtures
 from tests.log.fixtures.compare import batches_differ, matrix, records_of, records_printed

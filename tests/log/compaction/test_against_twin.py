@@ -9,7 +9,7 @@ from log.codecs import Compression
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.offset_map import SLOT_BYTES
 from log.config import LogConfig
-from log.producers_marker import EndMarker, build_end_marker
+from log.producers.marker import EndMarker, build_end_marker
 from tests.log.compaction.helpers import compact
 from tests.log.helpers import open_log, view_of
 

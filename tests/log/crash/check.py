@@ -11,7 +11,7 @@ from random import Random
 from log.batch import BatchView, decode_records
 from log.partition_log import PartitionLog
 from log.power_loss import Disk, Style, Tree
-from log.producers_marker import read_end_marker
+from log.producers.marker import read_end_marker
 from log.testing import FaultyFiles, make_so
 from tests.log.crash.life import (
     INDEX,

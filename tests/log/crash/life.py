@@ -22,7 +22,7 @@ from log.config import LogConfig
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
 from log.partition_log import PartitionLog
-from log.producers_marker import EndMarker, build_end_marker
+from log.producers.marker import EndMarker, build_end_marker
 from log.testing import FaultyFiles
 
 TOPIC, INDEX = KEY = ("t", 0)

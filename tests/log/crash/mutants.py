@@ -15,7 +15,7 @@ from unittest import mock
 
 import log.opening
 import log.partition_log
-import log.producer_snapshots
+import log.producers.snapshots
 from log import directory, offset_checkpoints, recovery
 from log.compaction.cleaning import Round
 from log.flush import Flush
@@ -81,7 +81,7 @@ MUTANTS = [
            "segment.transaction_index.truncate_to(recovery_point)", "pass"),
     Mutant("producer snapshots above the recovery point are trusted", log.opening, "_recover",
            "if offset > recovery_point:", "if offset < 0:"),
-    Mutant("aborts are not indexed again", log.producer_snapshots, "_replay",
+    Mutant("aborts are not indexed again", log.producers.snapshots, "_replay",
            "segment.transaction_index.append(aborted)", "pass"),
     Mutant("the active transaction index is not synced", Flushing, "prepare",
            "elif segment.transaction_index.changed:", "elif False:"),

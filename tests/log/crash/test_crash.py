@@ -8,7 +8,7 @@ from log.batch import iter_batches
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.power_loss import Disk, Style
-from log.producers_marker import EndMarker, build_end_marker
+from log.producers.marker import EndMarker, build_end_marker
 from log.testing import FaultyFiles, make_so
 from tests.log.compaction.helpers import compact
 from tests.log.compaction.test_rules import build, opened, visible

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from log.batch import BatchView
-from log.producers_entry import NO_TRANSACTION, Duplicate, ProducerEntry
-from log.producers_marker import EndMarker, read_end_marker
-from log.producers_transactions import OpenTransactions
+from log.producers.entry import NO_TRANSACTION, Duplicate, ProducerEntry
+from log.producers.marker import EndMarker, read_end_marker
+from log.producers.transactions import OpenTransactions
 from log.transaction_index import AbortedTransaction
 from wire.errors import ErrorCode, KafkaError
 

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from log.producer_snapshots import format_snapshot, parse_snapshot
-from log.producers import PRODUCERS_MAX, ProducerState
-from log.producers_entry import Duplicate
-from log.producers_marker import EndMarker, build_end_marker
+from log.producers.entry import Duplicate
+from log.producers.marker import EndMarker, build_end_marker
+from log.producers.snapshots import format_snapshot, parse_snapshot
+from log.producers.state import PRODUCERS_MAX, ProducerState
 from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
 from wire.errors import ErrorCode, KafkaError
 

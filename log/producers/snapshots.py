@@ -21,9 +21,9 @@ import crc32c
 from log.batch import SEQUENCE_SPACE, BatchView
 from log.files import Files
 from log.index import IndexDamaged
-from log.producers import ProducerState
-from log.producers_entry import KeptBatch, ProducerEntry
-from log.producers_marker import CONTROL_BATCH_BYTES_MAX
+from log.producers.entry import KeptBatch, ProducerEntry
+from log.producers.marker import CONTROL_BATCH_BYTES_MAX
+from log.producers.state import ProducerState
 from log.recovery import list_snapshots
 from log.scan import read_batch, scan_headers
 from log.segment import SNAPSHOT_SUFFIX, Segment, file_name
