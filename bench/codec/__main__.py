@@ -7,32 +7,39 @@ the best of some rounds (garbage collection included in Python, not in Java, whe
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from bench.codec import java
+from bench.codec import java, kio_in_python
 from bench.codec.cases import Case, cases
-from bench.codec.peers import PEERS, open_codec
+from bench.codec.peers import PEERS, best_us, open_codec
+from wire.codec import build
 
-ROUNDS = 7
-COLUMNS = (*PEERS, "java")
+COLUMNS = ("ours", "kio 0.6", "kio 0.5", "kafka-python", "java")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="./dev bench codec", description=__doc__)
     parser.add_argument("words", nargs="*", help="rows whose name holds one of these words")
     parser.add_argument("--seconds", type=float, default=0.5, help="time a figure (default 0.5)")
+    parser.add_argument(
+        "--generated", action="store_true", help="ours as it is where nothing was compiled"
+    )
     parser.add_argument("--without-java", action="store_true", help="leave Apache's codec out")
     options = parser.parse_args(arguments)
+    if options.generated:
+        build.build_decoder = None
     chosen = [c for c in cases() if not options.words or any(w in c.name for w in options.words)]
     measured = measure(chosen, options.seconds)
-    reason = "not asked for" if options.without_java else java.why_not()
-    if reason:
-        print(f"bench: Apache's codec is left out, {reason}", file=sys.stderr)
-    else:
-        measured |= java.measure(chosen, options.seconds)
+    for name, peer, wanted in (
+        ("kio 0.5", kio_in_python, True),
+        ("Apache's codec", java, not options.without_java),
+    ):
+        reason = peer.why_not() if wanted else "not asked for"
+        if reason:
+            print(f"bench: {name} is left out, {reason}", file=sys.stderr)
+        else:
+            measured |= peer.measure(chosen, options.seconds)
     print_table(chosen, measured)
 
 
@@ -50,29 +57,6 @@ def measure(chosen: Sequence[Case], seconds: float) -> Measured:
             for peer, us in best_us(actions, seconds).items():
                 found[case.name, direction, peer] = us
     return found
-
-
-def best_us(actions: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The least mean CPU time of each over rounds in which they take turns, garbage collection included."""
-    repeats = {}
-    for name, action in actions.items():
-        action()
-        repeats[name] = max(1, int(seconds / ROUNDS / max(cpu_seconds(action, 1), 1e-7)))
-    gc.collect()
-    best = dict.fromkeys(actions, float("inf"))
-    for _ in range(ROUNDS):
-        for name, action in actions.items():
-            spent = cpu_seconds(action, repeats[name]) / repeats[name]
-            best[name] = min(best[name], spent * 1e6)
-    return best
-
-
-def cpu_seconds(action: Callable[[], object], repeats: int) -> float:
-    """CPU time: other processes of the machine do not count."""
-    began = time.thread_time()
-    for _ in range(repeats):
-        action()
-    return time.thread_time() - began
 
 
 def print_table(chosen: Sequence[Case], measured: Measured) -> None:
