@@ -1,5 +1,7 @@
 """A peer that is no peer: requests that no correct node sends, to whoever listens. They change nothing and leave nothing behind (mA13–mA16).
 
+What looks like a request of an observer is remembered for a while, as it must be; a flood of those fills what has a bound and nothing else.
+
 Not in it: a future epoch within `EPOCH_JUMP_MAX` from a voter of our cluster, which Raft has to believe.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quorum.raft import leading, reign
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
 from quorum.raft.types import EPOCH_JUMP_MAX, EPOCH_MAX, OffsetAndEpoch, ReplicaKey
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 FAR = (1 << 63) - 1
+# of the hostile acts, and how many requests each has
+FLOOD_SHARE, FLOOD_REQUESTS = 0.1, 30
+# Beside parked fetches: one request of every peer, a change of voters, and what a flood asks of who does not park.
+UNANSWERED_MAX = 20
 
 
 class Hostile:
@@ -29,6 +36,9 @@ class Hostile:
         if not node.alive:
             return
         request = self._request(node)
+        if self.world.prng.random() < FLOOD_SHARE:
+            self.flood(node, FLOOD_REQUESTS)
+            return
         before = self._state(node)
         self.world.happened["hostile"] += 1
         self.world.checker.count("hostile")
@@ -37,10 +47,51 @@ class Hostile:
         if is_alive and self._state(node) != before:
             self.world.checker.fail("hostile", request, "changes", before, self._state(node))
 
+    def flood(self, node: SimNode, count: int) -> None:
+        """Fetches of ever other observers, which all want to wait for as long as they live."""
+        before = self._what_counts(node)
+        self.world.happened["flood"] += 1
+        for _ in range(count):
+            if node.alive:
+                node.probe(CLIENT, self._fetch_of_a_stranger(node))
+        if not node.alive:
+            return
+        self.world.checker.count("hostile flood")
+        for name, (size, bound) in self.held(node).items():
+            if size > bound:
+                self.world.checker.fail("hostile", node.id, "holds", size, name, "of", bound)
+        if self._what_counts(node) != before:
+            self.world.checker.fail("hostile flood changes", before, self._what_counts(node))
+
+    def held(self, node: SimNode) -> dict[str, tuple[int, int]]:
+        """What a request may leave in memory: how many there are, and may be."""
+        role, peers = node.raft.role, len(self.world.nodes)
+        found = {"requests in flight": (len(node.raft._state.requests._by_token), peers)}
+        if isinstance(role, Leader):
+            found["parked fetches"] = (len(role.reign.parked), leading.PARKED_MAX)
+            found["observers"] = (len(role.reign.observers), reign.OBSERVERS_MAX)
+        found["unanswered requests"] = (node.unanswered, leading.PARKED_MAX + UNANSWERED_MAX)
+        return found
+
+    def _what_counts(self, node: SimNode) -> tuple[object, ...]:
+        return (str(node.raft), node.disk.election, node.log.end_chain)
+
     def _state(self, node: SimNode) -> tuple[object, ...]:
-        role = node.raft.role
-        waiting = len(role.reign.parked) if isinstance(role, Leader) else 0
-        return (str(node.raft), node.disk.election, node.log.end_chain, waiting)
+        sizes = tuple(size for size, _bound in self.held(node).values())
+        return (*self._what_counts(node), *sizes)
+
+    def _fetch_of_a_stranger(self, node: SimNode) -> core.Request:
+        prng = self.world.prng
+        return core.FetchRequest(
+            cluster_id="sim",
+            epoch=node.raft.epoch,
+            replica=ReplicaKey(prng.randrange(1000, FAR), prng.randbytes(16)),
+            fetch_offset=node.log.end_offset,
+            last_fetched_epoch=node.log.last_epoch,
+            high_watermark=FAR,
+            max_wait=1e9,
+            max_bytes=FAR,
+        )
 
     def _request(self, node: SimNode) -> core.Request:
         prng = self.world.prng

@@ -173,6 +173,10 @@ class SimNode:
         if self.alive and arrived in self._tokens:
             self.world.checker.fetched(self, message, self.world.now)  # parked, hence accepted
 
+    @property
+    def unanswered(self) -> int:
+        return len(self._tokens)
+
     def probe(self, source: int, message: core.Request) -> None:
         """A request of which nobody waits for the answer, at the hour of the core's last look: time itself changes nothing."""
         self._next_token += 1

@@ -15,21 +15,24 @@ from tests.simulation.world import Result, World, run_seed
 
 # What must have had something to say, and what must have happened, for runs to be worth their time.
 INVARIANTS = (
-    *("R1", "R1 on disk", "R2", "R2 sent", "R3", "R4", "R5", "R5 acked", "R6", "R7", "R8", "R9"),
-    *("R9 image", "R10", "R10 leader outside", "R11", "R12", "R14", "R15", "C1", "C2"),
-    *("ack", "hostile"),
+    *("R1", "R1 on disk", "R2", "R2 sent", "R3", "R3 vote file", "R4", "R5", "R5 acked", "R6"),
+    *("R7", "R8", "R9", "R9 image", "R10", "R10 leader outside", "R11", "R12", "R14", "R15"),
+    *("R15 repaired", "C1", "C2", "C3", "C3 same incarnation", "C3 old incarnation", "C3 answer"),
+    *("C4", "C4 no leader", "C5", "ack", "hostile", "hostile flood"),
 )
 SOMETIMES = (
     *("crash", "clog", "partition", "message lost", "duplication", "false gone", "upgrade"),
     *("voters changed", "voters refused", "bit flip", "damage repaired", "clock jump", "hostile"),
-    *("transaction aborted", "snapshot fetched", "truncation"),
+    *("bit flip in snapshot", "bit flip in vote file", "refused to start", "damaged answer"),
+    *("torn write", "transaction aborted", "snapshot fetched", "truncation", "flood"),
+    *("controller epoch", "controlled shutdown", "ISR changed", "ISR refused"),
 )
 
 
-def run_many(seeds: range, *, quiet: bool = False) -> list[Result]:
+def run_many(seeds: range, *, quiet: bool = False, **options: float) -> list[Result]:
     results = []
     for seed in seeds:
-        results.append(run_seed(seed))
+        results.append(run_seed(seed, **options))
         if not quiet and len(results) % 200 == 0:
             print(f"… {len(results)} seeds", flush=True)
     return results
@@ -55,8 +58,9 @@ def summary(results: list[Result]) -> str:
         evaluations += result.evaluations
     lines = [
         f"{len(counted)} of {len(results)} runs count (progress and at least one fault)",
-        f"acked {sum(r.acked for r in counted)} batches, {sum(r.epochs for r in counted)} epochs, "
-        f"{sum(r.events for r in counted)} events, {sum(r.seconds for r in counted):.0f} simulated seconds",
+        f"{len(results)} seeds run, {sum(r.events for r in results)} events, "
+        f"{sum(r.seconds for r in results):.0f} simulated seconds",
+        f"acked {sum(r.acked for r in counted)} batches, {sum(r.epochs for r in counted)} epochs",
         "faults: " + ", ".join(f"{name} {count}" for name, count in sorted(faults.items())),
         "evaluated: " + ", ".join(f"{name} {count}" for name, count in sorted(evaluations.items())),
         "never: " + (", ".join(never(results)) or "nothing"),
@@ -95,7 +99,7 @@ def main() -> int:
     print(summary(results))
     seconds = time.process_time() - began
     rate = sum(result.seconds for result in results) / seconds
-    print(f"{seconds:.1f} s of one core, {rate:.0f} simulated seconds a second")
+    print(f"{seconds:.1f} s of one core, {rate:.0f} simulated seconds a second a core")
     return 0
 
 

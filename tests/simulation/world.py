@@ -75,8 +75,10 @@ class World:
         metadata: bool = False,
         controllers: bool = False,
         checker_class: type[Checker] = Checker,
+        chaos_seconds: float = CHAOS_SECONDS,
     ) -> None:
         self.seed = seed
+        self.chaos_seconds = chaos_seconds
         self.prng = random.Random(seed)
         self.now = 0.0
         self.events = 0
@@ -167,7 +169,7 @@ class World:
             return
 
         def happen() -> None:
-            if self.now < CHAOS_SECONDS:
+            if self.now < self.chaos_seconds:
                 action()
                 self.after(self.prng.expovariate(1 / seconds), happen)
 
@@ -309,7 +311,7 @@ class World:
             self.after(self.prng.uniform(0, 0.3), lambda node=node: self._restart(node))  # type: ignore[misc]
         self._client()
         self._schedule_faults()
-        await self.run_until(CHAOS_SECONDS)
+        await self.run_until(self.chaos_seconds)
         self.say("faults stop")
         self._stop_faults()
         await self._check_liveness()
