@@ -20,7 +20,11 @@ from log.atomic_file import write_atomically
 from log.files import REAL_FILES, Files
 from log.meta_properties import FILE_NAME, MetaProperties, MetaPropertiesError, new_directory_id
 from quorum.config.server import ServerConfig
-from quorum.controller.features import bootstrap_records
+from quorum.controller.features import (
+    METADATA_VERSION_LEVEL,
+    METADATA_VERSION_MIN,
+    bootstrap_records,
+)
 from quorum.metadata_partition import DIRECTORY_NAME
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, QuorumHistory, VoterSet
@@ -51,10 +55,12 @@ def format_directories(
     *,
     ignore_formatted: bool = False,
     voters: VoterSet | None = None,
+    metadata_version: int = METADATA_VERSION_LEVEL,
 ) -> list[Path]:
     """Formats the log directories and the metadata directory of a node; returns those that were not formatted before.
 
-    Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum.
+    Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum. A new cluster begins at `metadata_version`;
+    older Kafkas read only theirs.
 
     Raises:
         FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node.
@@ -63,7 +69,12 @@ def format_directories(
     paths = list(dict.fromkeys([*config.log_directories, config.metadata_directory]))
     quorum = None if voters is None else FirstVoters(config.metadata_directory, voters)
     return format_paths(
-        paths, cluster_id, config.node_id, ignore_formatted=ignore_formatted, quorum=quorum
+        paths,
+        cluster_id,
+        config.node_id,
+        ignore_formatted=ignore_formatted,
+        quorum=quorum,
+        metadata_version=metadata_version,
     )
 
 
@@ -81,9 +92,14 @@ def format_paths(
     *,
     ignore_formatted: bool = False,
     quorum: FirstVoters | None = None,
+    metadata_version: int = METADATA_VERSION_LEVEL,
     files: Files = REAL_FILES,
 ) -> list[Path]:
     """The same for directories by path."""
+    if not METADATA_VERSION_MIN <= metadata_version <= METADATA_VERSION_LEVEL:
+        raise FormatError(
+            f"metadata.version {metadata_version} cannot be: it is between {METADATA_VERSION_MIN} and {METADATA_VERSION_LEVEL}"
+        )
     if not cluster_id:
         raise FormatError("a cluster needs an id; `storage random-uuid` makes one")
     fresh = [path for path in paths if not _is_formatted(path, cluster_id, node_id, files)]
@@ -98,7 +114,7 @@ def format_paths(
             voter = quorum.voters.get(node_id)
             directory_id = directory_id if voter is None else voter.key.directory_id
             _write_first_voters(path, quorum.voters, files)
-        _format(path, MetaProperties(cluster_id, node_id, directory_id), files)
+        _format(path, MetaProperties(cluster_id, node_id, directory_id), metadata_version, files)
     return fresh
 
 
@@ -153,17 +169,16 @@ def _is_formatted(path: Path, cluster_id: str, node_id: int, files: Files) -> bo
     return True
 
 
-def _format(path: Path, identity: MetaProperties, files: Files) -> None:
+def _format(path: Path, identity: MetaProperties, metadata_version: int, files: Files) -> None:
     path.mkdir(parents=True, exist_ok=True)
-    write_atomically(path / BOOTSTRAP, _encode_bootstrap(bootstrap_records()), files)
+    write_atomically(path / BOOTSTRAP, _encode_bootstrap(metadata_version), files)
     identity.save(path, files)
 
 
-def _encode_bootstrap(records: Sequence[Message]) -> bytes:
-    level = next(r.feature_level for r in bootstrap_records() if hasattr(r, "feature_level"))
+def _encode_bootstrap(metadata_version: int) -> bytes:
     values = [
-        encode_metadata_record(record, metadata_record_version(type(record), level))
-        for record in records
+        encode_metadata_record(record, metadata_record_version(type(record), metadata_version))
+        for record in bootstrap_records(metadata_version)
     ]
     now = now_ms()
     return b"".join(encode_snapshot(_BOOTSTRAP_ID, values, appended_at_ms=now, now_ms=now))

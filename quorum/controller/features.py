@@ -69,13 +69,13 @@ SUPPORTED_FEATURES = (
 )
 
 
-def bootstrap_records() -> list[Message]:
-    """What the metadata log of a new cluster begins with: the newest metadata.version, and of each feature the level that comes with it."""
+def bootstrap_records(metadata_version: int = METADATA_VERSION_LEVEL) -> list[Message]:
+    """What the metadata log of a new cluster begins with: metadata.version, and of each feature the level that comes with it."""
     records: list[Message] = [
-        FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL)
+        FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version)
     ]
     for feature in FEATURES.values():
-        level = default_level(feature, METADATA_VERSION_LEVEL) if feature.begins else 0
+        level = default_level(feature, metadata_version) if feature.begins else 0
         if level:
             records.append(FeatureLevelRecord(name=feature.name, feature_level=level))
     return records

@@ -42,6 +42,16 @@ def test_all_directories_of_a_node_are_formatted(tmp_path):
     ]
 
 
+def test_a_cluster_may_begin_at_an_older_level(tmp_path):
+    """For nodes of Apache Kafka that know no newer one: 21 is the newest of 3.9."""
+    format_directories(config_of(log_dirs=tmp_path / "old"), ID, metadata_version=21)
+    level = FeatureLevelRecord(name="metadata.version", feature_level=21)
+    assert read_bootstrap(tmp_path / "old") == [level]
+    with pytest.raises(FormatError, match="between 7 and 30"):
+        format_directories(config_of(log_dirs=tmp_path / "new"), ID, metadata_version=31)
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_formatted_directory_is_left_alone(tmp_path):
     config = config_of(log_dirs=f"{tmp_path / 'a'},{tmp_path / 'b'}")
     format_directories(config_of(log_dirs=tmp_path / "a"), ID)

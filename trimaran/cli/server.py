@@ -95,9 +95,11 @@ def storage_format(
         standalone: this controller is the first and only voter.
         initial_controllers: the first voters as ID@HOST:PORT:DIRECTORY_ID,…, the same text for each of them.
         no_initial_controllers: the voters are elsewhere; this node finds them, and may join them.
-        feature: kraft.version=LEVEL, if it shall be checked: 1 for a dynamic quorum, else 0.
+        feature: kraft.version=LEVEL, if it shall be checked: 1 for a dynamic quorum, else 0; metadata.version=LEVEL, for a cluster that older
+            nodes of Apache Kafka join (21 is the newest of 3.9).
         override: key=value settings, before those of the file.
     """
+    from quorum.controller.features import METADATA_VERSION_LEVEL
     from quorum.storage import FormatError, check_quorum_kind, format_directories
 
     settings = _config(config, override)
@@ -105,24 +107,33 @@ def storage_format(
     try:
         if sum(chosen) > 1:
             raise FormatError("only one of the options can say who votes first")
-        check_quorum_kind(settings, is_dynamic=any(chosen), kraft_version=_kraft_version(feature))
+        levels = _feature_levels(feature)
+        kraft_version = levels.get("kraft.version")
+        check_quorum_kind(settings, is_dynamic=any(chosen), kraft_version=kraft_version)
         voters = _first_voters(settings, standalone, initial_controllers)
     except ValueError as error:
         raise FormatError(str(error)) from error
+    metadata_version = levels.get("metadata.version", METADATA_VERSION_LEVEL)
     for directory in format_directories(
-        settings, cluster_id, ignore_formatted=ignore_formatted, voters=voters
+        settings,
+        cluster_id,
+        ignore_formatted=ignore_formatted,
+        voters=voters,
+        metadata_version=metadata_version,
     ):
-        say(f"Formatting {directory} with metadata.version of Apache Kafka 4.3")
+        say(f"Formatting {directory} with metadata.version {metadata_version}")
     return Exit.OK
 
 
-def _kraft_version(features: list[str] | None) -> int | None:
-    found = None
+def _feature_levels(features: list[str] | None) -> dict[str, int]:
+    found = {}
     for text in features or ():
         name, equals, level = text.partition("=")
-        if name != "kraft.version" or not equals or not level.isdigit():
-            raise ValueError(f"{text!r}: only kraft.version=LEVEL can be chosen")
-        found = int(level)
+        if name not in ("kraft.version", "metadata.version") or not equals or not level.isdigit():
+            raise ValueError(
+                f"{text!r}: only kraft.version=LEVEL and metadata.version=LEVEL can be chosen"
+            )
+        found[name] = int(level)
     return found
 
 

@@ -1,0 +1,70 @@
+"""A controller's directory goes from Apache Kafka 3.9 and 4.3 to us and back, and from us to them: the quorum goes on where it was."""
+
+import json
+import shutil
+import time
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.interop.conftest import trimaran
+from tests.interop.fixtures.kafkas import OneNode
+from tests.interop.test_written_directories import Us, create
+
+VERSIONS = ("3.9.1", "4.3.0")
+# The newest metadata.version of each.
+LEVELS = {"3.9.1": 21, "4.3.0": 30}
+
+
+def topics_at(bootstrap, wanted):
+    """Until the server, which has just begun, lists all that is wanted."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    deadline = time.monotonic() + 60
+    while True:
+        found = admin.list_topics(timeout=10).topics
+        if wanted <= set(found) and all(
+            p.leader == 1 for t in wanted for p in found[t].partitions.values()
+        ):
+            return {name for name in found if not name.startswith("__")}
+        assert time.monotonic() < deadline, f"{set(found)} instead of {wanted}"
+        time.sleep(0.1)
+
+
+def state(node):
+    """What we read in the directory: (topic ids, how many epochs there were, metadata.version)."""
+    image = json.loads(trimaran("metadata", "image", str(node.data), "-o", "json").stdout)
+    epochs = json.loads(trimaran("quorum", "history", str(node.data), "-o", "json").stdout)
+    topics = {name: topic["topic_id"] for name, topic in image["topics"].items()}
+    assert "0 problems" in trimaran("metadata", "verify", str(node.data)).stdout
+    return topics, len(epochs), image["features"]["metadata.version"]
+
+
+def take_turns(node, *turns):
+    """Each finds what those before it have made, and makes a topic."""
+    known, epochs, level = {}, 0, None
+    for number, turn in enumerate(turns):
+        with node.running() if turn == "kafka" else Us(node) as bootstrap:
+            assert topics_at(bootstrap, set(known)) == set(known)
+            create(bootstrap, f"{turn}-{number}")
+        topics, epochs_now, level_now = state(node)
+        assert topics == {**known, f"{turn}-{number}": topics[f"{turn}-{number}"]}
+        assert epochs_now > epochs
+        assert level in (None, level_now)
+        known, epochs, level = topics, epochs_now, level_now
+    return level
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_we_go_on_with_kafkas_directory_and_kafka_with_what_we_made_of_it(version, tmp_path):
+    node = OneNode(version, tmp_path)
+    assert take_turns(node, "kafka", "ours", "kafka", "ours") == LEVELS[version]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_kafka_goes_on_with_our_directory_and_we_with_what_it_made_of_it(version, tmp_path):
+    node = OneNode(version, tmp_path)
+    shutil.rmtree(node.data)
+    cluster_id = trimaran("storage", "random-uuid").stdout.strip()
+    chosen = f"metadata.version={LEVELS[version]}"
+    trimaran("storage", "format", "-t", cluster_id, "-c", str(node.file), "--feature", chosen)
+    assert take_turns(node, "ours", "kafka", "ours") == LEVELS[version]

@@ -1,0 +1,93 @@
+"""Brokers of ours and of Apache Kafka 4.3 in one cluster, under controllers of either: they replicate for each other and take partitions over."""
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from log.reader import scan_batches
+from tests.interop import apache_kafka
+from tests.interop.controllers import WITHOUT_FEATURES, controllers
+from tests.interop.mixed_quorum import until
+
+OURS, KAFKAS = 11, 12
+# Two partitions, one led by either; `first` and `last` are of records before and after each leader has gone.
+ASSIGNMENT = f"{OURS}:{KAFKAS},{KAFKAS}:{OURS}"
+RECORDS = 300
+
+
+def produce(bootstrap, first):
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5})
+    failed = []
+    for number in range(first, first + RECORDS):
+        producer.produce(
+            "mixed",
+            f"value {number}",
+            f"key {number}",
+            partition=number % 2,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
+    assert producer.flush(60) == 0
+    assert failed == []
+
+
+def consume(bootstrap, count):
+    settings = {"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition("mixed", partition, 0) for partition in (0, 1)])
+    found = []
+    while len(found) < count:
+        message = consumer.poll(30)
+        assert message is not None, f"{len(found)} of {count}"
+        assert message.error() is None
+        found.append(int(message.value().split()[1]))
+    consumer.close()
+    return sorted(found)
+
+
+def partitions(bootstrap):
+    """(leader, ISR) by partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    described = admin.list_topics("mixed", timeout=10).topics["mixed"].partitions
+    return {index: (one.leader, set(one.isrs)) for index, one in described.items()}
+
+
+def log_of(cluster, broker, partition):
+    """Everything but the leader's own time of the batches, which followers take over as it is: so all bytes."""
+    path = cluster.directory(broker) / f"mixed-{partition}" / f"{0:020d}.log"
+    return b"".join(bytes(batch.buffer) for _, batch in scan_batches(path))
+
+
+@pytest.mark.parametrize("controller", ["ours", "kafka"])
+def test_brokers_of_both_replicate_for_each_other(tmp_path, controller):
+    with controllers(tmp_path, {1: controller}, {OURS: "ours", KAFKAS: "kafka"}) as cluster:
+        off = [f"--feature={name}=0" for name in WITHOUT_FEATURES] if controller == "kafka" else []
+        cluster.format(1, "--standalone", *off)
+        cluster.start(1)
+        cluster.start_brokers()
+        bootstrap = cluster.bootstrap(OURS, KAFKAS)
+        server = ("--bootstrap-server", bootstrap, "--topic", "mixed")
+        apache_kafka.tool("topics", *server, "--create", "--replica-assignment", ASSIGNMENT)
+        both = {OURS, KAFKAS}
+        until(lambda: partitions(bootstrap) == {0: (OURS, both), 1: (KAFKAS, both)}, "two leaders")
+        produced = 0
+        for gone, left in ((OURS, KAFKAS), (KAFKAS, OURS)):
+            produce(bootstrap, produced)
+            cluster.kill(gone)
+            alone = {0: (left, {left}), 1: (left, {left})}
+            until(lambda who=left, then=alone: partitions(cluster.address(who)) == then, "one left")
+            produce(cluster.address(left), produced + RECORDS)
+            produced += 2 * RECORDS
+            assert consume(cluster.address(left), produced) == list(range(produced))
+            cluster.start(gone)
+            until(
+                lambda: all(isr == both for _, isr in partitions(bootstrap).values()), "both again"
+            )
+        election = ("--bootstrap-server", bootstrap, "--all-topic-partitions")
+        apache_kafka.tool("leader-election", *election, "--election-type", "preferred")
+        until(lambda: partitions(bootstrap) == {0: (OURS, both), 1: (KAFKAS, both)}, "two leaders")
+        assert consume(bootstrap, produced) == list(range(produced))
+        cluster.stop()
+        for partition in (0, 1):
+            mine, theirs = (log_of(cluster, broker, partition) for broker in (OURS, KAFKAS))
+            assert mine == theirs
+            assert len(mine) > 10_000

@@ -1,0 +1,15 @@
+"""Our controllers and Apache Kafka 4.3's in one quorum: a leader of each kind is killed. Twenty of each: `python -m tests.interop.mixed_quorum`."""
+
+import pytest
+
+from tests.interop.mixed_quorum import run
+
+
+@pytest.mark.parametrize("kinds", [("ours", "ours", "kafka"), ("ours", "kafka", "kafka")])
+def test_nothing_acknowledged_is_lost_when_leaders_of_either_kind_die(tmp_path, kinds):
+    outcome = run(tmp_path, kinds, 1)
+    assert min(outcome.kills.values()) >= 1
+    assert outcome.acknowledged > 5
+    assert outcome.lost == 0
+    assert outcome.bytes_compared > 1000
+    assert "0 problems" in outcome.verified
