@@ -6,7 +6,7 @@ were never committed; nobody there says where the high watermark was. A running 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from quorum.metadata_partition import DIRECTORY_NAME, TOPIC, TOPIC_ID
 from quorum.snapshot_files import parse_snapshot_name
 from trimaran.errors import Exit, UserError
 from wire.blocking import BlockingClient
+from wire.client.calls import RETRIED
 from wire.client.destinations import Controller
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -28,6 +29,7 @@ from wire.messages.fetch_snapshot import (
     FetchSnapshotRequestSnapshotId,
     FetchSnapshotRequestTopicSnapshot,
 )
+from wire.schema import Message
 
 if TYPE_CHECKING:
     from trimaran.cli.connect import Controllers
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
 FETCH_VERSION = 17
+# What says that another epoch has begun: who leads is asked again.
+EPOCH_IS_OVER = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
 NEWEST = (1 << 31) - 1  # the epoch that the leader has now
 # As the mirror: a snapshot of a million partitions is about 100 MB.
 SNAPSHOT_BYTES_MAX = 1 << 30
@@ -162,6 +166,7 @@ class LiveQuorum:
     def __init__(self, client: BlockingClient, name: str) -> None:
         self.name = name
         self._client = client
+        self._leader_epoch: int | None = None
 
     def base(self, upto: int | None) -> Base | None:
         """The leader's snapshot, when it no longer has offset 0, or has a shorter way there."""
@@ -201,42 +206,43 @@ class LiveQuorum:
 
     def _fetch(self, offset: int, epoch: int) -> Any:
         """`epoch` is that of the record before `offset`; NEWEST fits wherever the log goes on without a snapshot."""
-        from trimaran.cli.quorum import describe_quorum
 
-        leader_epoch = describe_quorum(self._client).leader_epoch
-        wanted = FetchPartition(
-            partition=0,
-            current_leader_epoch=leader_epoch,
-            fetch_offset=offset,
-            last_fetched_epoch=min(epoch, leader_epoch),
-            partition_max_bytes=FETCH_BYTES_MAX,
-        )
-        request = FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS,
-            min_bytes=1,
-            max_bytes=FETCH_BYTES_MAX,
-            topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[wanted])],
-        )
-        answer = self._client.call(Controller(), request, version=FETCH_VERSION)
-        return _checked(answer.error_code, answer.responses[0].partitions[0])
+        def ask(leader_epoch: int) -> FetchRequest:
+            wanted = FetchPartition(
+                partition=0,
+                current_leader_epoch=leader_epoch,
+                fetch_offset=offset,
+                last_fetched_epoch=min(epoch, leader_epoch),
+                partition_max_bytes=FETCH_BYTES_MAX,
+            )
+            return FetchRequest(
+                max_wait_ms=FETCH_WAIT_MS,
+                min_bytes=1,
+                max_bytes=FETCH_BYTES_MAX,
+                topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[wanted])],
+            )
+
+        answer = self._ask_leader(ask, lambda answer: answer.responses, version=FETCH_VERSION)
+        return answer.responses[0].partitions[0]
 
     def _fetch_snapshot(self, end_offset: int, epoch: int) -> bytes:
-        from trimaran.cli.quorum import describe_quorum
-
         data = bytearray()
-        while True:
+
+        def ask(leader_epoch: int) -> FetchSnapshotRequest:
             wanted = FetchSnapshotRequestPartitionSnapshot(
                 partition=0,
-                current_leader_epoch=describe_quorum(self._client).leader_epoch,
+                current_leader_epoch=leader_epoch,
                 snapshot_id=FetchSnapshotRequestSnapshotId(end_offset=end_offset, epoch=epoch),
                 position=len(data),
             )
-            request = FetchSnapshotRequest(
+            return FetchSnapshotRequest(
                 max_bytes=FETCH_BYTES_MAX,
                 topics=[FetchSnapshotRequestTopicSnapshot(name=TOPIC, partitions=[wanted])],
             )
-            answer = self._client.call(Controller(), request)
-            piece = _checked(answer.error_code, answer.topics[0].partitions[0])
+
+        while True:
+            answer = self._ask_leader(ask, lambda answer: answer.topics)
+            piece = answer.topics[0].partitions[0]
             if piece.size > SNAPSHOT_BYTES_MAX:
                 raise KafkaError(
                     ErrorCode.RECORD_LIST_TOO_LARGE, f"a snapshot of {piece.size} bytes"
@@ -247,12 +253,33 @@ class LiveQuorum:
             if not piece.unaligned_records:
                 raise KafkaError(ErrorCode.POSITION_OUT_OF_RANGE, "the snapshot came to no end")
 
+    def _ask_leader(
+        self,
+        ask: Callable[[int], Message],
+        topics_of: Callable[[Any], Any],
+        *,
+        version: int | None = None,
+    ) -> Any:
+        """The leader's answer; who leads is asked first, and again when the epoch turns out to be over.
 
-def _checked(top_level: int, partition: Any) -> Any:
-    code = top_level or partition.error_code
-    if code:
-        raise KafkaError(ErrorCode.of(code), "while reading the metadata log")
-    return partition
+        Raises:
+            KafkaError: any other error in the answer.
+        """
+        from trimaran.cli.quorum import describe_quorum
+
+        while True:
+            was_known = self._leader_epoch is not None
+            if self._leader_epoch is None:
+                self._leader_epoch = describe_quorum(self._client).leader_epoch
+            request = ask(self._leader_epoch)
+            retried = RETRIED - EPOCH_IS_OVER if was_known else RETRIED
+            answer = self._client.call(Controller(), request, version=version, retried=retried)
+            code = answer.error_code or topics_of(answer)[0].partitions[0].error_code
+            if code not in EPOCH_IS_OVER:
+                if code:
+                    raise KafkaError(ErrorCode.of(code), "while reading the metadata log")
+                return answer
+            self._leader_epoch = None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from wire.client.backoff import Backoff
 from wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
-from wire.client.calls import Ask, Pause, Steps, refresh, routed_call
+from wire.client.calls import RETRIED, Ask, Pause, Steps, refresh, routed_call
 from wire.client.conversation import ANSWER_BYTES_MAX, Conversation
 from wire.client.destinations import AnyNode, Destination, Node
 from wire.client.errors import (
@@ -186,8 +186,9 @@ class BlockingClient:
         timeout: float | None = None,
         attempt_timeout: float = ATTEMPT_SECONDS,
         retry_unknown: bool = True,
+        retried: frozenset[int] = RETRIED,
     ) -> Any:
-        """Asks the node that `to` names (an id, or None for any) until it answers without a routing error.
+        """Asks the node that `to` names (an id, or None for any) until it answers without a routing error, one of `retried`.
 
         Raises:
             RequestTimedOut: not within `timeout` seconds; the last failure is its cause.
@@ -202,6 +203,7 @@ class BlockingClient:
             Backoff(_uniform),
             version=version,
             retry_unknown=retry_unknown,
+            retried=retried,
         )
         return self._drive(steps, timeout, attempt_timeout, type(request).__name__)
 

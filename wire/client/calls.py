@@ -70,8 +70,9 @@ def routed_call(
     *,
     version: int | None = None,
     retry_unknown: bool = True,
+    retried: frozenset[int] = RETRIED,
 ) -> Steps:
-    """Asks until there is an answer without an error of `RETRIED`, and returns it.
+    """Asks until there is an answer without an error of `retried`, and returns it.
 
     With `retry_unknown` it asks again also when a connection broke after the request was sent, though it may have been
     done; that is wrong for what must not happen twice.
@@ -86,7 +87,7 @@ def routed_call(
                 raise
             yield Pause(backoff.failed(), error)
             continue
-        code = _retried_error(request, response)
+        code = _retried_error(request, response, retried)
         if code is None:
             backoff.succeeded()
             return response
@@ -158,10 +159,12 @@ def _lost(routing: Routing, destination: Destination, address: Address) -> None:
         routing.forget(destination)
 
 
-def _retried_error(request: Message, response: Message) -> ErrorCode | None:
+def _retried_error(
+    request: Message, response: Message, retried: frozenset[int]
+) -> ErrorCode | None:
     if request.KEY == ApiKey.METADATA:  # describes partitions without a leader; that is its answer
         return None
-    return next((ErrorCode.of(code) for code in error_codes(response) if code in RETRIED), None)
+    return next((ErrorCode.of(code) for code in error_codes(response) if code in retried), None)
 
 
 def error_codes(message: Struct) -> Iterator[int]:
