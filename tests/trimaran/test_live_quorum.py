@@ -1,0 +1,71 @@
+"""What `metadata tail` asks a running quorum: who leads once, and again when an epoch is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorum.metadata_partition import TOPIC
+from trimaran.metadata_source import LiveQuorum
+from wire.errors import ErrorCode, KafkaError
+from wire.messages import fetch
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+)
+
+
+class Quorum:
+    """Answers as the leader of `epoch` does, in the place of a client; `asked` has the names of the requests."""
+
+    def __init__(self) -> None:
+        self.epoch = 3
+        self.asked: list[str] = []
+        self.error = ErrorCode.NONE
+
+    def call(self, _to: object, request: Any, *, retried: frozenset[int] = frozenset(), **_: Any):
+        self.asked.append(type(request).__name__.removesuffix("Request"))
+        if isinstance(request, DescribeQuorumRequest):
+            return self._described()
+        told = request.topics[0].partitions[0].current_leader_epoch
+        code = ErrorCode.FENCED_LEADER_EPOCH if told < self.epoch else self.error
+        assert code not in retried, "asked again with the same epoch it says the same for ever"
+        partition = fetch.PartitionData(
+            partition_index=0, error_code=code, high_watermark=5, records=None
+        )
+        topic = fetch.FetchableTopicResponse(partitions=[partition])
+        return fetch.FetchResponse(responses=[topic])
+
+    def _described(self) -> DescribeQuorumResponse:
+        partition = DescribeQuorumResponsePartitionData(
+            partition_index=0,
+            leader_id=1,
+            leader_epoch=self.epoch,
+            high_watermark=5,
+            current_voters=[],
+            observers=[],
+        )
+        topic = DescribeQuorumResponseTopicData(topic_name=TOPIC, partitions=[partition])
+        return DescribeQuorumResponse(topics=[topic])
+
+
+def test_who_leads_is_asked_once_until_the_epoch_is_over():
+    quorum = Quorum()
+    live = LiveQuorum(quorum, "the quorum")  # type: ignore[arg-type]
+    for _ in range(3):
+        assert live._fetch(5, 3).high_watermark == 5
+    assert quorum.asked == ["DescribeQuorum", "Fetch", "Fetch", "Fetch"]
+    quorum.asked.clear()
+    quorum.epoch = 4
+    assert live._fetch(5, 3).high_watermark == 5
+    assert quorum.asked == ["Fetch", "DescribeQuorum", "Fetch"]
+
+
+def test_another_error_is_told():
+    quorum = Quorum()
+    quorum.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaError, match="while reading the metadata log"):
+        LiveQuorum(quorum, "the quorum")._fetch(5, 3)  # type: ignore[arg-type]
