@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FAR = (1 << 63) - 1
 # of the hostile acts, and how many requests each has
 FLOOD_SHARE, FLOOD_REQUESTS = 0.1, 30
+IN_FLIGHT = "requests in flight"
 # Beside parked fetches: one request of every peer, a change of voters, and what a flood asks of who does not park.
 UNANSWERED_MAX = 20
 
@@ -66,7 +67,8 @@ class Hostile:
     def held(self, node: SimNode) -> dict[str, tuple[int, int]]:
         """What a request may leave in memory: how many there are, and may be."""
         role, peers = node.raft.role, len(self.world.nodes)
-        found = {"requests in flight": (len(node.raft._state.requests._by_token), peers)}
+        # at most one to each, as a voter and as a bootstrap server
+        found = {IN_FLIGHT: (len(node.raft._state.requests._by_token), 2 * peers)}  # noqa: SLF001
         if isinstance(role, Leader):
             found["parked fetches"] = (len(role.reign.parked), leading.PARKED_MAX)
             found["observers"] = (len(role.reign.observers), reign.OBSERVERS_MAX)
@@ -77,8 +79,9 @@ class Hostile:
         return (str(node.raft), node.disk.election, node.log.end_chain)
 
     def _state(self, node: SimNode) -> tuple[object, ...]:
-        sizes = tuple(size for size, _bound in self.held(node).values())
-        return (*self._what_counts(node), *sizes)
+        held = self.held(node)
+        del held[IN_FLIGHT]  # the node's own, which it may go on with whenever it is looked at
+        return (*self._what_counts(node), *(size for size, _bound in held.values()))
 
     def _fetch_of_a_stranger(self, node: SimNode) -> core.Request:
         prng = self.world.prng
