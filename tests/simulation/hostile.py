@@ -68,7 +68,7 @@ class Hostile:
         """What a request may leave in memory: how many there are, and may be."""
         role, peers = node.raft.role, len(self.world.nodes)
         # at most one to each, as a voter and as a bootstrap server
-        found = {IN_FLIGHT: (len(node.raft._state.requests._by_token), 2 * peers)}  # noqa: SLF001
+        found = {IN_FLIGHT: (len(node.raft._state.requests._by_token), 2 * peers)}
         if isinstance(role, Leader):
             found["parked fetches"] = (len(role.reign.parked), leading.PARKED_MAX)
             found["observers"] = (len(role.reign.observers), reign.OBSERVERS_MAX)
