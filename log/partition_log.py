@@ -71,6 +71,7 @@ class PartitionLog:
     ) -> None:
         """For `open`, which recovers; `segments` has one element at the least."""
         self.directory = directory
+        self.log_directory = directory.parent
         self.topic_partition = parse_directory_name(directory.name)
         self.config = config
         self.epochs = epochs

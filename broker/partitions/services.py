@@ -36,10 +36,10 @@ class Durability:
 
     def mark_dirty(self, log: PartitionLog, on_flushed: OnFlushed) -> None:
         """As `GroupCommit.mark_dirty`."""
-        self._commits[log.directory.parent].mark_dirty(log, on_flushed)
+        self._commits[log.log_directory].mark_dirty(log, on_flushed)
 
     def forget(self, log: PartitionLog) -> None:
-        self._commits[log.directory.parent].forget(log)
+        self._commits[log.log_directory].forget(log)
 
 
 @dataclass(frozen=True, slots=True)
