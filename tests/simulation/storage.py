@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
 
 class Refused(Exception):
-    """The node does not start: what it would begin with cannot be trusted, and nobody else has it (R15)."""
+    """The node does not start: what it has promised cannot be read, and nobody else knows it (R15)."""
 
 
 def chain(before: int, epoch: int, payload: int) -> int:
@@ -281,14 +281,12 @@ class SimLog:
 
     def recover(self) -> bool:
         """What opening does: cuts torn batches off the unflushed tail, notes damage of flushed ones as something to be fetched again (True),
-        and flushes what an earlier process left in the page cache, before anybody relies on it.
-
-        Raises:
-            Refused: the log begins at a snapshot that is damaged.
+        and flushes what an earlier process left in the page cache, before anybody relies on it. Of a log that begins at a damaged snapshot
+        nothing is left.
         """
         self.flushing = []
         self._cut_torn_tail()
-        self._drop_damaged_snapshots()
+        has_lost_all = self._drop_damaged_snapshots()
         latest = self.latest_snapshot
         ahead_of = (self.last_epoch if self.entries else -1, self.end_offset)
         if latest is not None and latest.offset > 0 and latest.rank > ahead_of:
@@ -296,7 +294,7 @@ class SimLog:
             self.start_at_snapshot(latest, decode(data).state, data)
         is_damaged = self._look_through()
         self.finish_flush(self.begin_flush())
-        return is_damaged
+        return is_damaged or has_lost_all
 
     def _cut_torn_tail(self) -> None:
         for at in range(bisect_right(self.ends, self.flushed_offset), len(self.entries)):
@@ -304,15 +302,24 @@ class SimLog:
                 self._keep(self.entries[:at])
                 return
 
-    def _drop_damaged_snapshots(self) -> None:
+    def _drop_damaged_snapshots(self) -> bool:
         while (latest := self.latest_snapshot) is not None and latest.offset > 0:
             if latest not in self.rotten:
-                return
+                break
             if self.start_offset > 0 and len(self.snapshots) == 1:
-                raise Refused(f"snapshot {latest} is damaged")
+                self._begin_anew()
+                return True
             self.snapshots.remove(latest)
             del self.snapshot_data[latest], self.quorums[latest]
             self._note_all()
+        return False
+
+    def _begin_anew(self) -> None:
+        """What stood for the beginning of the log is damaged: the whole is fetched again."""
+        self.refetch_upto = max(self.end_offset, self.refetch_upto or 0)
+        self.start_offset, self.start_chain, self.flushed = 0, GENESIS, Image(0, GENESIS, ())
+        self.snapshots, self.snapshot_data = [], {}
+        self._keep([])
 
     def _look_through(self) -> bool:
         """What lies before the newest snapshot is looked at by whoever fetches it."""

@@ -13,7 +13,7 @@ from tests.simulation.mutants.replication import REPLICATION
 # Found by few seeds only: they are hunted last.
 SLOW = (
     "damage is forgotten",
-    "damaged snapshot is dropped",
+    "lost snapshot is forgotten",
     "damaged snapshot is taken",
     "keeps diverged records",
     "looks for no leader",

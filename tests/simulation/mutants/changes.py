@@ -332,7 +332,7 @@ def _snapshot_loses_configs() -> Patch:
 
 
 CHANGES = (
-    Mutant("two voter changes at once", _two_changes_at_once, ("R10",)),
+    Mutant("two voter changes at once", _two_changes_at_once, ("R10", "L1")),
     Mutant("changes voters before its own commit", _changes_before_its_own_commit, ("R10",)),
     Mutant("counts removed voters", _counts_removed_voters, ("R6", "R10", "R11", "L1")),
     Mutant("leads on when voted out", _leads_on_when_voted_out, ("R10",)),

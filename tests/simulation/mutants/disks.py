@@ -72,18 +72,15 @@ def _damaged_snapshot_is_taken() -> Patch:
     )
 
 
-def _damaged_snapshot_is_started_with() -> Patch:
-    """R15: a node whose only copy is damaged starts anyway, from nothing."""
+def _lost_snapshot_is_forgotten() -> Patch:
+    """R15: a node begins anew and votes as if it had never had anything."""
+    real = SimLog._begin_anew
 
-    def drop(self: SimLog) -> None:
-        latest = self.latest_snapshot
-        if latest is not None and latest in self.rotten:
-            self.rotten.clear()
-            self.start_offset, self.start_chain = 0, 0
-            self.snapshots, self.snapshot_data = [], {}
-            self._keep([])
+    def begin_anew(self: SimLog) -> None:
+        real(self)
+        self.refetch_upto = None
 
-    return mock.patch.object(SimLog, "_drop_damaged_snapshots", drop)
+    return mock.patch.object(SimLog, "_begin_anew", begin_anew)
 
 
 DISKS = (
@@ -92,8 +89,8 @@ DISKS = (
     Mutant("vote file without checksum", _vote_file_without_checksum, ("R3", "R2")),
     Mutant("damaged snapshot is taken", _damaged_snapshot_is_taken, ("R4", "R8", "R9")),
     Mutant(
-        "damaged snapshot is dropped",
-        _damaged_snapshot_is_started_with,
+        "lost snapshot is forgotten",
+        _lost_snapshot_is_forgotten,
         ("R5", "R6", "R7", "R8", "R15"),
     ),
 )
