@@ -55,35 +55,50 @@ def _terminate(pid: int) -> None:
 
 
 @contextmanager
+def _scratch(prefix: str) -> Iterator[Path]:
+    """A temporary directory. SIGTERM unwinds what uses it: no node outlives a bench that is told to end."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    data = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        yield data
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def ours(
     controllers: int, brokers: int, settings: Mapping[str, str] | None = None
 ) -> Iterator[Cluster]:
     """A local cluster of ours in a temporary directory."""
-    data = Path(tempfile.mkdtemp(prefix="bench-ours-"))
     words = [w for key, value in (settings or {}).items() for w in ("--override", f"{key}={value}")]
     sizes = ["--controllers", str(controllers), "--brokers", str(brokers)]
-    try:
-        up = json.loads(trimaran("up", "-d", "--data", str(data), "-o", "json", *sizes, *words))
+    with _scratch("bench-ours-") as data:
+        try:
+            up = json.loads(trimaran("up", "-d", "--data", str(data), "-o", "json", *sizes, *words))
 
-        def nodes() -> list[dict[str, int]]:
-            return [n for n in json.loads((data / "cluster.json").read_text())["nodes"] if n["pid"]]
+            def nodes() -> list[dict[str, int]]:
+                return [
+                    n for n in json.loads((data / "cluster.json").read_text())["nodes"] if n["pid"]
+                ]
 
-        yield Cluster(
-            "trimaran",
-            up["bootstrap"],
-            up["controller_bootstrap"],
-            lambda: [n["pid"] for n in nodes()],
-            lambda node_id: next(n["pid"] for n in nodes() if n["id"] == node_id),
-            lambda node_id: trimaran("chaos", "kill", str(node_id), "--data", str(data)) and None,
-            lambda node_id: _terminate(next(n["pid"] for n in nodes() if n["id"] == node_id)),
-            lambda node_id: (
-                trimaran("chaos", "restart", str(node_id), "--data", str(data)) and None
-            ),
-        )
-    finally:
-        if (data / "cluster.json").exists():
-            trimaran("down", "--data", str(data))
-        shutil.rmtree(data, ignore_errors=True)
+            yield Cluster(
+                "trimaran",
+                up["bootstrap"],
+                up["controller_bootstrap"],
+                lambda: [n["pid"] for n in nodes()],
+                lambda node_id: next(n["pid"] for n in nodes() if n["id"] == node_id),
+                lambda node_id: (
+                    trimaran("chaos", "kill", str(node_id), "--data", str(data)) and None
+                ),
+                lambda node_id: _terminate(next(n["pid"] for n in nodes() if n["id"] == node_id)),
+                lambda node_id: (
+                    trimaran("chaos", "restart", str(node_id), "--data", str(data)) and None
+                ),
+            )
+        finally:
+            if (data / "cluster.json").exists():
+                trimaran("down", "--data", str(data))
 
 
 @contextmanager
@@ -91,29 +106,28 @@ def kafka(
     controllers: int, brokers: int, settings: Mapping[str, str] | None = None
 ) -> Iterator[Cluster]:
     """An Apache Kafka 4.3 cluster in a temporary directory."""
-    data = Path(tempfile.mkdtemp(prefix="bench-kafka-"))
-    try:
-        with apache_kafka.running(
+    with (
+        _scratch("bench-kafka-") as data,
+        apache_kafka.running(
             data, controllers=controllers, brokers=brokers, settings=settings
-        ) as cluster:
+        ) as cluster,
+    ):
 
-            def node(node_id: int) -> apache_kafka.Node:
-                return next(n for n in cluster.nodes if n.id == node_id)
+        def node(node_id: int) -> apache_kafka.Node:
+            return next(n for n in cluster.nodes if n.id == node_id)
 
-            def pid_of(node_id: int) -> int:
-                process = node(node_id).process
-                assert process is not None
-                return process.pid
+        def pid_of(node_id: int) -> int:
+            process = node(node_id).process
+            assert process is not None
+            return process.pid
 
-            yield Cluster(
-                "Kafka 4.3",
-                cluster.bootstrap,
-                cluster.controller_bootstrap,
-                lambda: cluster.pids,
-                pid_of,
-                lambda node_id: cluster.kill(node(node_id)),
-                lambda node_id: cluster.kill(node(node_id), signal.SIGTERM),
-                lambda node_id: cluster.start_node(node(node_id)),
-            )
-    finally:
-        shutil.rmtree(data, ignore_errors=True)
+        yield Cluster(
+            "Kafka 4.3",
+            cluster.bootstrap,
+            cluster.controller_bootstrap,
+            lambda: cluster.pids,
+            pid_of,
+            lambda node_id: cluster.kill(node(node_id)),
+            lambda node_id: cluster.kill(node(node_id), signal.SIGTERM),
+            lambda node_id: cluster.start_node(node(node_id)),
+        )
