@@ -24,6 +24,8 @@ SECONDS_MAX = 180.0
 PAUSE_SECONDS = (
     0.05  # between two questions: an answer about 10,000 partitions costs a broker some 20 ms
 )
+# A broker waits 30 seconds for the controller.
+ATTEMPTS_MAX = 6
 LATEST = -1
 
 Clients = Mapping[int, BlockingConnection]
@@ -100,11 +102,17 @@ def _create_topics(
 
 
 def create_partitions(client: BlockingConnection, name: str, count: int) -> None:
+    """As `create_topics`; who asks again may hear that there are so many already."""
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=60_000, validate_only=False)
-    result = client.call(request, timeout=SECONDS_MAX).results[0]
-    if result.error_code:
-        raise RuntimeError(f"{name}: {result.error_code} {result.error_message}")
+    for attempt in range(ATTEMPTS_MAX):
+        result = client.call(request, timeout=SECONDS_MAX).results[0]
+        made_before = attempt and result.error_code == ErrorCode.INVALID_PARTITIONS
+        if not result.error_code or made_before:
+            return
+        if result.error_code != ErrorCode.REQUEST_TIMED_OUT:
+            break
+    raise RuntimeError(f"{name}: {result.error_code} {result.error_message}")
 
 
 def _metadata(client: BlockingConnection, name: str) -> MetadataResponse:
