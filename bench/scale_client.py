@@ -24,8 +24,6 @@ SECONDS_MAX = 180.0
 PAUSE_SECONDS = (
     0.05  # between two questions: an answer about 10,000 partitions costs a broker some 20 ms
 )
-# A broker waits 30 seconds for the controller.
-ATTEMPTS_MAX = 6
 LATEST = -1
 
 Clients = Mapping[int, BlockingConnection]
@@ -105,14 +103,16 @@ def create_partitions(client: BlockingConnection, name: str, count: int) -> None
     """As `create_topics`; who asks again may hear that there are so many already."""
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=60_000, validate_only=False)
-    for attempt in range(ATTEMPTS_MAX):
+    deadline = time.monotonic() + SECONDS_MAX
+    asked_before = False
+    while True:
         result = client.call(request, timeout=SECONDS_MAX).results[0]
-        made_before = attempt and result.error_code == ErrorCode.INVALID_PARTITIONS
+        made_before = asked_before and result.error_code == ErrorCode.INVALID_PARTITIONS
         if not result.error_code or made_before:
             return
-        if result.error_code != ErrorCode.REQUEST_TIMED_OUT:
-            break
-    raise RuntimeError(f"{name}: {result.error_code} {result.error_message}")
+        if result.error_code != ErrorCode.REQUEST_TIMED_OUT or time.monotonic() > deadline:
+            raise RuntimeError(f"{name}: {result.error_code} {result.error_message}")
+        asked_before = True
 
 
 def _metadata(client: BlockingConnection, name: str) -> MetadataResponse:
