@@ -73,6 +73,92 @@ def _collected(seen, member):
     return len(seen)
 
 
+def test_configs_of_every_kind_of_resource(cluster):
+    cluster.run("topics", "create", "tuned", "-p", 1, "-r", 3)
+    broker = next(n["id"] for n in cluster.started["nodes"] if n["role"] == "broker")
+    cluster.run("configs", "set", "topic/tuned", "retention.ms=5000", "cleanup.policy+=compact")
+    cluster.run("configs", "set", f"broker/{broker}", "message.max.bytes=1100000")
+    cluster.run("configs", "set", "broker", "log.retention.ms=7000000")
+    cluster.run("configs", "set", "group/readers", "consumer.session.timeout.ms=50000")
+
+    def value(resource, name):
+        found = {row["name"]: row for row in cluster.json("configs", "get", resource)}
+        return found[name]["value"], found[name]["source"] if name in found else None
+
+    until(lambda: len(cluster.json("configs", "get", "topic/tuned")) >= 2, "the topic's configs")
+    assert value("topic/tuned", "retention.ms") == ("5000", "topic")
+    assert value("topic/tuned", "cleanup.policy") == ("delete,compact", "topic")
+    until(lambda: cluster.json("configs", "get", "broker"), "the default of brokers")
+    assert value("broker", "log.retention.ms") == ("7000000", "dynamic_default_broker")
+    until(
+        lambda: (
+            next(
+                (row["value"], row["source"])
+                for row in cluster.json("configs", "get", f"broker/{broker}", "message.max.bytes")
+            )
+            == ("1100000", "dynamic_broker")
+        ),
+        "the broker's own config",
+    )
+    assert len(cluster.json("configs", "get", "topic/tuned", "--all")) > 20
+
+    checked = cluster.run(
+        "configs", "set", "topic/tuned", "retention.ms=x", "--dry-run", check=False
+    )
+    assert checked.returncode == Exit.REFUSED
+    assert "INVALID_CONFIG" in checked.stderr
+    cluster.run("configs", "delete", "topic/tuned", "retention.ms", "cleanup.policy")
+    until(
+        lambda: (
+            not {"retention.ms", "cleanup.policy"}
+            & {
+                row["name"]
+                for row in cluster.json("configs", "get", "topic/tuned")
+                if row["source"] == "topic"
+            }
+        ),
+        "the configs are gone",
+    )
+    gone = cluster.run("configs", "get", "broker/4711", check=False)
+    assert gone.returncode == Exit.NO
+    assert "4711 is not there" in gone.stderr
+
+
+def test_features_are_listed_and_changed(cluster):
+    levels = {row["feature"]: row["level"] for row in cluster.json("features", "list")}
+    assert levels["metadata.version"] > 0
+    downgrade = ("features", "downgrade", "eligible.leader.replicas.version=0", "--dry-run")
+    assert "would change" in cluster.run(*downgrade).stderr
+    refused = cluster.run("features", "upgrade", "metadata.version=999", check=False)
+    assert refused.returncode == Exit.REFUSED
+    assert [line.split(":")[0].strip() for line in refused.stderr.splitlines()] == [
+        "error",
+        "why",
+        "fix",
+    ]
+
+
+def test_a_plan_moves_a_topic_to_other_brokers(cluster, tmp_path):
+    cluster.run("topics", "create", "moved", "-p", 2, "-r", 2)
+    brokers = sorted(n["id"] for n in cluster.started["nodes"] if n["role"] == "broker")
+    current, plan = tmp_path / "current.json", tmp_path / "plan.json"
+    two = [str(one) for one in brokers[1:]]
+    made = cluster.run("reassign", "plan", "moved", "--to", *two, "--save-current", current)
+    plan.write_text(made.stdout)
+    cluster.run("reassign", "apply", plan)
+    until(lambda: cluster.run("reassign", "verify", plan, check=False).returncode == 0, "the move")
+    moved = cluster.json("partitions", "list", "--topic", "moved")
+    assert all(set(row["replicas"]) == set(brokers[1:]) for row in moved)
+    assert {one["topic"] for one in json.loads(current.read_text())["partitions"]} == {"moved"}
+    until(
+        lambda: cluster.run("topics", "list", "--under-replicated", check=False).returncode == 0,
+        "all in step",
+    )
+    assert cluster.json("topics", "list", "--unavailable") == []
+    at = cluster.run("topics", "list", "--at-min-isr", "-o", "json", check=False)
+    assert at.returncode == (Exit.NO if json.loads(at.stdout) else Exit.OK)
+
+
 def test_metadata_is_the_same_on_disk_and_on_the_wire(cluster):
     def rows(*words):
         out = cluster.run("metadata", *words, "--type", "TopicRecord", "-o", "json").stdout

@@ -1,10 +1,24 @@
 """What `partitions list` and `reassign` make of answers and plans."""
 
-import pytest
+import random
+from collections import Counter
 
-from trimaran.cli.partitions import is_not_preferred, is_offline, is_under_replicated, rows_of
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimaran.cli.partitions import (
+    is_at_min_isr,
+    is_not_preferred,
+    is_offline,
+    is_under_min_isr,
+    is_under_replicated,
+    rows_of,
+)
 from trimaran.cli.reassign import read_plan, state_of_move
+from trimaran.cli.reassign_plan import as_plan, propose
 from trimaran.errors import Exit, UserError
+from wire.errors import KafkaError
 from wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 
@@ -74,3 +88,53 @@ def test_how_far_a_move_is():
     assert state_of_move([1, 2], [1, 2], True) == "moving"
     assert state_of_move([1, 2], [2, 1], False) == "not moving, and on [1, 2]"
     assert state_of_move(None, [2, 1], False) == "there is no such partition"
+
+
+@pytest.mark.parametrize(
+    ("minimum", "at", "under"),
+    [(1, [2], []), (2, [0, 1], [2]), (5, [0, 1], [2])],
+    ids=["one is enough", "all must be in step", "more than there are replicas"],
+)
+def test_partitions_at_and_under_their_minimum(minimum, at, under):
+    def found(test):
+        return [row["partition"] for row in rows_of([TOPIC], [test], {"t": minimum})]
+
+    assert found(is_at_min_isr) == at
+    assert found(is_under_min_isr) == under
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.integers(1, 12), min_size=1),
+    st.integers(1, 3),
+    st.integers(3, 7),
+    st.integers(1, 3),
+    st.randoms(use_true_random=False),
+)
+def test_a_plan_names_every_partition_and_spreads_over_racks(topics, factor, size, racks, prng):
+    current = {
+        (name, index): [1] * factor for name, count in topics.items() for index in range(count)
+    }
+    brokers = {i: f"r{i % racks}" for i in range(1, size + 1)}
+    proposed = propose(current, brokers, prng)
+    assert proposed.keys() == current.keys()
+    for replicas in proposed.values():
+        assert len(set(replicas)) == factor
+        assert set(replicas) <= set(brokers)
+        # Kafka's placer: of as many racks as there are replicas for
+        assert len({brokers[i] for i in replicas}) == min(factor, racks)
+    for name, count in topics.items():
+        leaders = Counter(proposed[name, index][0] for index in range(count))
+        assert max(leaders.values()) <= -(-count // size) + 2 * racks
+
+
+def test_a_plan_needs_brokers_and_all_racks_or_none():
+    with pytest.raises(UserError, match="rack"):
+        propose({("t", 0): [1]}, {1: "a", 2: None}, random.Random(1))
+    with pytest.raises(KafkaError, match="replication factor"):
+        propose({("t", 0): [1, 2, 3]}, {1: None, 2: None}, random.Random(1))
+
+
+def test_a_plan_can_be_applied(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(as_plan({("t", 1): (2, 1), ("t", 0): [1, 2]}))
+    assert read_plan(path) == [("t", 0, [1, 2]), ("t", 1, [2, 1])]

@@ -12,11 +12,13 @@ from trimaran.cli.output import Format, say, show_rows
 from trimaran.errors import Exit
 
 if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
     from wire.messages.metadata import MetadataResponseTopic
 
 TIMEOUT_MS = 30_000
 COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
 Row = Mapping[str, Any]
+Test = Callable[[Row], bool]
 
 
 def list_partitions(
@@ -24,37 +26,70 @@ def list_partitions(
     topic: Annotated[list[str] | None, Parameter(name=["-t", "--topic"])] = None,
     under_replicated: bool = False,
     offline: bool = False,
+    at_min_isr: bool = False,
+    under_min_isr: bool = False,
     not_preferred: bool = False,
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
     """Lists partitions, all or those that need a look; exit code 1 when some do that were asked for."""
-    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-
-    named = None if topic is None else [MetadataRequestTopic(name=name) for name in topic]
+    tests = (
+        (under_replicated, is_under_replicated),
+        (offline, is_offline),
+        (at_min_isr, is_at_min_isr),
+        (under_min_isr, is_under_min_isr),
+        (not_preferred, is_not_preferred),
+    )
+    wanted = [test for given, test in tests if given]
     with brokers.connected() as client:
-        request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
-        answer = client.call(None, request)
-    for one in answer.topics:
-        check(one.error_code, one.name)
-    wanted = [
-        test
-        for given, test in (
-            (under_replicated, is_under_replicated),
-            (offline, is_offline),
-            (not_preferred, is_not_preferred),
-        )
-        if given
-    ]
-    rows = rows_of(answer.topics, wanted)
+        rows = partitions_of(client, topic, wanted)
     show_rows(rows, output, columns=COLUMNS)
     return Exit.NO if wanted and rows else Exit.OK
 
 
-def rows_of(
-    topics: Sequence[MetadataResponseTopic], wanted: Sequence[Callable[[Row], bool]]
+def partitions_of(
+    client: BlockingClient, names: list[str] | None, wanted: Sequence[Test]
 ) -> list[dict[str, Any]]:
-    """A row of each partition for which any of `wanted` holds, or of all."""
+    """See `rows_of`; of the topics named, None: of all."""
+    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    named = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+    answer = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
+    for one in answer.topics:
+        check(one.error_code, one.name)
+    minimums: dict[str, int] = {}
+    if is_at_min_isr in wanted or is_under_min_isr in wanted:
+        minimums = _min_insync_replicas(client, [one.name for one in answer.topics])
+    return rows_of(answer.topics, wanted, minimums)
+
+
+def _min_insync_replicas(client: BlockingClient, topics: Sequence[str]) -> dict[str, int]:
+    from quorum.metadata.image import TOPIC_RESOURCE
+    from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    if not topics:
+        return {}
+    asked = [
+        DescribeConfigsResource(
+            resource_type=TOPIC_RESOURCE,
+            resource_name=name,
+            configuration_keys=["min.insync.replicas"],
+        )
+        for name in topics
+    ]
+    found = {}
+    for result in client.call(None, DescribeConfigsRequest(resources=asked)).results:
+        check(result.error_code, result.error_message)
+        found[result.resource_name] = int(result.configs[0].value)
+    return found
+
+
+def rows_of(
+    topics: Sequence[MetadataResponseTopic],
+    wanted: Sequence[Test],
+    minimums: Mapping[str, int] | None = None,
+) -> list[dict[str, Any]]:
+    """A row of each partition for which any of `wanted` holds, or of all. `minimums`: min.insync.replicas by topic, where that is asked."""
     rows = [
         {
             "topic": topic.name,
@@ -62,6 +97,7 @@ def rows_of(
             "leader": one.leader_id,
             "replicas": list(one.replica_nodes),
             "isr": list(one.isr_nodes),
+            "min_isr": (minimums or {}).get(topic.name or ""),
         }
         for topic in sorted(topics, key=lambda topic: topic.name or "")
         for one in sorted(topic.partitions, key=lambda one: one.partition_index)
@@ -75,6 +111,19 @@ def is_under_replicated(row: Row) -> bool:
 
 def is_offline(row: Row) -> bool:
     return bool(row["leader"] < 0)
+
+
+def _min_isr(row: Row) -> int:
+    """More than there are replicas cannot be wanted, as Kafka counts it."""
+    return min(int(row["min_isr"]), len(row["replicas"]))
+
+
+def is_at_min_isr(row: Row) -> bool:
+    return len(row["isr"]) == _min_isr(row)
+
+
+def is_under_min_isr(row: Row) -> bool:
+    return len(row["isr"]) < _min_isr(row)
 
 
 def is_not_preferred(row: Row) -> bool:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, check
 from trimaran.cli.output import Format, say, show_json, show_rows
+from trimaran.cli.partitions import (
+    is_at_min_isr,
+    is_offline,
+    is_under_min_isr,
+    is_under_replicated,
+    partitions_of,
+)
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -21,22 +29,47 @@ def list_topics(
     *,
     brokers: Brokers = BROKERS,
     internal: bool = False,
+    under_replicated: bool = False,
+    at_min_isr: bool = False,
+    under_min_isr: bool = False,
+    unavailable: bool = False,
     output: Format = "table",
-) -> None:
-    """Lists topics with their partition and replica counts; internal ones only when asked for."""
+) -> int:
+    """Lists topics with their partition and replica counts; internal ones only when asked for.
+
+    Args:
+        internal: those that the brokers keep for themselves, too.
+        under_replicated: only topics with partitions of which a replica is not in step; exit code 1 when there are some.
+        at_min_isr: only topics with partitions that have just as many replicas in step as min.insync.replicas wants.
+        under_min_isr: only topics with partitions that have fewer, and so take no records with acks=all.
+        unavailable: only topics with partitions that have no leader.
+        output: table, or json.
+    """
+    tests = (
+        (under_replicated, is_under_replicated),
+        (at_min_isr, is_at_min_isr),
+        (under_min_isr, is_under_min_isr),
+        (unavailable, is_offline),
+    )
+    wanted = [test for given, test in tests if given]
     with brokers.connected() as client:
         topics = _metadata(client, None)
+        found = partitions_of(client, None, wanted) if wanted else []
+    concerned = Counter(row["topic"] for row in found)
     rows = [
         {
             "topic": topic.name,
             "partitions": len(topic.partitions),
             "replicas": max((len(p.replica_nodes) for p in topic.partitions), default=0),
             "internal": topic.is_internal,
+            **({"concerned": concerned[topic.name]} if wanted else {}),
         }
         for topic in sorted(topics, key=lambda t: t.name or "")
-        if internal or not topic.is_internal
+        if (topic.name in concerned if wanted else internal or not topic.is_internal)
     ]
-    show_rows(rows, output, columns=["topic", "partitions", "replicas", "internal"])
+    columns = ["topic", "partitions", "replicas", "internal", *(["concerned"] if wanted else [])]
+    show_rows(rows, output, columns=columns)
+    return Exit.NO if wanted and rows else Exit.OK
 
 
 def create(

@@ -1,0 +1,60 @@
+"""How `configs` and `features` read their words."""
+
+import pytest
+
+from trimaran.cli.configs import APPEND, SET, SUBTRACT, Resource, parse_pair, parse_resource
+from trimaran.cli.features import parse_level
+from trimaran.errors import Exit, UserError
+
+
+@pytest.mark.parametrize(
+    ("text", "resource"),
+    [
+        ("topic/orders", Resource(2, "orders", None)),
+        ("TOPIC/a/b", Resource(2, "a/b", None)),
+        ("broker/11", Resource(4, "11", 11)),
+        ("broker", Resource(4, "", None)),
+        ("broker-logger/11", Resource(8, "11", 11)),
+        ("client-metrics/m", Resource(16, "m", None)),
+        ("group/readers", Resource(32, "readers", None)),
+    ],
+)
+def test_a_resource_is_its_type_and_name(text, resource):
+    assert parse_resource(text) == resource
+
+
+@pytest.mark.parametrize(
+    "text", ["", "orders", "topic", "topic/", "broker/x", "broker-logger", "planet/earth"]
+)
+def test_what_is_no_resource_is_told_in_three_lines(text):
+    with pytest.raises(UserError) as caught:
+        parse_resource(text)
+    assert caught.value.exit_code == Exit.USAGE
+    assert len(str(caught.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("retention.ms=1000", ("retention.ms", SET, "1000")),
+        ("a=", ("a", SET, "")),
+        ("a=b=c", ("a", SET, "b=c")),
+        ("cleanup.policy+=compact", ("cleanup.policy", APPEND, "compact")),
+        ("cleanup.policy-=delete", ("cleanup.policy", SUBTRACT, "delete")),
+    ],
+)
+def test_a_pair_sets_adds_or_takes_away(text, change):
+    assert parse_pair(text) == change
+
+
+@pytest.mark.parametrize("text", ["", "a", "=b", "+=b"])
+def test_what_sets_nothing_is_told(text):
+    with pytest.raises(UserError, match="sets nothing"):
+        parse_pair(text)
+
+
+def test_a_level_is_a_number():
+    assert parse_level("metadata.version=30") == ("metadata.version", 30)
+    for text in ("", "30", "metadata.version", "metadata.version=4.3", "=3", "a=-1"):
+        with pytest.raises(UserError, match="names no level"):
+            parse_level(text)

@@ -1,0 +1,202 @@
+"""`configs get|set|delete`: configs of a resource, which is written TYPE/NAME: topic/orders, broker/11, group/readers.
+
+`broker` without a name is what all brokers have unless they have a value of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.output import Format, say, show_rows
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wire.blocking import BlockingClient
+
+DryRun = Annotated[bool, Parameter(name="--dry-run")]
+SET, DELETE, APPEND, SUBTRACT = range(4)  # Kafka's AlterConfigOp
+COLUMNS = ("name", "value", "source", "read_only")
+
+
+class Resource(NamedTuple):
+    """`type` is Kafka's number; `node` answers for it, None: any broker does."""
+
+    type: int
+    name: str
+    node: int | None
+
+
+def parse_resource(text: str) -> Resource:
+    """`topic/orders`.
+
+    Raises:
+        UserError: there is no such type, or the name does not fit it.
+    """
+    from quorum.metadata.image import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, RESOURCE_TYPES
+
+    types = {name.lower().replace("_", "-"): number for number, name in RESOURCE_TYPES.items()}
+    word, _, name = text.partition("/")
+    number = types.get(word.lower())
+    of_node = number in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE)
+    needs_name = number != BROKER_RESOURCE
+    is_wrong = (of_node and name and not name.isdecimal()) or (needs_name and not name)
+    if number is None or is_wrong:
+        raise UserError(
+            f"{text!r} is no resource with configs",
+            f"it is written TYPE/NAME, and TYPE is one of {', '.join(types)}",
+            "topic/orders, group/readers, client-metrics/m, broker/11, broker for all brokers",
+            exit_code=Exit.USAGE,
+        )
+    return Resource(number, name, int(name) if of_node and name else None)
+
+
+def get(
+    resource: str,
+    *names: str,
+    every: Annotated[bool, Parameter(name=["-a", "--all"])] = False,
+    brokers: Brokers = BROKERS,
+    output: Format = "table",
+) -> None:
+    """Shows the configs of a resource that somebody set, or all.
+
+    Args:
+        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all brokers.
+        names: only these.
+        every: also those that nobody set.
+        output: table, or json.
+    """
+    wanted = parse_resource(resource)
+    with brokers.connected() as client:
+        found = _described(client, wanted, list(names) or None)
+    rows = [_row(one) for one in sorted(found, key=lambda one: one.name)]
+    show_rows(
+        [row for row in rows if every or names or row["is_set"]],
+        output,
+        columns=COLUMNS,
+    )
+
+
+def set_configs(
+    resource: str,
+    *pairs: str,
+    dry_run: DryRun = False,
+    brokers: Brokers = BROKERS,
+) -> None:
+    """Sets configs: KEY=VALUE; of a list, KEY+=VALUE adds and KEY-=VALUE takes away.
+
+    Args:
+        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all brokers.
+        pairs: what to set.
+        dry_run: only have it checked.
+    """
+    _alter(brokers, resource, [parse_pair(pair) for pair in pairs], dry_run)
+
+
+def delete(resource: str, *names: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
+    """Takes back what was set: the defaults count again.
+
+    Args:
+        resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; broker for all brokers.
+        names: what to take back.
+        dry_run: only have it checked.
+    """
+    _alter(brokers, resource, [(name, DELETE, None) for name in names], dry_run)
+
+
+Change = tuple[str, int, str | None]
+
+
+def parse_pair(text: str) -> Change:
+    """KEY=VALUE, KEY+=VALUE, KEY-=VALUE; a value may have further equals signs.
+
+    Raises:
+        UserError: it is none of them.
+    """
+    key, equals, value = text.partition("=")
+    operation = {"+": APPEND, "-": SUBTRACT}.get(key[-1:], SET)
+    key = key if operation == SET else key[:-1]
+    if not equals or not key:
+        raise UserError(
+            f"{text!r} sets nothing",
+            "a config is written KEY=VALUE",
+            "trimaran configs set topic/orders retention.ms=1000",
+            exit_code=Exit.USAGE,
+        )
+    return key, operation, value
+
+
+def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: bool) -> None:
+    from wire.messages.incremental_alter_configs import (
+        AlterableConfig,
+        AlterConfigsResource,
+        IncrementalAlterConfigsRequest,
+    )
+
+    wanted = parse_resource(resource)
+    if not changes:
+        raise UserError(
+            "nothing to change",
+            f"no config of {resource} was named",
+            f"trimaran configs get {resource} --all shows what there is",
+            exit_code=Exit.USAGE,
+        )
+    asked = AlterConfigsResource(
+        resource_type=wanted.type,
+        resource_name=wanted.name,
+        configs=[
+            AlterableConfig(name=name, config_operation=operation, value=value)
+            for name, operation, value in changes
+        ],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=dry_run)
+    with brokers.connected() as client:
+        _learn_node(client, wanted)
+        (result,) = client.call(wanted.node, request).responses
+        check(result.error_code, result.error_message)
+    say(
+        f"{'would change' if dry_run else 'changed'} {resource}: {', '.join(c[0] for c in changes)}"
+    )
+
+
+def _described(client: BlockingClient, resource: Resource, names: list[str] | None) -> list[Any]:
+    from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    asked = DescribeConfigsResource(
+        resource_type=resource.type, resource_name=resource.name, configuration_keys=names
+    )
+    _learn_node(client, resource)
+    (result,) = client.call(resource.node, DescribeConfigsRequest(resources=[asked])).results
+    check(result.error_code, result.error_message)
+    return list(result.configs)
+
+
+def _learn_node(client: BlockingClient, resource: Resource) -> None:
+    """A broker answers for itself; who is not there is told at once instead of being waited for."""
+    if resource.node is None:
+        return
+    client.refresh()
+    if resource.node not in client.routing.nodes:
+        raise UserError(
+            f"broker {resource.node} is not there",
+            f"the brokers that run are {', '.join(map(str, sorted(client.routing.nodes)))}",
+            "trimaran brokers list shows them",
+            exit_code=Exit.NO,
+        )
+
+
+def _row(config: Any) -> dict[str, Any]:
+    from quorum.config.description import Source
+
+    sources = {source.value: source.name.lower() for source in Source}
+    return {
+        "name": config.name,
+        "value": "(sensitive)" if config.is_sensitive else config.value,
+        "source": sources.get(config.config_source, "unknown"),
+        "read_only": config.read_only,
+        "is_set": config.config_source != Source.DEFAULT,
+    }

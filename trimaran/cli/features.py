@@ -1,0 +1,102 @@
+"""`features list|upgrade|downgrade`: the levels that all nodes of a cluster have agreed on (KIP-584)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.output import Format, say, show_rows
+from trimaran.errors import Exit, UserError
+
+DryRun = Annotated[bool, Parameter(name="--dry-run")]
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3  # Kafka's FeatureUpdate.UpgradeType
+COLUMNS = ("feature", "level", "supported_min", "supported_max")
+
+
+def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
+    """Shows the level of each feature, and which a broker supports; 0 is off."""
+    from wire.messages.api_versions import ApiVersionsRequest
+
+    request = ApiVersionsRequest(client_software_name="trimaran", client_software_version="0")
+    with brokers.connected() as client:
+        answer = client.call(None, request)
+    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+    ranges = {one.name: (one.min_version, one.max_version) for one in answer.supported_features}
+    rows = [
+        {
+            "feature": name,
+            "level": levels.get(name, 0),
+            "supported_min": ranges.get(name, (None, None))[0],
+            "supported_max": ranges.get(name, (None, None))[1],
+        }
+        for name in sorted(levels.keys() | ranges.keys())
+    ]
+    show_rows(rows, output, columns=COLUMNS)
+
+
+def upgrade(*levels: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
+    """Raises features to levels.
+
+    Args:
+        levels: FEATURE=LEVEL: metadata.version=30, kraft.version=1.
+        dry_run: only have it checked.
+    """
+    _update(brokers, levels, UPGRADE, dry_run)
+
+
+def downgrade(
+    *levels: str, unsafe: bool = False, dry_run: DryRun = False, brokers: Brokers = BROKERS
+) -> None:
+    """Lowers features to levels; 0 turns one off.
+
+    Args:
+        levels: FEATURE=LEVEL: metadata.version=29.
+        unsafe: even if metadata would be lost by it.
+        dry_run: only have it checked.
+    """
+    _update(brokers, levels, UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE, dry_run)
+
+
+def parse_level(text: str) -> tuple[str, int]:
+    """`metadata.version=30`.
+
+    Raises:
+        UserError: it is not of that form.
+    """
+    name, _, level = text.partition("=")
+    if not name or not level.isdecimal():
+        raise UserError(
+            f"{text!r} names no level of a feature",
+            "it is written FEATURE=LEVEL, and a level is a number",
+            "trimaran features list shows what there is",
+            exit_code=Exit.USAGE,
+        )
+    return name, int(level)
+
+
+def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_run: bool) -> None:
+    from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+    wanted = [parse_level(text) for text in levels]
+    if not wanted:
+        raise UserError(
+            "nothing to change",
+            "no feature was named",
+            "trimaran features upgrade metadata.version=30",
+            exit_code=Exit.USAGE,
+        )
+    updates = [
+        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade_type)
+        for name, level in wanted
+    ]
+    with brokers.connected() as client:
+        answer = client.call(
+            None, UpdateFeaturesRequest(feature_updates=updates, validate_only=dry_run)
+        )
+        for result in answer.results:
+            check(result.error_code, result.error_message)
+        check(answer.error_code, answer.error_message)
+    done = ", ".join(f"{name} to {level}" for name, level in wanted)
+    say(f"{'would change' if dry_run else 'changed'} {done}")

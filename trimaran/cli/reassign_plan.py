@@ -1,0 +1,120 @@
+"""`reassign plan`: where the replicas of topics should be, spread anew over brokers and racks.
+
+As Apache Kafka's `kafka-reassign-partitions --generate`: the placement that new topics get, for every partition of the topics; the number of
+replicas stays. Nothing is moved by it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.output import say
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from quorum.controller.placement import Prng
+
+Assignment = Mapping[tuple[str, int], Sequence[int]]
+PLAN_VERSION = 1
+
+
+def plan(
+    *topics: str,
+    to: Annotated[list[int] | None, Parameter(name="--to", consume_multiple=True)] = None,
+    ignore_racks: bool = False,
+    save_current: Path | None = None,
+    brokers: Brokers = BROKERS,
+) -> None:
+    """Prints a plan for `reassign apply`: the topics' replicas spread over brokers as those of new topics are.
+
+    Args:
+        topics: the topics to move; all that are not internal if none is named.
+        to: ids of the brokers that shall have the replicas; all that run if none is named.
+        ignore_racks: do not spread the replicas of a partition over racks.
+        save_current: a file for the present assignment, as a plan that leads back.
+    """
+    from wire.messages.describe_cluster import DescribeClusterRequest
+    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    named = [MetadataRequestTopic(name=name) for name in topics] or None
+    with brokers.connected() as client:
+        answer = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
+        cluster = client.call(
+            None, DescribeClusterRequest(include_cluster_authorized_operations=False)
+        )
+    for topic in answer.topics:
+        check(topic.error_code, topic.name)
+    current = {
+        (topic.name, one.partition_index): list(one.replica_nodes)
+        for topic in answer.topics
+        if named or not topic.is_internal
+        for one in topic.partitions
+    }
+    racks = {one.broker_id: None if ignore_racks else one.rack for one in cluster.brokers}
+    proposed = propose(current, _chosen(racks, to), random.SystemRandom())
+    if save_current is None:
+        say(f"to go back: {as_plan(current)}")
+    else:
+        save_current.write_text(as_plan(current) + "\n")
+    print(as_plan(proposed))
+
+
+def _chosen(racks: Mapping[int, str | None], to: list[int] | None) -> Mapping[int, str | None]:
+    missing = set(to or ()) - set(racks)
+    if missing:
+        raise UserError(
+            f"there is no broker {', '.join(map(str, sorted(missing)))}",
+            f"the brokers that run are {', '.join(map(str, sorted(racks)))}",
+            "trimaran brokers list shows them",
+            exit_code=Exit.NO,
+        )
+    return {i: rack for i, rack in racks.items() if to is None or i in to}
+
+
+def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) -> Assignment:
+    """Every topic by itself, with the number of replicas of its first partition; `racks` by id of the brokers to use.
+
+    Raises:
+        UserError: some brokers have a rack and some have none.
+        KafkaError: INVALID_REPLICATION_FACTOR, there are too few brokers.
+    """
+    from quorum.controller.placement import place_replicas
+    from quorum.metadata.image import BrokerRegistration
+
+    without = sorted(i for i, rack in racks.items() if rack is None)
+    if 0 < len(without) < len(racks):
+        raise UserError(
+            "not every broker has a rack",
+            f"brokers without: {', '.join(map(str, without))}",
+            "set broker.rack on all of them, or spread without racks: --ignore-racks",
+            exit_code=Exit.NO,
+        )
+    usable = [
+        BrokerRegistration(i, 0, bytes(16), (), rack=rack, fenced=False)
+        for i, rack in sorted(racks.items())
+    ]
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in sorted(current):
+        by_topic.setdefault(topic, []).append(index)
+    found: dict[tuple[str, int], Sequence[int]] = {}
+    for topic, indexes in by_topic.items():
+        factor = len(current[topic, indexes[0]])
+        placed = place_replicas(usable, len(indexes), factor, prng)
+        found.update(((topic, index), one) for index, one in zip(indexes, placed, strict=True))
+    return found
+
+
+def as_plan(assignment: Assignment) -> str:
+    """The JSON that `reassign apply` and Apache Kafka's tool read."""
+    partitions = [
+        {"topic": topic, "partition": index, "replicas": list(replicas)}
+        for (topic, index), replicas in sorted(assignment.items())
+    ]
+    return json.dumps({"version": PLAN_VERSION, "partitions": partitions})
