@@ -39,6 +39,8 @@ public class LogPath {
     static final KafkaScheduler SCHEDULER = new KafkaScheduler(1);
     static final RequestLocal LOCAL = new RequestLocal(BufferSupplier.create());
     static final int READ_BYTES = 1 << 20;
+    static final int APPENDS_AT_ONCE = 16; // between two looks at the clock, as in `peers.py`
+    static final int READS_AT_ONCE = 64;
     static final int MAP_BYTES = 128 << 20; // log.cleaner.dedupe.buffer.size
     static final int IO_BYTES = 256 << 10; // log.cleaner.io.buffer.size, for reading and writing half each
 
@@ -98,42 +100,43 @@ public class LogPath {
         return "";
     }
 
-    /** Empties the log and appends: seconds, CPU seconds (of all threads), bytes. */
-    static String append(double seconds, long bytesMax) throws Exception {
+    /** Empties the log and appends for so many CPU seconds: seconds, CPU seconds (of all threads), bytes. */
+    static String append(double cpuSeconds, long bytesMax) throws Exception {
         log.truncateFullyAndStartAt(0, Optional.empty());
         Usage usage = new Usage();
-        long end = System.nanoTime() + (long) (1e9 * seconds);
         long total = 0;
-        while (System.nanoTime() < end && total < bytesMax) {
-            batch.putLong(0, 0L);
-            log.appendAsLeader(MemoryRecords.readableRecords(batch.duplicate()), 0, AppendOrigin.CLIENT, LOCAL,
-                VerificationGuard.SENTINEL, (short) 0);
-            total += batch.limit();
+        while (usage.cpuSeconds() < cpuSeconds && total < bytesMax) {
+            for (int i = 0; i < APPENDS_AT_ONCE; i++) {
+                batch.putLong(0, 0L);
+                log.appendAsLeader(MemoryRecords.readableRecords(batch.duplicate()), 0, AppendOrigin.CLIENT, LOCAL,
+                    VerificationGuard.SENTINEL, (short) 0);
+                total += batch.limit();
+            }
         }
         return usage + " " + total;
     }
 
     /** Finds the slice of a read all over the log: seconds, CPU seconds, reads. */
-    static String lookUp(double seconds, long step) throws Exception {
+    static String lookUp(double cpuSeconds, long step) throws Exception {
         long offsets = log.logEndOffset();
         Usage usage = new Usage();
-        long end = System.nanoTime() + (long) (1e9 * seconds);
         long count = 0;
-        for (long at = 0; System.nanoTime() < end; count++) {
-            log.read(at, READ_BYTES, FetchIsolation.LOG_END, true);
-            at = (at + step) % offsets;
+        for (long at = 0; usage.cpuSeconds() < cpuSeconds;) {
+            for (int i = 0; i < READS_AT_ONCE; i++, count++) {
+                log.read(at, READ_BYTES, FetchIsolation.LOG_END, true);
+                at = (at + step) % offsets;
+            }
         }
         return usage + " " + count;
     }
 
     /** Reads the log from its start, again and again, into a socket: seconds, CPU seconds, bytes. */
-    static String send(double seconds, int port) throws Exception {
+    static String send(double cpuSeconds, int port) throws Exception {
         try (Connection connection = new Connection(port)) {
             long records = batch.getInt(23) + 1;
             Usage usage = new Usage();
-            long end = System.nanoTime() + (long) (1e9 * seconds);
             long total = 0;
-            for (long at = 0; System.nanoTime() < end;) {
+            for (long at = 0; usage.cpuSeconds() < cpuSeconds;) {
                 FileRecords slice = (FileRecords) log.read(at, READ_BYTES, FetchIsolation.LOG_END, true).records;
                 int size = slice.sizeInBytes();
                 for (int sent = 0; sent < size;) {
@@ -175,10 +178,13 @@ public class LogPath {
         final long cpu = PROCESS.getProcessCpuTime();
         final long begin = System.nanoTime();
 
+        double cpuSeconds() {
+            return (PROCESS.getProcessCpuTime() - cpu) / 1e9;
+        }
+
         @Override
         public String toString() {
-            double took = (System.nanoTime() - begin) / 1e9;
-            return took + " " + (PROCESS.getProcessCpuTime() - cpu) / 1e9;
+            return (System.nanoTime() - begin) / 1e9 + " " + cpuSeconds();
         }
     }
 

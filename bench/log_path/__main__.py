@@ -6,7 +6,8 @@ write into the page cache, indexes. Kafka's part is its `UnifiedLog` with its `L
 read of 1 MiB somewhere in the log; `read and send` does so from the log's start on and gives the slices to a socket, whose reader is another
 process. `recovery` reads, checks and indexes a log of 256 MB as after a crash. `compaction` is one round over all of a log.
 
-CPU is that of the whole process, a JVM's compiler and collector included. A figure is the best of `ROUNDS` rounds, in which the two take turns.
+CPU is that of the whole process, a JVM's compiler and collector included. A figure is the best of `ROUNDS` rounds, in which the two take turns; rounds
+(and those before, in which a JVM warms up) end by CPU time, so that a busy machine lengthens them and leaves them what they are.
 """
 
 from __future__ import annotations
@@ -190,7 +191,7 @@ def measure(folder: Path, seconds: float, words: Sequence[str]) -> list[Figure]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="./dev bench log-path", description=__doc__)
     parser.add_argument("words", nargs="*", help="choose cases: append, read, a size, a codec, …")
-    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=1.5, help="CPU time of each measurement")
     parser.add_argument("--markdown", action="store_true", help="the table in Markdown")
     given = parser.parse_args(arguments)
     base = Path(os.environ.get("TRIMARAN_BENCH_DIR", tempfile.gettempdir()))
