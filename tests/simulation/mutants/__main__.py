@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 
@@ -20,6 +21,7 @@ def main() -> int:
     given = parser.parse_args()
     chosen = [mutant for mutant in MUTANTS if given.only in mutant.name]
     survivors: list[str] = []
+    gc.freeze()
     for mutant in sorted(chosen, key=lambda mutant: mutant.name in SLOW):
         began = time.process_time()
         found = hunt(mutant, given.seeds)
