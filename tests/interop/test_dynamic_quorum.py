@@ -7,6 +7,7 @@ import pytest
 
 from tests.interop import apache_kafka
 from tests.interop.controllers import Controllers, controllers
+from tests.local_cluster import LocalCluster, until
 
 
 def test_kafkas_tool_adds_and_removes_our_controllers(tmp_path):
@@ -103,3 +104,27 @@ def _all_caught_up(status):
     return status is not None and all(
         0 <= replica["lag"] < 5 and replica["log_end_offset"] >= 0 for replica in status["replicas"]
     )
+
+
+def test_kafkas_tool_changes_voters_through_our_brokers(tmp_path):
+    with LocalCluster(tmp_path, "--controllers", 2, "--brokers", 1, "--dynamic-quorum") as cluster:
+
+        def tool(*arguments):
+            return apache_kafka.tool(
+                "metadata-quorum", "--bootstrap-server", cluster.bootstrap, *arguments
+            ).stdout
+
+        def voters():
+            replicas = cluster.json("quorum", "status")["replicas"]
+            return sorted(one["id"] for one in replicas if one["role"] != "observer")
+
+        properties = (tmp_path / "controller-2" / "meta.properties").read_text()
+        directory = re.search(r"directory.id=(\S+)", properties).group(1)
+        tool("remove-controller", "--controller-id", "2", "--controller-directory-id", directory)
+        until(lambda: voters() == [1], "one voter")
+        tool("--command-config", str(tmp_path / "controller-2.properties"), "add-controller")
+        until(lambda: voters() == [1, 2], "two voters")
+        described = apache_kafka.tool(
+            "features", "--bootstrap-server", cluster.bootstrap, "describe"
+        )
+        assert re.search(r"kraft.version.*FinalizedVersionLevel: 1", described.stdout)

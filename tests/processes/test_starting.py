@@ -98,3 +98,21 @@ def test_a_node_has_no_descriptor_of_its_supervisor_or_of_other_nodes(tmp_path):
             own = (node.dir + "/", node.dir + ".log")
             assert [n for n in others if not n.startswith(own)] == []
             assert [n for n in names if n.startswith("pipe:")] == []
+
+
+def test_a_dynamic_quorum_keeps_its_voters_in_the_log_over_restarts(tmp_path):
+    with LocalCluster(tmp_path, *SMALL, "--dynamic-quorum") as cluster:
+        levels = {row["feature"]: row["level"] for row in cluster.json("features", "list")}
+        assert levels["kraft.version"] == 1
+        cluster.run("down")
+        cluster.run("up", "-d")
+        assert cluster.json("quorum", "status")["replicas"][0]["role"] == "leader"
+        assert cluster.json("metadata", "image")["voters"][0]["voter_id"] == 1
+
+
+def test_how_voters_are_known_is_decided_at_the_first_start(tmp_path):
+    with LocalCluster(tmp_path, *SMALL) as cluster:
+        cluster.run("down")
+        done = cluster.run("up", "-d", "--dynamic-quorum", check=False)
+        assert done.returncode == Exit.USAGE
+        three_lines(done)

@@ -1,9 +1,12 @@
 import socket
 from itertools import islice
 
+from quorum.raft.types import ReplicaKey
+from quorum.storage import inspect_directories
+from trimaran.local.formatting import format_cluster
 from trimaran.local.layout import FREE_PORTS, free_ports, plan_cluster, properties_of
 from trimaran.node import parse_config
-from trimaran.properties import Setting
+from trimaran.properties import Setting, read_file
 
 
 def plan(tmp_path, **changes):
@@ -57,6 +60,30 @@ def test_the_properties_of_every_node_make_a_valid_configuration(tmp_path):
         assert config["node.id"] == node.id
         assert config["num.partitions"] == 7
         assert [voter.id for voter in config.voters] == [1, 2, 3]
+
+
+def test_a_dynamic_quorum_is_formatted_with_its_first_voters(tmp_path):
+    found = plan(tmp_path, static_quorum=False)
+    format_cluster(found)
+    addresses = [node.address for node in found.nodes[:3]]
+    voters = set()
+    for node in found.nodes[:6]:
+        config = parse_config(read_file(node.properties_file))
+        assert not config.voters
+        assert [f"{host}:{port}" for host, port in config.quorum_bootstrap] == addresses
+        inspected = inspect_directories(config)
+        (identity,) = inspected.identities.values()
+        if node.role == "broker":
+            assert inspected.voters is None
+            continue
+        assert inspected.kraft_version == 1
+        assert inspected.voters is not None
+        assert ReplicaKey(node.id, identity.directory_id) in inspected.voters
+        assert [
+            f"{v.endpoints[0].host}:{v.endpoints[0].port}" for v in inspected.voters
+        ] == addresses
+        voters.add(str(inspected.voters))
+    assert len(voters) == 1, "the same set for all"
 
 
 def test_replication_never_asks_for_more_than_there_are_brokers(tmp_path):

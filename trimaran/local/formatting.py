@@ -6,9 +6,17 @@ from collections.abc import Mapping
 
 from quorum.config.definition import ConfigError
 from quorum.config.server import parse
-from quorum.storage import format_directories
+from quorum.initial_voters import parse_initial_voters
+from quorum.raft.voters import VoterSet
+from quorum.storage import format_directories, random_uuid
 from trimaran.failures import of_config
-from trimaran.local.layout import ClusterPlan, NodePlan, properties_of, write_properties
+from trimaran.local.layout import (
+    CONTROLLER_LISTENER,
+    ClusterPlan,
+    NodePlan,
+    properties_of,
+    write_properties,
+)
 from trimaran.node import parse_config
 from trimaran.properties import Setting, read_file
 
@@ -16,8 +24,18 @@ from trimaran.properties import Setting, read_file
 def format_cluster(plan: ClusterPlan) -> None:
     """Writes every node's properties file and formats its directory."""
     write_all_properties(plan)
+    voters = None if plan.static_quorum else _first_voters(plan)
     for node in _servers(plan):
-        format_directories(parse_config(read_file(node.properties_file)), plan.cluster_id)
+        config = parse_config(read_file(node.properties_file))
+        format_directories(
+            config, plan.cluster_id, voters=voters if node.role == "controller" else None
+        )
+
+
+def _first_voters(plan: ClusterPlan) -> VoterSet:
+    """All controllers, each with the id that its directory will have."""
+    listed = (f"{n.id}@{n.address}:{random_uuid()}" for n in plan.of_role("controller"))
+    return parse_initial_voters(",".join(listed), CONTROLLER_LISTENER)
 
 
 def write_all_properties(plan: ClusterPlan) -> None:

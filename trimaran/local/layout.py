@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HOST = "127.0.0.1"
+CONTROLLER_LISTENER = "CONTROLLER"
 FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11
 # Below the range from which the kernel takes ports of outgoing connections, so that a killed node finds its port free.
 FREE_PORTS = range(20000, 32000)
@@ -45,12 +46,16 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """A whole local cluster. `settings` go into every node's properties file, after our own keys."""
+    """A whole local cluster. `settings` go into every node's properties file, after our own keys.
+
+    `static_quorum`: who votes is configuration (kraft.version 0), not in the log (1).
+    """
 
     data: Path
     cluster_id: str
     nodes: tuple[NodePlan, ...]
     settings: dict[str, str] = field(default_factory=dict)
+    static_quorum: bool = True
 
     def of_role(self, role: str) -> list[NodePlan]:
         return [node for node in self.nodes if node.role == role]
@@ -69,6 +74,7 @@ def plan_cluster(
     zookeeper: bool,
     fixed_ports: bool,
     settings: dict[str, str],
+    static_quorum: bool = True,
 ) -> ClusterPlan:
     """Chooses ids, ports and directories of a new cluster."""
     ports = free_ports()
@@ -89,7 +95,7 @@ def plan_cluster(
         port = FIXED_PORTS["zookeeper"] if fixed_ports else next(ports)
         nodes.append(NodePlan("zookeeper", "zookeeper", None, port, data / "zookeeper"))
         nodes.append(NodePlan("mirror", "mirror", None, None, data / "mirror"))
-    return ClusterPlan(data, cluster_id, tuple(nodes), settings)
+    return ClusterPlan(data, cluster_id, tuple(nodes), settings, static_quorum)
 
 
 def free_ports() -> Iterator[int]:
@@ -115,13 +121,18 @@ def _is_free(port: int) -> bool:
 def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
     """The properties of one controller or broker; Apache Kafka boots from the same file."""
     voters = ",".join(f"{n.id}@{n.address}" for n in plan.of_role("controller"))
+    quorum = (
+        {"controller.quorum.voters": voters}
+        if plan.static_quorum
+        else {"controller.quorum.bootstrap.servers": plan.addresses("controller")}
+    )
     replication = str(min(3, max(1, len(plan.of_role("broker")))))
-    listener = "CONTROLLER" if node.role == "controller" else "PLAINTEXT"
+    listener = CONTROLLER_LISTENER if node.role == "controller" else "PLAINTEXT"
     keys = {
         "process.roles": node.role,
         "node.id": str(node.id),
-        "controller.quorum.voters": voters,
-        "controller.listener.names": "CONTROLLER",
+        **quorum,
+        "controller.listener.names": CONTROLLER_LISTENER,
         "listeners": f"{listener}://{node.address}",
         "advertised.listeners": f"{listener}://{node.address}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",

@@ -27,6 +27,7 @@ class Wanted:
     zookeeper: bool
     fixed_ports: bool
     overrides: Sequence[str]
+    dynamic_quorum: bool = False
 
     def settings(self) -> dict[str, str]:
         return {key: setting.value for key, setting in from_overrides(self.overrides).items()}
@@ -78,6 +79,13 @@ def _existing(data: Path, wanted: Wanted) -> ClusterPlan:
     _ensure_same(plan, "controllers", "controller", wanted.controllers)
     _ensure_same(plan, "brokers", "broker", wanted.brokers)
     _ensure_same(plan, "ZooKeepers", "zookeeper", 1 if wanted.zookeeper else None)
+    if wanted.dynamic_quorum and plan.static_quorum:
+        raise UserError(
+            f"the quorum in {plan.data} is static",
+            "how the first voters are known is decided at the first start",
+            "start it as it is, then: trimaran features upgrade kraft.version=1",
+            exit_code=Exit.USAGE,
+        )
     if settings := wanted.settings():
         plan = replace(plan, settings=plan.settings | settings)
         write_all_properties(plan)
@@ -113,6 +121,7 @@ def _new(data: Path, wanted: Wanted) -> ClusterPlan:
         zookeeper=wanted.zookeeper,
         fixed_ports=wanted.fixed_ports,
         settings=wanted.settings(),
+        static_quorum=not wanted.dynamic_quorum,
     )
     format_cluster(plan)
     return plan

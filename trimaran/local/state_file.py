@@ -44,6 +44,7 @@ class ClusterState:
     supervisor_started: int | None
     settings: dict[str, str]
     nodes: tuple[NodeState, ...]
+    static_quorum: bool = True
 
     def node(self, name: str) -> NodeState | None:
         """The node called by name (`broker-11`) or id (`11`)."""
@@ -120,7 +121,7 @@ def plan_of(data: Path, state: ClusterState) -> ClusterPlan:
         return None if node.address == "-" else int(node.address.rpartition(":")[2])
 
     nodes = (NodePlan(n.name, n.role, n.id, port(n), data / n.name) for n in state.nodes)
-    return ClusterPlan(data, state.cluster_id, tuple(nodes), state.settings)
+    return ClusterPlan(data, state.cluster_id, tuple(nodes), state.settings, state.static_quorum)
 
 
 def remove(data: Path) -> None:

@@ -254,6 +254,7 @@ class Supervisor:
             supervisor_started=state_file.start_time(os.getpid()),
             settings=plan.settings,
             nodes=tuple(child.snapshot() for child in self._children.values()),
+            static_quorum=plan.static_quorum,
         )
 
     def _close(self) -> None:
