@@ -46,7 +46,7 @@ from log.directory import LogDirectory
 from quorum.authorization import authorizer_of
 from quorum.config.security import controller_security, inter_broker_security
 from quorum.config.server import ServerConfig
-from quorum.controller.features import SUPPORTED_FEATURES
+from quorum.controller.features import REGISTERED_FEATURES
 from quorum.listeners import bind, limits_of
 from quorum.metadata.image import LOST_DIRECTORY
 from quorum.runtime.clock import now_ms
@@ -222,7 +222,7 @@ def _lifecycle(
         node_id=config.node_id,
         cluster_id=directories.metadata.meta_properties.cluster_id,
         listeners=advertised(config, listeners),
-        features=SUPPORTED_FEATURES,
+        features=REGISTERED_FEATURES,
         rack=config["broker.rack"],
         directory_ids=directories.online_ids(),
         previous_broker_epoch=-1 if previous_epoch is None else previous_epoch,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from quorum.config.server import ServerConfig
-from quorum.controller.features import ELR_VERSION, FEATURES, SUPPORTED_FEATURES
+from quorum.controller.features import ELR_VERSION, FEATURES, REGISTERED_FEATURES
 from quorum.metadata import versions
 from quorum.metadata.image import BROKER_RESOURCE, FeatureRange, MetadataImage
 from quorum.metadata.other_deltas import KRAFT_VERSION, METADATA_VERSION
@@ -30,7 +30,6 @@ from wire.records.misc import NoOpRecord
 from wire.schema import Message
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-KRAFT_VERSIONS = FeatureRange(KRAFT_VERSION, 0, 1)
 MIN_ISR = "min.insync.replicas"
 # From this version on there is one error for all, and no result of each.
 VERSION_WITHOUT_RESULTS = 2
@@ -180,7 +179,7 @@ def _check_needs(update: FeatureUpdateKey, proposed: dict[str, int]) -> None:
 
 
 def _why_unsupported(name: str, level: int, image: MetadataImage, cluster: Cluster) -> str | None:
-    local = _why_not(name, level, f"Local controller {cluster.node_id}", _LOCAL)
+    local = _why_not(name, level, f"Local controller {cluster.node_id}", REGISTERED_FEATURES)
     if local is not None:
         return local
     for broker in sorted(image.cluster.brokers.values(), key=lambda one: one.id):
@@ -200,11 +199,8 @@ def _why_unsupported(name: str, level: int, image: MetadataImage, cluster: Clust
     return None
 
 
-_LOCAL = (*SUPPORTED_FEATURES, KRAFT_VERSIONS)
-
-
 def _why_not(name: str, level: int, who: str, ranges: Iterable[FeatureRange]) -> str | None:
-    """What a node does not name it supports at 0. Our own nodes do not register kraft.version: the quorum asks its voters for that."""
+    """What a node does not name it supports at 0. A node that has not registered kraft.version is not judged by it: the quorum asks its voters for that."""
     low, high = next(((one.min_level, one.max_level) for one in ranges if one.name == name), (0, 0))
     if name == KRAFT_VERSION and high == 0:
         return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from quorum.metadata import versions
 from quorum.metadata.image import FeatureRange, FeaturesImage
 from quorum.metadata.other_deltas import KRAFT_VERSION, METADATA_VERSION
+from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM
 from wire.errors import ErrorCode, KafkaError
 from wire.records.features import FeatureLevelRecord
 from wire.schema import Message
@@ -58,7 +59,7 @@ FEATURES = {
     )
 }
 
-# What our nodes register with.
+# Of the features in the metadata.
 SUPPORTED_FEATURES = (
     FeatureRange(METADATA_VERSION, METADATA_VERSION_MIN, METADATA_VERSION_LEVEL),
     *(
@@ -66,6 +67,11 @@ SUPPORTED_FEATURES = (
         for feature in FEATURES.values()
         if feature.served
     ),
+)
+# What our nodes register with: the quorum's own version too, or Apache Kafka's controllers of a dynamic quorum refuse them.
+REGISTERED_FEATURES = (
+    *SUPPORTED_FEATURES,
+    FeatureRange(KRAFT_VERSION, STATIC_QUORUM, DYNAMIC_QUORUM),
 )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from quorum.controller.features import SUPPORTED_FEATURES
+from quorum.controller.features import REGISTERED_FEATURES
 from quorum.listener import LeaderAndEpoch
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import ControllerRegistration, Endpoint, MetadataImage
@@ -53,7 +53,7 @@ class Registrar:
             incarnation_id=incarnation_id,
             zk_migration_ready=False,
             listeners=tuple(endpoints),
-            features=SUPPORTED_FEATURES,
+            features=REGISTERED_FEATURES,
         )
         self._leader = leader
         self._address_of = address_of

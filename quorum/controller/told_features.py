@@ -5,10 +5,9 @@ kraft.version is no record of the metadata: it is in the quorum's own log, and l
 
 from __future__ import annotations
 
-from quorum.controller.features import SUPPORTED_FEATURES
+from quorum.controller.features import REGISTERED_FEATURES
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.other_deltas import KRAFT_VERSION, METADATA_VERSION
-from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM
 from wire.transport.api_versions import Features
 
 
@@ -19,9 +18,8 @@ def told_features(image: MetadataImage, kraft_version: int) -> Features:
         finalized[METADATA_VERSION] = image.features.metadata_version
     if kraft_version:
         finalized[KRAFT_VERSION] = kraft_version
-    supported = {one.name: (one.min_level, one.max_level) for one in SUPPORTED_FEATURES}
     return Features(
-        supported={**supported, KRAFT_VERSION: (STATIC_QUORUM, DYNAMIC_QUORUM)},
+        supported={one.name: (one.min_level, one.max_level) for one in REGISTERED_FEATURES},
         finalized=finalized,
         finalized_epoch=image.provenance.offset,
     )
