@@ -6,7 +6,7 @@ instead of growing shorter (P17). Left out: splitting segments whose offsets ove
 
 What was fsynced after the last checkpoint of recovery points (5 s) cannot be told from what was not: nothing durable says which it is, as
 a note with every fsync would cost a second one. Damage there is cut as a torn end is. A disk keeps what it was told to keep, so it takes a
-bad block in the last seconds before a crash; then other replicas have the records, and the line that says so names those that were whole.
+bad block in the last seconds before a crash; other replicas have the records then, where there are any, and the log says how many whole batches went along.
 """
 
 from __future__ import annotations
