@@ -329,7 +329,10 @@ class Checker:
             self.fail("R15", node.id, "forgets its damage before it has everything again")
 
     def opened(self, node: SimNode, election: Election) -> None:
-        """R3: a start finds the vote that was written, or none and does not start."""
+        """R3: a start finds the vote that was written, or none and does not start; R4: and batches that somebody has appended once."""
+        for entry in node.log.entries:
+            if self.chains.get((entry.next, entry.epoch)) != entry.chain:
+                self.fail("R4", node.id, "has another", entry)
         self.count("R3 vote file")
         written = node.disk.election
         # the directory of whom it voted for is not in files of before KIP-853

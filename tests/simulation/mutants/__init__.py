@@ -19,6 +19,7 @@ SLOW = (
     "looks for no leader",
     "never resigns",
     "snapshot loses configs",
+    "snapshots without voters",
     "strangers keep a leader",
     "truncated voters count",
     "vote file without checksum",

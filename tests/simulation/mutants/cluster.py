@@ -199,7 +199,7 @@ CLUSTER = (
     Mutant(
         "half an oversized batch is written",
         _half_of_an_oversized_batch_is_written,
-        ("C5", "C1"),
+        ("C5", "C1", "C4"),
         CONTROLLERS,
     ),
 )
