@@ -158,19 +158,21 @@ def _decompress_gzip(data: Bytes, limit_bytes: int) -> bytes | bytearray:
 
 
 def _compress_snappy(data: Bytes, _level: int | None) -> bytes:
-    from cramjam import snappy
+    import snappy
 
     out = bytearray(XERIAL_HEADER.pack(XERIAL_MAGIC, 1, 1))
     with memoryview(data) as view:
         for start in range(0, len(view), SNAPPY_BLOCK_BYTES):
-            block = bytes(snappy.compress_raw(view[start : start + SNAPPY_BLOCK_BYTES]))
+            block = snappy.compress(view[start : start + SNAPPY_BLOCK_BYTES])
             out += _INT32.pack(len(block))
             out += block
     return bytes(out)
 
 
 def _decompress_snappy(data: Bytes, limit_bytes: int) -> bytearray:
-    """A block says how much it expands to, at most 64 times its own size: they are added up, and each goes straight to its place."""
+    """A block says how much it expands to, at most 64 times its own size: they are added up, and each goes straight to its place,
+    which python-snappy has no call for, and cramjam below it does.
+    """
     from cramjam import snappy
 
     blocks = _snappy_blocks(bytes(data))

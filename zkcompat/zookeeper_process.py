@@ -172,6 +172,7 @@ def _properties(data_dir: Path, port: int, tick_ms: int) -> str:
         "clientPort": port,
         "clientPortAddress": "127.0.0.1",
         "tickTime": tick_ms,
+        "maxSessionTimeout": 40_000,  # the default's 20 ticks, whatever a tick is
         "maxClientCnxns": 0,  # everybody here is 127.0.0.1; ZooKeeper's limit counts by address
         "admin.enableServer": "false",
         "4lw.commands.whitelist": "*",

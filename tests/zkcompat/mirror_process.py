@@ -5,15 +5,18 @@ import sys
 import trio
 
 from tests.zkcompat import build
-from tests.zkcompat.rig import SESSION_MS, Source, in_step, topics
+from tests.zkcompat.rig import Source, in_step, topics
 from zkcompat.keeper import KeeperConfig, open_keeper
 from zkcompat.mirror import Mirror
 from zkcompat.session_file import SESSION_FILE
 
+# A process may take so long to start on a busy machine, and its session must outlive it.
+STARTING_MS = 30_000
+
 
 async def main(connect: str, state_dir: str) -> None:
     source = Source(build.broker(1), *topics(2))
-    config = KeeperConfig(connect, SESSION_MS)
+    config = KeeperConfig(connect, STARTING_MS)
     session_file = trio.Path(state_dir) / SESSION_FILE
     async with (
         open_keeper(config, session_file, keep_session=True) as keeper,
