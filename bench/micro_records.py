@@ -11,10 +11,11 @@ import subprocess
 import sys
 import time
 
-from log.batch import RECORDS_BYTES_MAX, BatchView, NewRecord, build_batch, decode_records
-from log.batch import records_bytes as body_of
+from log.batch import BatchView
 from log.codecs import Compression
 from log.columns import COMPILED, check_records, decode_columns, retain
+from log.records import RECORDS_BYTES_MAX, NewRecord, build_batch, decode_records
+from log.records import records_bytes as body_of
 
 ROUNDS = 25
 RECORDS = 10_000  # of a batch: 1 MB, as producers with large batches send
@@ -23,7 +24,8 @@ TIME_MS = 1_700_000_000_000
 
 FIRST_USE = """
 import time, resource, os
-from log.batch import BatchView, NewRecord, build_batch
+from log.batch import BatchView
+from log.records import NewRecord, build_batch
 def rss():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -25,11 +25,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.accounting import cpu_seconds, rss_mib
-from log.batch import NewRecord, build_batch, iter_batches
+from log.batch import iter_batches
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from log.partition_metadata import format_partition_metadata
+from log.records import NewRecord, build_batch
 from quorum.storage import format_paths, random_uuid
 from wire.blocking import BlockingConnection
 from wire.errors import ErrorCode

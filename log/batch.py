@@ -1,23 +1,20 @@
-"""Record batches of format v2: their header as a view over received bytes, their records, and building them.
+"""Record batches of format v2: their header as a view over received bytes. What is in them: `log/records.py`.
 
-Source: Kafka's `DefaultRecordBatch` and `DefaultRecord` (KIP-98, KIP-82 headers, KIP-534 delete horizon).
+Source: Kafka's `DefaultRecordBatch` (KIP-98, KIP-534 delete horizon).
 Of the formats v0 and v1 only what a log needs of them, see `old_view`; their content is of `log/message_sets.py` and `log/old_batches.py`.
-Left out: checks that belong to Produce (`log/validate.py`).
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
 
 import crc32c
 
-from log.codecs import Compression, compress, decompress
+from log.codecs import Compression
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.primitives import read_varint, read_varlong, write_varint, write_varlong
 
 Buffer = bytes | bytearray | memoryview
 
@@ -25,6 +22,7 @@ HEADER = struct.Struct(">qiibIhiqqqhii")  # base offset … record count, as in 
 assert HEADER.size == 61
 HEADER_BYTES = HEADER.size
 PREFIX_BYTES = 12  # base offset and length: what `length` does not count
+CRC = struct.Struct(">I")
 CRC_POSITION = 17
 CRC_START = 21  # attributes to the end
 MAGIC = 2
@@ -39,17 +37,12 @@ ATTRIBUTES_DELETE_HORIZON = 0x40
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
-RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header count, a byte each
 SEQUENCE_SPACE = 1 << 31  # sequences wrap from 2^31 - 1 to 0
-RECORDS_BYTES_MAX = (
-    256 << 20
-)  # output limit of `decode_records` unless told otherwise: 2.5 times the largest frame
 
 _COMPRESSIONS = tuple(Compression)  # by id
 _STAMP_OFFSET = struct.Struct(">q")
 _STAMP_EPOCH = struct.Struct(">i")
 _STAMP_ATTRIBUTES = struct.Struct(">h")
-_STAMP_CRC = struct.Struct(">I")
 _EPOCH_POSITION = 12
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
@@ -60,32 +53,6 @@ class TimestampType(IntEnum):
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
-
-
-class RecordHeader(NamedTuple):
-    """A header of a record; keys may repeat, and what is no UTF-8 in them is replaced, as Kafka does. `value` may be null."""
-
-    key: str
-    value: bytes | None
-
-
-class Record(NamedTuple):
-    """A record as read: absolute offset and timestamp."""
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[RecordHeader, ...]
-
-
-class NewRecord(NamedTuple):
-    """A record to be put into a batch."""
-
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
-    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class BatchView:
@@ -228,7 +195,7 @@ class BatchView:
         self.max_timestamp = timestamp_ms
         _STAMP_OFFSET.pack_into(buffer, _MAX_TIMESTAMP_POSITION, timestamp_ms)
         self.crc = crc32c.crc32c(memoryview(buffer)[CRC_START:])
-        _STAMP_CRC.pack_into(buffer, CRC_POSITION, self.crc)
+        CRC.pack_into(buffer, CRC_POSITION, self.crc)
 
     def __repr__(self) -> str:
         return (
@@ -334,209 +301,3 @@ def has_valid_crc(batch: BatchView) -> bool:
     if 0 <= batch.magic < MAGIC:
         return bool(zlib.crc32(memoryview(batch.buffer)[OLD_CRC_START:]) == batch.crc)
     return bool(crc32c.crc32c(memoryview(batch.buffer)[CRC_START:]) == batch.crc)
-
-
-def records_bytes(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> Buffer:
-    """The bytes of the records, decompressed; at most `limit_bytes` of them (`codecs.OutputTooLarge`)."""
-    payload = memoryview(batch.buffer)[HEADER_BYTES:]
-    if not batch.attributes & ATTRIBUTES_COMPRESSION:
-        return payload
-    return decompress(batch.compression, payload, limit_bytes)
-
-
-def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> list[Record]:
-    """All records of a whole batch, key, value and headers copied.
-
-    Raises:
-        RemoteProtocolError: the records are not what the header says, or expand beyond `limit_bytes`.
-        KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
-    """
-    data = bytes(records_bytes(batch, limit_bytes))
-    count = batch.count
-    if not 0 <= count * RECORD_BYTES_MIN <= len(data):
-        raise RemoteProtocolError(f"{count} records cannot lie in {len(data)} bytes")
-    append_time = batch.max_timestamp if batch.attributes & ATTRIBUTES_LOG_APPEND_TIME else None
-    base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
-    records: list[Record] = []
-    position = 0
-    try:
-        for _ in range(count):
-            position, timestamp_delta, offset_delta, key, value, headers = _read_record(
-                data, position
-            )
-            timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
-            records.append(Record(base_offset + offset_delta, timestamp, key, value, headers))
-    except IndexError as error:
-        raise RemoteProtocolError(
-            f"malformed record {len(records)} in {batch!r}: {error}"
-        ) from None
-    if position != len(data):
-        raise RemoteProtocolError(f"{len(data) - position} bytes after the records of {batch!r}")
-    return records
-
-
-_RawRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[RecordHeader, ...]]
-
-
-def _read_record(data: bytes, position: int) -> _RawRecord:
-    """The record at `position`: where the next begins, timestamp delta, offset delta, key, value, headers."""
-    size, start = read_varint(data, position)
-    end = start + size
-    if size < RECORD_BYTES_MIN - 1 or end > len(data):
-        raise RemoteProtocolError(f"record of {size} bytes, {len(data) - start} are left")
-    timestamp_delta, position = read_varlong(data, start + 1)  # one byte of unused attributes
-    offset_delta, position = read_varint(data, position)
-    key, position = _read_sized(data, position, end)
-    value, position = _read_sized(data, position, end)
-    count = data[position]
-    headers: tuple[RecordHeader, ...] = ()
-    if count:
-        headers, position = _read_headers(data, position, end)
-    else:
-        position += 1
-    if position != end:
-        raise RemoteProtocolError(f"record of {size} bytes whose fields take {position - start}")
-    return end, timestamp_delta, offset_delta, key, value, headers
-
-
-def _read_sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size, position = read_varint(data, position)
-    if size < 0:
-        if size != -1:
-            raise RemoteProtocolError(f"size {size} in a record")
-        return None, position
-    if size > end - position:
-        raise RemoteProtocolError(f"size {size} in a record, {end - position} bytes are left")
-    return data[position : position + size], position + size
-
-
-def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[RecordHeader, ...], int]:
-    count, position = read_varint(data, position)
-    if not 0 <= count <= (end - position) // 2:  # a header takes two bytes at the least
-        raise RemoteProtocolError(f"{count} headers in {end - position} bytes")
-    headers = []
-    for _ in range(count):
-        key, position = _read_sized(data, position, end)
-        if key is None:
-            raise RemoteProtocolError("a header without a key")
-        value, position = _read_sized(data, position, end)
-        headers.append(RecordHeader(key.decode(errors="replace"), value))
-    return tuple(headers), position
-
-
-def build_batch(
-    records: Iterable[NewRecord],
-    *,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-    compression: Compression = Compression.NONE,
-    compression_level: int | None = None,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    is_control: bool = False,
-    is_transactional: bool = False,
-    offset_deltas: Sequence[int] | None = None,
-) -> bytes:
-    """A batch of consecutive records, one at the least; deltas count from the first record's timestamp.
-
-    `offset_deltas`, ascending from 0, are for records that are not consecutive: what compaction left.
-    """
-    payload = bytearray()
-    count = 0
-    base_timestamp = max_timestamp = NO_TIMESTAMP
-    for record in records:
-        if not count:
-            base_timestamp = max_timestamp = record.timestamp_ms
-        elif record.timestamp_ms > max_timestamp:
-            max_timestamp = record.timestamp_ms
-        offset_delta = count if offset_deltas is None else offset_deltas[count]
-        _write_record(payload, record, record.timestamp_ms - base_timestamp, offset_delta)
-        count += 1
-    assert count, "a batch without records has no offset"
-    packed = compress(compression, payload, level=compression_level)
-    attributes = (
-        compression
-        | ATTRIBUTES_LOG_APPEND_TIME * timestamp_type
-        | ATTRIBUTES_TRANSACTIONAL * is_transactional
-        | ATTRIBUTES_CONTROL * is_control
-    )
-    out = bytearray(HEADER_BYTES)
-    HEADER.pack_into(
-        out,
-        0,
-        base_offset,
-        HEADER_BYTES - PREFIX_BYTES + len(packed),
-        leader_epoch,
-        MAGIC,
-        0,
-        attributes,
-        count - 1 if offset_deltas is None else offset_deltas[-1],
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    )
-    out += packed
-    _STAMP_CRC.pack_into(out, CRC_POSITION, crc32c.crc32c(memoryview(out)[CRC_START:]))
-    return bytes(out)
-
-
-def rebuilt(
-    batch: BatchView,
-    body: Buffer,
-    *,
-    attributes: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    count: int,
-) -> BatchView:
-    """`batch` with another body, compressed as `attributes` say; offsets, epochs and sequences stay."""
-    out = bytearray(HEADER_BYTES + len(body))
-    HEADER.pack_into(
-        out,
-        0,
-        batch.base_offset,
-        len(out) - PREFIX_BYTES,
-        batch.leader_epoch,
-        batch.magic,
-        0,
-        attributes,
-        batch.last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-        count,
-    )
-    out[HEADER_BYTES:] = body
-    _STAMP_CRC.pack_into(out, CRC_POSITION, crc32c.crc32c(memoryview(out)[CRC_START:]))
-    return BatchView(memoryview(out))
-
-
-def _write_record(
-    out: bytearray, record: NewRecord, timestamp_delta: int, offset_delta: int
-) -> None:
-    body = bytearray(1)  # attributes, unused
-    write_varlong(body, timestamp_delta)
-    write_varint(body, offset_delta)
-    _write_sized(body, record.key)
-    _write_sized(body, record.value)
-    write_varint(body, len(record.headers))
-    for key, value in record.headers:
-        _write_sized(body, key.encode())
-        _write_sized(body, value)
-    write_varint(out, len(body))
-    out += body
-
-
-def _write_sized(out: bytearray, data: bytes | None) -> None:
-    if data is None:
-        write_varint(out, -1)
-    else:
-        write_varint(out, len(data))
-        out += data

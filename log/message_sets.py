@@ -30,10 +30,10 @@ from log.batch import (
     ATTRIBUTES_LOG_APPEND_TIME,
     NO_TIMESTAMP,
     Buffer,
-    Record,
     TimestampType,
 )
 from log.codecs import Compression, OutputTooLarge, compress, decompress
+from log.records import Record
 from wire.errors import RemoteProtocolError
 
 V0, V1 = 0, 1

@@ -27,8 +27,6 @@ from log.batch import (
     Buffer,
     TimestampType,
     has_valid_crc,
-    rebuilt,
-    records_bytes,
 )
 from log.codecs import Compression, OutputTooLarge, compress
 from log.columns import (
@@ -41,6 +39,7 @@ from log.columns import (
     check_records,
 )
 from log.config import LogConfig
+from log.records import rebuilt, records_bytes
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 PRODUCE_VERSION_WITH_ZSTD = 7  # KIP-110

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batch import MAGIC, BatchView, decode_records, has_valid_crc
+from log.batch import MAGIC, BatchView, has_valid_crc
 from log.checkpoints import LEADER_EPOCHS, CheckpointDamaged
 from log.control_records import read_control_records
 from log.files import REAL_FILES
@@ -29,6 +29,7 @@ from log.producers.marker import read_end_marker
 from log.producers.snapshots import parse_snapshot
 from log.producers.state import ProducerState
 from log.reader import SegmentFile, list_segments
+from log.records import decode_records
 from log.recovery import list_snapshots
 from log.scan import read_batch, scan_headers
 from log.segment import (

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import trio
 
-from log.batch import NewRecord, build_batch
+from log.records import NewRecord, build_batch
 from quorum.appliers import Applier
 from quorum.listener import LeaderAndEpoch, MetadataListener
 from quorum.memory_log import MemoryLog

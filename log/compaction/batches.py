@@ -15,13 +15,12 @@ from log.batch import (
     NO_TIMESTAMP,
     BatchView,
     Buffer,
-    rebuilt,
-    records_bytes,
 )
 from log.codecs import compress
 from log.columns import decode_columns, retain
 from log.compaction.offset_map import OffsetMap
 from log.compaction.retention import Fate, Retention, Verdict
+from log.records import rebuilt, records_bytes
 
 TOMBSTONE = 2  # in the marks of `OffsetMap.mark`
 

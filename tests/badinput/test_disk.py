@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from log.batch import NewRecord, iter_batches
+from log.batch import iter_batches
+from log.records import NewRecord
 from quorum.runtime.clock import now_ms
 from tests.badinput.made import made
 from tests.badinput.nodes import PEERS, cli, running_cluster

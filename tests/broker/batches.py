@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from log.batch import NewRecord, build_batch, iter_batches
+from log.batch import iter_batches
+from log.records import NewRecord, build_batch
 from quorum.runtime.clock import now_ms
 
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 from confluent_kafka import Producer
 
-from log.batch import decode_records
 from log.reader import scan_batches
+from log.records import decode_records
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
 from zkcompat.zookeeper_process import start_zookeeper

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from log.batch import BatchView, NewRecord, build_batch, iter_batches
+from log.batch import BatchView, iter_batches
 from log.codecs import Compression
 from log.config import LogConfig
 from log.files import REAL_FILES
 from log.partition_log import PartitionLog
+from log.records import NewRecord, build_batch
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=150, retention_ms=-1)
 

@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from log.batch import Compression, NewRecord, build_batch, decode_records, iter_batches
+from log.batch import Compression, iter_batches
 from log.config import LogConfig
+from log.records import NewRecord, build_batch, decode_records
 from tests.log.helpers import open_log
 from wire.errors import ErrorCode, KafkaError
 

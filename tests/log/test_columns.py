@@ -14,15 +14,7 @@ from hypothesis import strategies as st
 
 from log import columns as bulk
 from log import columns_walk
-from log.batch import (
-    HEADER,
-    HEADER_BYTES,
-    BatchView,
-    NewRecord,
-    build_batch,
-    decode_records,
-    records_bytes,
-)
+from log.batch import HEADER, HEADER_BYTES, BatchView
 from log.codecs import Compression
 from log.columns import (
     INT64_MAX,
@@ -34,7 +26,8 @@ from log.columns import (
     decode_headers,
     retain,
 )
-from tests.log.test_batch import FROM_KAFKA
+from log.records import NewRecord, build_batch, decode_records, records_bytes
+from tests.log.test_records import FROM_KAFKA
 from wire.errors import RemoteProtocolError
 
 

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batch import HEADER, HEADER_BYTES, NewRecord, TimestampType, build_batch
+from log.batch import HEADER, HEADER_BYTES, TimestampType
 from log.codecs import Compression
 from log.config import LogConfig
+from log.records import NewRecord, build_batch
 from log.validate import ProduceRules, validate_produced
 from tests.log.helpers import batch_bytes
-from tests.log.test_batch import FROM_KAFKA, LEADER_CHANGE
+from tests.log.test_records import FROM_KAFKA, LEADER_CHANGE
 from wire.errors import ErrorCode, KafkaError
 
 NOW = 1_000_000

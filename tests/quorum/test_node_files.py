@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from log.batch import NewRecord, build_batch, iter_batches
+from log.batch import iter_batches
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
+from log.records import NewRecord, build_batch
 from quorum.memory_log import MemoryLog
 from quorum.metadata_log import MetadataLog, open_metadata_log, validate_fetched
 from quorum.quorum_state_file import (

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.batch import NewRecord, build_batch, iter_batches
+from log.batch import iter_batches
 from log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, format_offsets
 from log.codecs import Compression
 from log.config import LogConfig
 from log.meta_properties import MetaProperties
 from log.partition_log import PartitionLog
+from log.records import NewRecord, build_batch
 from wire.messages.control import (
     ControlType,
     LeaderChangeMessage,

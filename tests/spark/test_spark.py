@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from log.batch import decode_records, iter_batches
+from log.batch import iter_batches
+from log.records import decode_records
 from tests.spark.directories import (
     checkpoint,
     data_batches,

@@ -72,7 +72,7 @@ def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _rows(batch: BatchView) -> Iterator[dict[str, Any]]:
-    from log.batch import decode_records
+    from log.records import decode_records
     from wire.as_json import as_json
     from wire.messages.control import ControlType, decode_control_key
     from wire.records.metadata import decode_metadata_record

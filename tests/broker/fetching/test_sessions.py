@@ -279,7 +279,8 @@ class _Client:
                     self._take(data)
 
     def _take(self, data):
-        from log.batch import decode_records, iter_batches
+        from log.batch import iter_batches
+        from log.records import decode_records
 
         records = data.records
         raw = records.read() if hasattr(records, "read") else bytes(records_view(records))

@@ -9,7 +9,8 @@ import trio
 
 from broker.groups.answering import wait_committed
 from broker.groups.limits import GroupLimits
-from log.batch import NewRecord, build_batch, iter_batches
+from log.batch import iter_batches
+from log.records import NewRecord, build_batch
 from quorum.metadata.delta import MetadataDelta
 from quorum.runtime.clock import now_ms
 from tests.broker.groups.kafka_logs import PAIR

@@ -6,7 +6,8 @@ import pytest
 import trio
 
 from broker.handlers.produce import produce
-from log.batch import NewRecord, RecordHeader, TimestampType, build_batch
+from log.batch import TimestampType
+from log.records import NewRecord, RecordHeader, build_batch
 from quorum.runtime.clock import now_ms
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire

@@ -8,7 +8,8 @@ import pytest
 import trio
 
 from broker.partitions.partition import Partition
-from log.batch import NewRecord, build_batch, iter_batches
+from log.batch import iter_batches
+from log.records import NewRecord, build_batch
 from tests.broker.harness import open_harness, partition, registration, serving, topic
 
 pytestmark = pytest.mark.slow

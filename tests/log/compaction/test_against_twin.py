@@ -4,12 +4,13 @@ import random
 
 import pytest
 
-from log.batch import NewRecord, build_batch, decode_records, iter_batches
+from log.batch import iter_batches
 from log.codecs import Compression
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.offset_map import SLOT_BYTES
 from log.config import LogConfig
 from log.producers.marker import EndMarker, build_end_marker
+from log.records import NewRecord, build_batch, decode_records
 from tests.log.compaction.helpers import compact
 from tests.log.helpers import open_log, view_of
 

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from log.batch import BatchView, NewRecord, TimestampType, build_batch, decode_records
+from log.batch import BatchView, TimestampType
 from log.codecs import Compression
 from log.compaction.choosing import GroupMember, SealedSegment, group, measure
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.offset_map import OffsetMap
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.producers.marker import EndMarker, build_end_marker
+from log.records import NewRecord, build_batch, decode_records
 from log.testing import FaultyFiles
 from tests.log.compaction.helpers import compact, dirt
 from tests.log.compaction.test_against_twin import obvious, records_of, views_of

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from log.batch import BatchView, decode_records
+from log.batch import BatchView
 from log.partition_log import PartitionLog
 from log.power_loss import Disk, Style, Tree
 from log.producers.marker import read_end_marker
+from log.records import decode_records
 from log.testing import FaultyFiles, make_so
 from tests.log.crash.life import (
     INDEX,

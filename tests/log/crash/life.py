@@ -14,7 +14,7 @@ from typing import NamedTuple
 from broker.directories import LogDirectories
 from broker.directory_moves import align
 from log import directory as directory_module
-from log.batch import BatchView, NewRecord, build_batch, iter_batches
+from log.batch import BatchView, iter_batches
 from log.codecs import Compression
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.planning import dirt_of, plan_round
@@ -23,6 +23,7 @@ from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
 from log.partition_log import PartitionLog
 from log.producers.marker import EndMarker, build_end_marker
+from log.records import NewRecord, build_batch
 from log.testing import FaultyFiles
 
 TOPIC, INDEX = KEY = ("t", 0)
