@@ -106,7 +106,7 @@ class LogDirectories:
         if self.failed_at_start or len(self.online) < len(self.all):
             return False
         key = (topic, index)
-        return not any(key in one or key in one.futures() for one in self.all)
+        return not any(key in one or key in one.futures for one in self.all)
 
     def at(self, path: str) -> LogDirectory | None:
         """The directory that the configuration calls `path`."""
@@ -187,7 +187,7 @@ class LogDirectories:
         if wanted is not None:
             return wanted
         some_are_offline = len(online) < len(self.all) or bool(self.failed_at_start)
-        came_too_far = any((topic, index) in one.futures() for one in self.all)
+        came_too_far = any((topic, index) in one.futures for one in self.all)
         if not online or (some_are_offline and (assigned != UNASSIGNED_DIRECTORY or came_too_far)):
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -223,9 +223,9 @@ class LogDirectories:
                     log.warning("%s-%d is not assigned to this broker: put aside", *key)
                     directory.put_aside(*key)
                     strays.append(key)
-            for key in directory.futures():
+            for key in directory.futures:
                 if key not in wanted:
-                    directory.drop_future(*key)
+                    directory.futures.drop(*key)
         return strays
 
     def finish_moves(self) -> None:
@@ -242,7 +242,7 @@ class LogDirectories:
         if self.failed_at_start:
             return
         for directory in self.online:
-            for topic, index in directory.futures():
+            for topic, index in directory.futures:
                 if self.holding(topic, index) is None:
                     directory.promote_future(topic, index)
 

@@ -82,7 +82,7 @@ class DirectoryMoves:
 
     def _begin(self, partition: Partition, target: LogDirectory) -> None:
         key = (partition.topic, partition.index)
-        copy = target.open_future(*key, partition.topic_id, partition.settings.log)
+        copy = target.futures.open(*key, partition.topic_id, partition.settings.log)
         self._moves[key] = Move(partition, target, copy)
         self._wanted.set()
         log.info("%s moves to %s", partition.name, target.path)
@@ -93,7 +93,7 @@ class DirectoryMoves:
             del self._moves[key]
         move.copy.close(clean=False)
         if move.target.offline is None:
-            move.target.drop_future(*key)
+            move.target.futures.drop(*key)
 
     async def run(self) -> None:
         """Goes on with what an earlier process began, then does what is requested, for ever."""
@@ -109,12 +109,12 @@ class DirectoryMoves:
 
     def _resume(self) -> None:
         for directory in self._directories.online:
-            for topic, index in directory.futures():
+            for topic, index in directory.futures:
                 partition = self._partitions.find(topic, index)
                 current = self._directories.holding(topic, index)
                 try:
                     if partition is None or current is directory:
-                        directory.drop_future(topic, index)
+                        directory.futures.drop(topic, index)
                     elif (topic, index) not in self._moves:
                         self._begin(partition, directory)
                 except KafkaError as error:

@@ -19,6 +19,7 @@ from log.config import LogConfig
 from log.directory_lock import DirectoryLock
 from log.files import REAL_FILES, Files, FileStatus, Volume
 from log.flush import Names
+from log.future_replicas import FutureReplicas
 from log.health import DirectoryHealth
 from log.meta_properties import MetaProperties, MetaPropertiesError
 from log.names import (
@@ -26,15 +27,13 @@ from log.names import (
     FUTURE_SUFFIX,
     STRAY_SUFFIX,
     aside_name,
-    future_name,
     is_partition_directory,
-    parse_directory_name,
     partition_of,
 )
 from log.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
 from log.partition_log import PartitionLog
 from log.partition_metadata import FILE_NAME as PARTITION_METADATA
-from log.partition_metadata import format_partition_metadata, read_partition_metadata
+from log.partition_metadata import make_partition_directory, read_partition_metadata
 from log.segment import LOG_SUFFIX
 from log.segments import due
 from wire.errors import ErrorCode, KafkaError
@@ -76,9 +75,9 @@ class LogDirectory:
         self._opening: dict[TopicPartition, Lock] = {}
         self._unusable: dict[TopicPartition, str] = {}
         self._names: set[TopicPartition] = set()
-        self._futures: dict[TopicPartition, Path] = {}
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
         self._deleted: dict[Path, int | None] = {}  # and when `purge` saw them first
+        self.futures = FutureReplicas(path, files, self.health, now_ms, self._deleted)
         self._lock = self._take_lock()
         try:
             self.meta_properties = MetaProperties.load(path, files)
@@ -122,15 +121,11 @@ class LogDirectory:
     @property
     def replicas(self) -> int:
         """How many replicas lie here, those on their way included."""
-        return len(self._names) + len(self._futures)
+        return len(self._names) + len(self.futures)
 
     def partitions(self) -> list[TopicPartition]:
         """All partitions with a directory, `__cluster_metadata-0` not among them."""
         return sorted(self._names - {CLUSTER_METADATA})
-
-    def futures(self) -> list[TopicPartition]:
-        """Replicas that are being moved here."""
-        return sorted(self._futures)
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._names
@@ -200,6 +195,10 @@ class LogDirectory:
             return False
         return key in self._names and key not in self._unusable
 
+    def try_again(self, topic: str, partition: int) -> None:
+        """What made a log unusable was mended."""
+        self._unusable.pop((topic, partition), None)
+
     def check_log(self, topic: str, partition: int, config: LogConfig) -> None:
         """Opens a log, so that `open_log` finds it ready. For a thread; who opens or deletes the log meanwhile waits.
 
@@ -251,10 +250,20 @@ class LogDirectory:
         _check_name(topic, partition)
         self.offsets.begin(key)
         directory = self._directory(key)
-        self._make_directory(directory, topic_id)
+        with self.health.guard(f"creating {directory}"):
+            make_partition_directory(directory, topic_id, self._files)
         self._names.add(key)
         self._topic_ids[key] = topic_id
-        return self._adopt(key, self._open_new(directory, config))
+        log = PartitionLog.open(
+            directory,
+            config,
+            recovery_point=0,
+            clean_shutdown=True,
+            now_ms=self._now_ms(),
+            files=self._files,
+            health=self.health,
+        )
+        return self._adopt(key, log)
 
     def delete_log(self, topic: str, partition: int) -> None:
         """Renames the partition's directory to `…-delete`; `purge` removes it. Readers keep what they have open.
@@ -311,47 +320,7 @@ class LogDirectory:
                 self._files.rmdir(directory)
                 self._deleted.pop(directory, None)
 
-    # Replicas on their way here
-
-    def open_future(
-        self, topic: str, partition: int, topic_id: bytes, config: LogConfig
-    ) -> PartitionLog:
-        """The log that a replica is copied into before it lives here; one that an earlier process began is checked and goes on.
-
-        The caller keeps it and closes it. Raises KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, the name is too long.
-        """
-        key = (topic, partition)
-        found = self._futures.get(key)
-        if found is not None:
-            with self.health.guard(f"reading {PARTITION_METADATA}"):
-                same = read_partition_metadata(found, self._files) == topic_id
-            if same:
-                return PartitionLog.open(
-                    found,
-                    config,
-                    recovery_point=0,
-                    clean_shutdown=False,
-                    now_ms=self._now_ms(),
-                    files=self._files,
-                    health=self.health,
-                )
-            self.drop_future(topic, partition)
-        try:
-            directory = self.path / future_name(topic, partition)
-        except ValueError as error:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, str(error)) from None
-        self._make_directory(directory, topic_id)
-        self._futures[key] = directory
-        return self._open_new(directory, config)
-
-    def drop_future(self, topic: str, partition: int) -> None:
-        """Gives a move up; the caller has closed the log. Raises KafkaError."""
-        directory = self._futures.pop((topic, partition), None)
-        if directory is not None:
-            target = self.path / aside_name(topic, partition, DELETE_SUFFIX)
-            with self.health.guard(f"renaming {directory}"):
-                self._files.rename(directory, target)
-            self._deleted[target] = None
+    # Moves between directories
 
     def promote_future(
         self, topic: str, partition: int, *, start_offset: int = 0, end_offset: int = 0
@@ -361,10 +330,7 @@ class LogDirectory:
         Raises KafkaError.
         """
         key = (topic, partition)
-        with self.health.guard(f"renaming {self._futures[key]}"):
-            self._files.rename(self._futures[key], self._directory(key))
-            self._files.fsync_directory(self.path)
-        del self._futures[key]
+        self.futures.rename(key, self._directory(key))
         self._names.add(key)
         self.offsets.log_starts[key] = start_offset
         self.offsets.recovery_points[key] = end_offset
@@ -442,24 +408,6 @@ class LogDirectory:
 
     # Inside
 
-    def _make_directory(self, directory: Path, topic_id: bytes | None) -> None:
-        with self.health.guard(f"creating {directory}"):
-            self._files.mkdir(directory)
-            if topic_id is not None:
-                file = self._files.open(directory / PARTITION_METADATA, create=True)
-                self._files.pwrite(file, format_partition_metadata(topic_id), 0)
-
-    def _open_new(self, directory: Path, config: LogConfig) -> PartitionLog:
-        return PartitionLog.open(
-            directory,
-            config,
-            recovery_point=0,
-            clean_shutdown=True,
-            now_ms=self._now_ms(),
-            files=self._files,
-            health=self.health,
-        )
-
     def _adopt(self, key: TopicPartition, log: PartitionLog) -> PartitionLog:
         log.before_truncate = lambda offset: self.offsets.lower_recovery_point(key, offset)
         self._logs[key] = log
@@ -477,19 +425,9 @@ class LogDirectory:
             if name.endswith(DELETE_SUFFIX):
                 self._deleted[self.path / name] = None
             elif name.endswith(FUTURE_SUFFIX):
-                self._note_future(name)
+                self.futures.note(name)
             elif (key := partition_of(name)) is not None:
                 self._names.add(key)
-
-    def _note_future(self, name: str) -> None:
-        try:
-            key = parse_directory_name(name)
-        except ValueError:
-            return
-        if key in self._futures:  # one was given up in a crash: either is a prefix of the replica
-            self._deleted[self.path / name] = None
-        else:
-            self._futures[key] = self.path / name
 
     def _take_lock(self) -> DirectoryLock:
         if not self._files.is_directory(self.path):

@@ -17,6 +17,14 @@ def format_partition_metadata(topic_id: bytes) -> bytes:
     return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode()
 
 
+def make_partition_directory(directory: Path, topic_id: bytes | None, files: Files) -> None:
+    """Nothing is durable yet. `topic_id` is None for `__cluster_metadata` only. Raises OSError."""
+    files.mkdir(directory)
+    if topic_id is not None:
+        file = files.open(directory / FILE_NAME, create=True)
+        files.pwrite(file, format_partition_metadata(topic_id), 0)
+
+
 def read_partition_metadata(directory: Path, files: Files = REAL_FILES) -> bytes | None:
     """The topic id; None when the file is missing or damaged (the directory is then a stray, KAFKA-16814)."""
     try:

@@ -353,7 +353,7 @@ class Life:
         current = self.directories.holding(TOPIC, INDEX)
         target = next(one for one in self.directories.all if one is not current)
         source = self.log
-        copy = target.open_future(TOPIC, INDEX, TOPIC_ID, self.config)
+        copy = target.futures.open(TOPIC, INDEX, TOPIC_ID, self.config)
         align(source, copy)
         while copy.log_end_offset < source.log_end_offset:
             data = source.read_bytes(copy.log_end_offset, 900, upto_offset=source.log_end_offset)
@@ -362,7 +362,7 @@ class Life:
             if self._prng.random() < 0.04:
                 copy.close(clean=False)  # given up, or left for the next process
                 if self._prng.random() < 0.5:
-                    target.drop_future(TOPIC, INDEX)
+                    target.futures.drop(TOPIC, INDEX)
                 else:
                     self.kill()
                 return
