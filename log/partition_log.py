@@ -25,11 +25,11 @@ from log.index import IndexDamaged
 from log.leader_epochs import LeaderEpochs
 from log.names import parse_directory_name
 from log.opening import load_log
-from log.producers.snapshots import load_producers, remove_snapshots, write_snapshot
+from log.producers.manager import ProducerStateManager
 from log.producers.state import ProducerState
 from log.retention import deletable
 from log.rolling import must_roll, runs_within_segment
-from log.segment import SNAPSHOT_SUFFIX, Segment, SegmentDamaged, file_name
+from log.segment import Segment, SegmentDamaged
 from log.segments import Segments
 from log.slices import LogSlice
 from log.timestamps import (
@@ -79,7 +79,7 @@ class PartitionLog:
         self._files = files
         self._health = health or DirectoryHealth()
         self._segments = Segments(directory, segments, files)
-        self._producers: ProducerState | None = None
+        self._producers = ProducerStateManager(directory, self._segments, files)
         self._flushing = Flushing(directory, epochs, files, self._health)
         self.log_start_offset = 0
         self.log_end_offset = segments[-1].next_offset
@@ -177,21 +177,16 @@ class PartitionLog:
     @property
     def knows_producers(self) -> bool:
         """Whether `producers` was asked for already."""
-        return self._producers is not None
+        return self._producers.state is not None
 
     @property
     def producers(self) -> ProducerState:
         """State of idempotent producers at the log's end; built from snapshot and headers when first asked for."""
-        if self._producers is None:
+        state = self._producers.state
+        if state is None:
             with self._health.guard(f"producer state of {self.directory.name}"):
-                self._producers = load_producers(
-                    self.directory,
-                    self._segments.all,
-                    self._files,
-                    start_offset=self.log_start_offset,
-                    end_offset=self.log_end_offset,
-                )
-        return self._producers
+                state = self._producers.load(self.log_start_offset, self.log_end_offset)
+        return state
 
     # Appending
 
@@ -289,17 +284,14 @@ class PartitionLog:
                 self._flushing.names_changed()
             active.append(data, views, self.config.index_interval_bytes)
             for view in views:
-                self._follow_transaction(active, view)
+                # Before the state moves on, so that a failure leaves the last stable offset where it is (KAFKA-7866).
+                aborted = producers.aborted_by(view)
+                if aborted is not None and active.transaction_index.append(aborted):
+                    self._flushing.names_changed()
                 producers.update(view)
         except OSError as error:
             raise self._health.fail(f"append to {self.directory}: {error}") from error
         self.log_end_offset = last_offset + 1
-
-    def _follow_transaction(self, segment: Segment, view: BatchView) -> None:
-        """Before the state moves on, so that a failure leaves the last stable offset where it is (KAFKA-7866)."""
-        aborted = self.producers.aborted_by(view)
-        if aborted is not None and segment.transaction_index.append(aborted):
-            self._flushing.names_changed()
 
     def roll(self, now_ms: int) -> None:
         """Begins a new segment at the log's end, unless the active one is empty. Raises KafkaError."""
@@ -311,7 +303,8 @@ class PartitionLog:
         active = self._segments.active
         if active.size:
             active.seal()
-            write_snapshot(self.directory, self.producers, self._files)
+            _ = self.producers  # it leaves a snapshot although nobody asked for it
+            self._producers.take_snapshot()
             self._segments.add(base_offset, now_ms, self._preallocated_bytes)
         else:  # the next offset is too far from its base
             self._segments.replace_active(base_offset, now_ms, self._preallocated_bytes)
@@ -411,16 +404,9 @@ class PartitionLog:
             try:
                 return self._segments.aborted_transactions(start, end)
             except IndexDamaged:
-                self._rebuild_transaction_indexes()
+                self._producers.drop_damaged()
+                _ = self.producers
                 return self._segments.aborted_transactions(start, end)
-
-    def _rebuild_transaction_indexes(self) -> None:
-        """Reads all headers again; what a damaged index lost is added to it."""
-        for segment in self._segments.all:
-            segment.transaction_index.keep_sound()
-        remove_snapshots(self.directory, self._files, above=-1)
-        self._producers = None
-        _ = self.producers
 
     # Flushing
 
@@ -511,9 +497,7 @@ class PartitionLog:
             cleaned.release()
             if not self._segments.replace(old, cleaned.size):
                 return False
-            for segment in old[1:]:
-                name = file_name(segment.base_offset, SNAPSHOT_SUFFIX)
-                self._files.unlink(self.directory / name)
+            self._producers.remove_snapshots_of(old[1:])
         self._flushing.names_changed()
         return True
 
@@ -525,8 +509,7 @@ class PartitionLog:
     def _finish_truncation(self, end_offset: int) -> None:
         self.log_end_offset = end_offset
         self.epochs.truncate_from_end(end_offset)
-        self._producers = None
-        remove_snapshots(self.directory, self._files, above=end_offset)
+        self._producers.truncate(end_offset)
 
     def purge(self, now_ms: int | None = None) -> None:
         """Unlinks the files of removed segments; given the time, those removed `file.delete.delay.ms` ago.
@@ -572,13 +555,12 @@ class PartitionLog:
             if count:
                 self._flushing.touched = True
                 self.delete_records_before(segments.bases[0])
-                remove_snapshots(self.directory, self._files, below=segments.bases[0])
+                self._producers.remove_snapshots_below(segments.bases[0])
         return count
 
     def remove_expired_producers(self, now_ms: int) -> None:
         """Forgets producers idle for `producer.id.expiration.ms`, if any are known here."""
-        if self._producers is not None:
-            self._producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
+        self._producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
 
     def close(self, *, clean: bool = True) -> None:
         """Flushes and writes indexes and a producer snapshot, so that the next start has nothing to scan.
@@ -616,10 +598,7 @@ class PartitionLog:
                 active.seal()
                 for file in active.index_files() if durable else ():
                     self._files.fdatasync(file)
-            if self._producers is not None:
-                write_snapshot(self.directory, self._producers, self._files, durable=durable)
-                if durable:
-                    self._files.fsync_directory(self.directory)
+            self._producers.take_snapshot(durable=durable)
         self.purge()
 
     @property

@@ -1,0 +1,71 @@
+"""The producers of one log, their snapshots and the index of their aborted transactions, as the log grows and is shortened.
+
+Source: Kafka's `ProducerStateManager`. What the state says of a batch is of `log/producers/state.py`; how snapshots look, and how the state
+is read back from them, of `log/producers/snapshots.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from log.files import Files
+from log.producers.snapshots import load_producers, remove_snapshots, write_snapshot
+from log.producers.state import ProducerState
+from log.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from log.segments import Segments
+
+
+class ProducerStateManager:
+    """`state` is that at the log's end; None until it is loaded, and after a truncation. Methods raise OSError."""
+
+    __slots__ = ("_directory", "_files", "_segments", "state")  # one for each open log
+
+    def __init__(self, directory: Path, segments: Segments, files: Files) -> None:
+        self.state: ProducerState | None = None
+        self._directory = directory
+        self._segments = segments
+        self._files = files
+
+    def load(self, start_offset: int, end_offset: int) -> ProducerState:
+        """Builds the state from the newest snapshot and the headers behind it, for a log with these offsets."""
+        self.state = load_producers(
+            self._directory,
+            self._segments.all,
+            self._files,
+            start_offset=start_offset,
+            end_offset=end_offset,
+        )
+        return self.state
+
+    def take_snapshot(self, *, durable: bool = False) -> None:
+        """Of what is known: a state that nobody asked for has its snapshot, or is built from the headers again."""
+        if self.state is not None:
+            write_snapshot(self._directory, self.state, self._files, durable=durable)
+            if durable:
+                self._files.fsync_directory(self._directory)
+
+    def truncate(self, end_offset: int) -> None:
+        """The log ends at `end_offset` now."""
+        self.state = None
+        remove_snapshots(self._directory, self._files, above=end_offset)
+
+    def drop_damaged(self) -> None:
+        """A transaction index is none: what is sound of it stays, and the next `load` reads all headers and adds what was lost."""
+        for segment in self._segments.all:
+            segment.transaction_index.keep_sound()
+        self.truncate(-1)
+
+    def remove_snapshots_below(self, offset: int) -> None:
+        """The first segment begins at `offset` now."""
+        remove_snapshots(self._directory, self._files, below=offset)
+
+    def remove_snapshots_of(self, segments: Iterable[Segment]) -> None:
+        """These are parts of another segment now."""
+        for segment in segments:
+            self._files.unlink(self._directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX))
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
+        """Forgets producers idle for `expiration_ms`, if any are known here."""
+        if self.state is not None:
+            self.state.remove_expired(now_ms, expiration_ms)
