@@ -6,7 +6,7 @@ Source: Kafka's `KafkaRaftLog`. Left out: cleaning by time; the driver cleans wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from log.batch import BatchView, check_batch, iter_batches
@@ -14,10 +14,12 @@ from log.config import LogConfig
 from log.control_records import read_control_records
 from log.directory import LogDirectory
 from log.partition_log import PartitionLog
-from quorum.metadata_partition import PARTITION, TOPIC
+from quorum.log_damage import CanRefetch, has_segments, mend, readable_history, refuse
+from quorum.metadata_partition import DIRECTORY_NAME, PARTITION, TOPIC
 from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
 from quorum.raft.types import OffsetAndEpoch, ensure
 from quorum.raft.voters import QuorumHistory
+from quorum.recovery_point import RecoveryPoint
 from quorum.refetch import RefetchMark
 from quorum.snapshot_files import SnapshotFiles
 from quorum.snapshot_format import CheckedSnapshot, SnapshotDamaged, check_snapshot
@@ -30,10 +32,6 @@ log = logging.getLogger(__name__)
 READ_BYTES = 1 << 20
 
 
-# Whether there is somebody to fetch everything from, by what can still be read of who votes.
-CanRefetch = Callable[[QuorumHistory], bool]
-
-
 def nobody_else(_history: QuorumHistory) -> bool:
     """For a log that is the only one of its kind."""
     return False
@@ -44,20 +42,29 @@ class MetadataLog:
 
     Raises:
         SnapshotDamaged: no snapshot is whole, the log does not begin at 0, and there is nobody to fetch from.
+        LogDamaged: the log behind the snapshot is not whole, and there is nobody to fetch from.
     """
 
     def __init__(
-        self, log: PartitionLog, snapshots: SnapshotFiles, can_refetch: CanRefetch = nobody_else
+        self,
+        log: PartitionLog,
+        snapshots: SnapshotFiles,
+        can_refetch: CanRefetch = nobody_else,
+        recovery_point: RecoveryPoint | None = None,
     ) -> None:
         self.log = log
         self.snapshots = snapshots
         self.history = QuorumHistory()
         self.refetch = RefetchMark(log.directory)
+        self._recovery_point = recovery_point or RecoveryPoint(log.directory)
+        self._can_refetch = can_refetch
+        self._lower_checkpoint = log.before_truncate
+        log.before_truncate = self._lower_recovery_points
         try:
             self._open()
             self._look_through()
         except SnapshotDamaged as damage:
-            if not can_refetch(self._readable_history()):
+            if not can_refetch(readable_history(log.directory)):
                 raise
             self._begin_anew(damage)
 
@@ -90,24 +97,6 @@ class MetadataLog:
             self.snapshots.drop(snapshot_id)
         self.history.clear()
 
-    def _readable_history(self) -> QuorumHistory:
-        """What undamaged batches of the newest snapshot and of the log say of the quorum; no ground to vote on."""
-        history = QuorumHistory()
-        latest = self.latest_snapshot
-        offset = self.start_offset
-        try:
-            if latest is not None:
-                note_snapshot(history, latest.offset, _undamaged(self.snapshots.read_all(latest)))
-                offset = max(latest.offset, offset)
-            while offset < self.end_offset:
-                for batch in self.batches(offset, self.end_offset):
-                    check_batch(batch)
-                    note_batch(history, batch)
-                    offset = batch.next_offset
-        except (RemoteProtocolError, KafkaError) as error:
-            log.debug("%s can be read up to here: %s", self.log.directory, error)
-        return history
-
     def _look_through(self) -> None:
         """The history by the newest good snapshot and the log behind it, every batch of which is checked.
 
@@ -125,6 +114,8 @@ class MetadataLog:
                     note_batch(self.history, batch)
                     offset = batch.next_offset
             except (RemoteProtocolError, KafkaError) as error:
+                if not self._can_refetch(readable_history(self.log.directory)):
+                    raise refuse(self.log.directory, offset, self.end_offset, error) from error
                 log.error(
                     "%s is damaged at offset %d of %d: fetching it again, no vote until then (%s)",
                     self.log.directory,
@@ -205,6 +196,21 @@ class MetadataLog:
         self.log.truncate_to(offset)
         self.history.truncate_to(self.end_offset)
 
+    def _lower_recovery_points(self, offset: int) -> None:
+        with self.log.storage("saving the recovery point"):
+            self._recovery_point.lower(offset)
+        if self._lower_checkpoint is not None:
+            self._lower_checkpoint(offset)
+
+    def reach_recovery_point(self) -> None:
+        """Notes how far the log is flushed, for `save_recovery_point`; on the loop."""
+        self._recovery_point.reach(self.log.flushed_offset)
+
+    def save_recovery_point(self) -> None:
+        """Blocks; for a thread."""
+        with self.log.storage("saving the recovery point"):
+            self._recovery_point.save()
+
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[Path]:
         """The finished snapshot takes the place of the log; returns files to unlink."""
         self.snapshots.added(snapshot_id)
@@ -261,19 +267,6 @@ def _encode(batch: ControlBatch | Proposal, now_ms: int) -> bytes:
     return encode_control_batch(batch, now_ms)
 
 
-def _undamaged(data: bytes) -> memoryview:
-    """The batches before the first damaged one."""
-    view = memoryview(data)
-    size = 0
-    try:
-        for batch in iter_batches(view):
-            check_batch(batch)
-            size += batch.size
-    except (RemoteProtocolError, KafkaError):
-        pass
-    return view[:size]
-
-
 def validate_fetched(records: bytes | memoryview, offset: int, epoch: int) -> memoryview:
     """The whole batches of a fetch from `offset` of a leader of `epoch`; a last one cut short is left out.
 
@@ -302,11 +295,39 @@ def open_metadata_log(
     """Opens the metadata log in a node's directory, or makes it. Blocks.
 
     Raises:
-        SnapshotDamaged: see `MetadataLog`.
+        SnapshotDamaged, LogDamaged: see `MetadataLog`.
         KafkaError: KAFKA_STORAGE_ERROR.
     """
+    path = directory.path / DIRECTORY_NAME
+    with directory.health.guard("reading the recovery point"):
+        point = RecoveryPoint(path)
     if (TOPIC, PARTITION) in directory:
-        partition = directory.open_log(TOPIC, PARTITION, config)
+        partition = _open(directory, path, config, point, can_refetch)
     else:
+        point.lower(0)  # of an earlier log
         partition = directory.create_log(TOPIC, PARTITION, None, config)
-    return MetadataLog(partition, SnapshotFiles(partition.directory), can_refetch)
+    return MetadataLog(partition, SnapshotFiles(path), can_refetch, point)
+
+
+def _open(
+    directory: LogDirectory,
+    path: Path,
+    config: LogConfig,
+    point: RecoveryPoint,
+    can_refetch: CanRefetch,
+) -> PartitionLog:
+    """After a crash the log is looked through before the opening takes a damaged batch for a torn end."""
+    if not directory.clean_shutdown:
+        points = directory.offsets.recovery_points
+        flushed_offset = max(point.offset, points.get((TOPIC, PARTITION), 0))
+        mend(directory, path, point, can_refetch, flushed_offset)
+        if has_segments(path):
+            points[(TOPIC, PARTITION)] = max(point.offset, points.get((TOPIC, PARTITION), 0))
+        return directory.open_log(TOPIC, PARTITION, config)
+    try:
+        return directory.open_log(TOPIC, PARTITION, config)
+    except KafkaError:
+        if not mend(directory, path, point, can_refetch, None):
+            raise
+        directory.try_again(TOPIC, PARTITION)
+        return directory.open_log(TOPIC, PARTITION, config)

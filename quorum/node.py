@@ -60,6 +60,8 @@ BATCH_BYTES_MAX = 8 << 20
 UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
 # Requests of other nodes that wait for the driver's turn; each connection has few, so this is never reached but by a flood.
 INBOX_MAX = 20_000
+# Damage in what was flushed within so long before a crash is told from a torn end by its looks only (`quorum.log_damage`).
+RECOVERY_POINT_SECONDS = 1.0
 NEWEST_METADATA_VERSION = 1 << 15
 Address = tuple[str, int]
 
@@ -153,6 +155,7 @@ class QuorumNode:
                     )
                     nursery.start_soon(self._applier.run)
                     nursery.start_soon(self.snapshotter.run)
+                    nursery.start_soon(self._save_recovery_points)
                     nursery.start_soon(self._reign)
                     nursery.start_soon(self._drive, self._core, peers, nursery)
                     task_status.started()
@@ -184,6 +187,14 @@ class QuorumNode:
         identity, timeouts = self.settings.identity, self.settings.timeouts
         now = trio.current_time()
         return Raft(identity, self.log, election, timeouts=timeouts, prng=self._prng, now=now)
+
+    async def _save_recovery_points(self) -> None:
+        if not isinstance(self.log, MetadataLog):
+            return
+        while True:
+            self.log.reach_recovery_point()
+            await run_blocking(self.log.save_recovery_point)
+            await trio.sleep(RECOVERY_POINT_SECONDS)
 
     def _close(self) -> None:
         self.high_watermark.close()

@@ -82,7 +82,7 @@ def open_log(config: ServerConfig, directory: LogDirectory) -> MetadataLog:
     """The metadata log in `directory`, recovered; made if there is none. Blocks.
 
     Raises:
-        SnapshotDamaged: its beginning cannot be read and there are no other voters to fetch it from.
+        SnapshotDamaged, LogDamaged: a part of it cannot be read and there are no other voters to fetch it from.
     """
     key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
     return open_metadata_log(

@@ -82,7 +82,7 @@ async def run_controller(
     `sockets` were bound before, by listener name.
 
     Raises:
-        ConfigError, MetaPropertiesError, DirectoryLocked, SnapshotDamaged, OSError: it cannot start, and why.
+        ConfigError, MetaPropertiesError, DirectoryLocked, SnapshotDamaged, LogDamaged, OSError: it cannot start, and why.
         StorageFailure: its directory went offline.
         InvariantViolated: it must not go on.
     """

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from log.directory_lock import DirectoryLocked
 from log.meta_properties import MetaPropertiesError
 from quorum.config.definition import ConfigError
+from quorum.log_damage import LogDamaged
 from quorum.quorum_state_file import QuorumStateError
 from quorum.runtime.errors import StorageFailure, WrongCluster
 from quorum.snapshot_format import SnapshotDamaged
@@ -119,6 +120,15 @@ def _of_damage(error: Exception) -> UserError:
     )
 
 
+def _of_only_voter(error: Exception) -> UserError:
+    """With other voters it would fetch again what is damaged."""
+    return UserError(
+        "the metadata of this node is damaged, and no other voter has it",
+        str(error),
+        "put the directory back from a copy; what is not in any copy is lost",
+    )
+
+
 def _of_refusal(error: BaseException) -> UserError:
     return UserError(
         "the quorum will not have this node",
@@ -151,7 +161,8 @@ _EXPLANATIONS: tuple[tuple[type[BaseException], Callable[..., UserError]], ...] 
     (DirectoryLocked, _of_lock),
     (StorageFailure, _of_storage),
     (QuorumStateError, _of_damage),
-    (SnapshotDamaged, _of_damage),
+    (LogDamaged, _of_only_voter),
+    (SnapshotDamaged, _of_only_voter),
     (WrongCluster, _of_refusal),
     (KafkaError, _of_kafka),
     (OSError, _of_os),

@@ -12,6 +12,7 @@ from log.config import LogConfig
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
 from log.records import NewRecord, build_batch
+from quorum.log_damage import LogDamaged
 from quorum.memory_log import MemoryLog
 from quorum.metadata_log import MetadataLog, open_metadata_log, validate_fetched
 from quorum.quorum_state_file import (
@@ -284,16 +285,31 @@ def damage(log: MetadataLog, offset: int) -> None:
 
 
 def test_what_is_behind_damage_is_fetched_again(log: MetadataLog) -> None:
+    def open_again() -> MetadataLog:
+        return MetadataLog(log.log, SnapshotFiles(log.log.directory), lambda _history: True)
+
     append(log, 1, 3, 3, 3)
     end = log.end_offset
     log.log.flush()
     damage(log, 3)
-    again = MetadataLog(log.log, SnapshotFiles(log.log.directory))
+    again = open_again()
     assert (again.end_offset, again.refetch_upto) == (3, end)
-    once_more = MetadataLog(log.log, SnapshotFiles(log.log.directory))
+    once_more = open_again()
     assert once_more.refetch_upto == end, "it is remembered"
     once_more.refetch.clear()
-    assert MetadataLog(log.log, SnapshotFiles(log.log.directory)).refetch_upto is None
+    assert open_again().refetch_upto is None
+
+
+def test_the_only_voter_does_not_wait_for_what_nobody_has(log: MetadataLog) -> None:
+    append(log, 1, 3, 3, 3)
+    log.log.flush()
+    log.snapshots.write(OffsetAndEpoch(3, 1), [snapshot(3)])
+    damage(log, 6)
+    before = (log.log.directory / f"{0:020d}.log").read_bytes()
+    for _ in range(2):
+        with pytest.raises(LogDamaged, match="offset 6 of 9"):
+            MetadataLog(log.log, SnapshotFiles(log.log.directory))
+    assert (log.log.directory / f"{0:020d}.log").read_bytes() == before
 
 
 def test_a_control_record_that_cannot_be_read_is_not_appended() -> None:

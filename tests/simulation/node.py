@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from quorum.node import RECOVERY_POINT_SECONDS
 from quorum.raft import messages as core
 from quorum.raft.changing import UpgradeRefused
 from quorum.raft.core import NotLeader, Raft
@@ -80,6 +81,7 @@ class SimNode:
         self._proposals: list[tuple[int, int, int]] = []
         self._parts: dict[OffsetAndEpoch, bytearray] = {}
         self._flush_wanted = self._flushing = False
+        self._saves_at = 0.0
         self._wakes_at = inf
         election = self._open()
         if election is None:
@@ -355,6 +357,9 @@ class SimNode:
             if not self.alive or life != self.life:
                 return
             self.log.finish_flush(claim)
+            if self.now >= self._saves_at:
+                self.log.save_recovery_point()
+                self._saves_at = self.now + RECOVERY_POINT_SECONDS
             self._flushing = False
             if self._flush_wanted:
                 self._flush()

@@ -23,7 +23,7 @@ GENESIS = 0
 class Entry(NamedTuple):
     """A batch: offsets [base, next), and a fingerprint of the whole log up to its end. `control` are the records of a control batch.
 
-    `intact`: the checksum is right. Whoever reads a batch that is not must notice.
+    `intact`: the checksum is right. Whoever reads a batch that is not must notice. `torn`: because a part of it was never written.
     """
 
     base: int
@@ -33,6 +33,7 @@ class Entry(NamedTuple):
     chain: int
     control: tuple[ControlRecord, ...] = ()
     intact: bool = True
+    torn: bool = False
 
 
 class Refused(Exception):
@@ -70,6 +71,8 @@ class SimLog:
         self.rotten: set[OffsetAndEpoch] = set()
         self.flushed = Image(0, GENESIS, ())
         self.flushed_offset = 0
+        # what is saved of it now and then
+        self.recovery_point = 0
         # offsets that a flush in progress may claim, lowered by truncations
         self.flushing: list[list[int]] = []
 
@@ -168,6 +171,7 @@ class SimLog:
         while self.epochs and self.epochs[-1][1] >= self.end_offset:
             self.epochs.pop()
         self.flushed_offset = min(self.flushed_offset, self.end_offset)
+        self.recovery_point = min(self.recovery_point, self.end_offset)
         for one in self.flushing:
             one[0] = min(one[0], self.end_offset)
         self.history.truncate_to(self.end_offset)
@@ -180,6 +184,7 @@ class SimLog:
         self.snapshot_data = {snapshot_id: data}
         self.rotten.discard(snapshot_id)
         self.flushed_offset = snapshot_id.offset
+        self.recovery_point = min(self.recovery_point, self.flushed_offset)
         for one in self.flushing:
             one[0] = min(one[0], snapshot_id.offset)
         self.flushed = Image(snapshot_id.offset, start_chain, ())
@@ -228,6 +233,9 @@ class SimLog:
         upto = bisect_right(self.ends, self.flushed_offset)
         self.flushed = Image(self.start_offset, self.start_chain, tuple(self.entries[:upto]))
 
+    def save_recovery_point(self) -> None:
+        self.recovery_point = self.flushed_offset
+
     def power_cut(self, prng: random.Random) -> bool:
         """Loses what was not flushed, or a part of it; True if it tears a batch."""
         kind = prng.random()
@@ -241,7 +249,7 @@ class SimLog:
                 is_torn
             ):  # pages reach the disk in any order, so whole batches may stand behind the torn one
                 at = prng.randrange(keep, len(kept))
-                kept[at] = kept[at]._replace(intact=False)
+                kept[at] = kept[at]._replace(intact=False, torn=True)
             self._keep(kept)
             return is_torn
         else:
@@ -256,6 +264,7 @@ class SimLog:
         self.ends = [e.next for e in entries]
         self.epochs = sorted(epochs.items())
         self.flushed_offset = min(self.flushed_offset, self.end_offset)
+        self.recovery_point = min(self.recovery_point, self.end_offset)
         self.flushing = []
         self._note_all()
 
@@ -280,12 +289,13 @@ class SimLog:
         return True
 
     def recover(self) -> bool:
-        """What opening does: cuts torn batches off the unflushed tail, notes damage of flushed ones as something to be fetched again (True),
+        """What opening does: cuts torn batches off above the recovery point, notes other damage as something to be fetched again (True),
         and flushes what an earlier process left in the page cache, before anybody relies on it. Of a log that begins at a damaged snapshot
         nothing is left.
         """
         self.flushing = []
         self._cut_torn_tail()
+        is_tail_damaged = self._look_behind_recovery_point()
         has_lost_all = self._drop_damaged_snapshots()
         latest = self.latest_snapshot
         ahead_of = (self.last_epoch if self.entries else -1, self.end_offset)
@@ -294,13 +304,28 @@ class SimLog:
             self.start_at_snapshot(latest, decode(data).state, data)
         is_damaged = self._look_through()
         self.finish_flush(self.begin_flush())
-        return is_damaged or has_lost_all
+        return is_damaged or is_tail_damaged or has_lost_all
 
     def _cut_torn_tail(self) -> None:
-        for at in range(bisect_right(self.ends, self.flushed_offset), len(self.entries)):
-            if not self.entries[at].intact:
+        """It is not known how far the log was flushed, only how a torn batch looks."""
+        for at, entry in enumerate(self.entries):
+            if entry.torn and entry.base >= self.recovery_point:
                 self._keep(self.entries[:at])
                 return
+
+    def _look_behind_recovery_point(self) -> bool:
+        """What is damaged there and not torn was written whole, so it may have been acknowledged."""
+        for at, entry in enumerate(self.entries):
+            if not entry.intact and entry.base >= self.recovery_point:
+                self._refetch(at)
+                return True
+        return False
+
+    def _refetch(self, at: int) -> None:
+        whole = [e.next for e in self.entries[at:] if e.intact]
+        upto = max(self.entries[at].base + 1, self.recovery_point, *whole)
+        self.refetch_upto = max(upto, self.refetch_upto or 0)
+        self._keep(self.entries[:at])
 
     def _drop_damaged_snapshots(self) -> bool:
         while (latest := self.latest_snapshot) is not None and latest.offset > 0:
@@ -327,8 +352,7 @@ class SimLog:
         after = 0 if latest is None else latest.offset
         for at, entry in enumerate(self.entries):
             if not entry.intact and entry.next > after:
-                self.refetch_upto = max(self.end_offset, self.refetch_upto or 0)
-                self._keep(self.entries[:at])
+                self._refetch(at)
                 return True
         return False
 
