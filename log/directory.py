@@ -301,9 +301,6 @@ class LogDirectory:
             log.close()
             self._note_offsets((topic, partition), log)
 
-    def open_logs(self) -> Mapping[TopicPartition, PartitionLog]:
-        return self._logs
-
     def purge(self, delay_ms: int | None = None) -> None:
         """Removes deleted segments and partitions from the disk. Blocks; may run in a thread. Raises KafkaError.
 

@@ -170,10 +170,6 @@ class PartitionLog:
         """KIP-279: the largest epoch not above `epoch`, and where it ended; (-1, -1) when unknown."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
-    def assign_epoch(self, epoch: int) -> None:
-        """Says that `epoch` begins at the log's end (a leader does, before it appends)."""
-        self.epochs.assign(epoch, self.log_end_offset)
-
     @property
     def knows_producers(self) -> bool:
         """Whether `producers` was asked for already."""

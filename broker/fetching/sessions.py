@@ -94,7 +94,6 @@ class FetchSessions:
     def __init__(self, sessions_max: int) -> None:
         self._sessions_max = sessions_max
         self._sessions: dict[int, FetchSession] = {}
-        self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -155,6 +154,5 @@ class FetchSessions:
             victim = min(rivals, key=lambda session: (len(session.slots), session.used_at))
             if not (privileged and not victim.privileged) and len(victim.slots) >= size:
                 return False
-        self.evictions += 1
         self.close(victim.id)
         return True

@@ -116,10 +116,6 @@ class GroupShard:
     def state(self) -> ShardState:
         return self._state.value
 
-    async def wait_loaded(self) -> ShardState:
-        """Returns what has become of the load."""
-        return await self._state.wait_not(ShardState.LOADING)
-
     async def reign(self) -> None:
         """Loads and serves until `close`; a shard that fails takes no other with it."""
         try:

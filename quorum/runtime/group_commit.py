@@ -74,10 +74,8 @@ class GroupCommit:
         self._fsync = fsync
         # By identity; bounded by the logs of the directory.
         self._dirty: dict[int, _Dirty] = {}
-        # Of the round that runs: who is to be told, and (forgotten ones included) whose files a thread may touch.
+        # Of the round that runs: who is to be told.
         self._in_round: dict[int, _Dirty] = {}
-        self._syncing: frozenset[int] = frozenset()
-        self._round_ended = trio.Event()
         self._wanted = trio.Event()
         self.rounds = 0
 
@@ -104,17 +102,6 @@ class GroupCommit:
         self._dirty.pop(id(log), None)
         self._in_round.pop(id(log), None)
 
-    async def release(self, log: FlushableLog) -> None:
-        """Forgets a log and returns when no thread touches its files: then they may be renamed or deleted.
-
-        Renaming earlier would make the round fail, and a round that fails takes the whole directory offline.
-        """
-        self.forget(log)
-        if id(log) in self._syncing:
-            await self._round_ended.wait()
-        else:
-            await trio.lowlevel.checkpoint()
-
     async def run(self) -> None:
         """Flushes for ever.
 
@@ -125,13 +112,10 @@ class GroupCommit:
             await self._wanted.wait()
             self._wanted = trio.Event()
             self._in_round, self._dirty = self._dirty, {}
-            self._syncing = frozenset(self._in_round)
-            self._round_ended = trio.Event()
             try:
                 await self._round(list(self._in_round.values()))
             finally:
-                self._in_round, self._syncing = {}, frozenset()
-                self._round_ended.set()
+                self._in_round = {}
 
     async def _round(self, dirty: Sequence[_Dirty]) -> None:
         flushes = []

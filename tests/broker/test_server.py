@@ -37,7 +37,7 @@ async def test_a_disk_error_ends_the_broker_and_keeps_what_was_acked(
         real = getattr(Files, operation)
         sealed = {
             broker_log.directory
-            for broker_log in running.brokers[11].context.directories.metadata.open_logs().values()
+            for broker_log in running.brokers[11].context.directories.metadata._logs.values()
             if broker_log.topic_partition[0] == "t"
         }
 

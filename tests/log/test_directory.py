@@ -127,9 +127,9 @@ def test_a_restart_touches_no_partition(path):
     directory = LogDirectory(path, files=files)
     opened = files.calls["open"]
     assert len(directory.partitions()) == 20
-    assert (files.calls["open"], len(directory.open_logs())) == (opened, 0)
+    assert (files.calls["open"], len(directory._logs)) == (opened, 0)
     directory.open_log("t", 7, SMALL)
-    assert len(directory.open_logs()) == 1
+    assert len(directory._logs) == 1
     directory.close(broker_epoch=2)
     assert read_offsets(path / RECOVERY_POINTS) == {("t", index): 1 for index in range(20)}
 

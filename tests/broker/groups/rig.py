@@ -14,6 +14,7 @@ from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
 from broker.groups.partitioning import partition_for
 from broker.groups.ports import OFFSETS_TOPIC
+from broker.groups.shard import ShardState
 from log.batch import BatchView
 from log.config import LogConfig
 from log.partition_log import AppendInfo, PartitionLog
@@ -133,7 +134,7 @@ class Rig:
         )
 
     async def loaded(self, index: int) -> None:
-        await self.groups._shards[index].wait_loaded()
+        await self.groups._shards[index]._state.wait_not(ShardState.LOADING)
 
     # -- requests
 

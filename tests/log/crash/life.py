@@ -212,7 +212,7 @@ class Life:
     def lead(self) -> None:
         if self._prng.random() < 0.1:
             self._epoch += 1
-            self.log.assign_epoch(self._epoch)
+            self.log.epochs.assign(self._epoch, self.log.log_end_offset)
         self._append(bytearray().join(self._batch() for _ in range(self._prng.randint(1, 2))))
 
     def mark(self) -> None:

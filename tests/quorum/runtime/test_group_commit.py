@@ -127,33 +127,22 @@ async def test_a_forgotten_log_is_not_flushed(logs):
     assert logs[0].flushes == 0
 
 
-async def test_a_log_is_released_when_no_thread_touches_it(logs):
+async def test_nobody_is_told_of_a_log_that_is_forgotten_in_its_round(logs):
     commit = GroupCommit(Directory())
     log, other = logs[:2]
     log.hold.clear()
     told = trio.Event()
-    released = []
-
-    async def release():
-        await commit.release(log)
-        released.append(log.flushes)
-
     async with trio.open_nursery() as nursery:
         nursery.start_soon(commit.run)
-        commit.mark_dirty(log, lambda offset: pytest.fail("released"))
+        commit.mark_dirty(log, lambda offset: pytest.fail("forgotten"))
         commit.mark_dirty(other, lambda offset: told.set())
         await settled()
         commit.forget(log)
-        nursery.start_soon(release)
-        await settled()
-        assert released == []
         log.hold.set()
         await told.wait()
         await settled()
-        assert released == [1]
-        with trio.testing.assert_checkpoints():
-            await commit.release(log)
         nursery.cancel_scope.cancel()
+    assert log.flushes == 1
 
 
 async def test_an_error_takes_the_directory_offline_and_nothing_is_acknowledged(logs):
