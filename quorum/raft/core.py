@@ -208,7 +208,8 @@ class Raft:
             return min(state.role.reign.deadline(), state.linger.deadline, requests)
         resumes_after = inf if following.is_waiting_for_flush(state) else self._polled_at
         requests = state.requests.deadline(resumes_after)
-        return min(self._role_deadline(), self._look_deadline(), requests)
+        own = min(self._role_deadline(), self._look_deadline(), self._resume_deadline())
+        return min(own, requests)
 
     @property
     def role(self) -> Role:
@@ -273,6 +274,13 @@ class Raft:
         role = self._state.role
         if isinstance(role, Follower) and role.look_at_voters > self._polled_at:
             return role.look_at_voters
+        return inf
+
+    def _resume_deadline(self) -> float:
+        """When the follower asks again that had lost a snapshot."""
+        role = self._state.role
+        if isinstance(role, Follower) and role.resume > self._polled_at:
+            return role.resume
         return inf
 
     def _on_request(self, token: int, request: Request, now: float) -> None:

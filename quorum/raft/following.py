@@ -20,10 +20,15 @@ from quorum.raft.messages import (
 )
 from quorum.raft.ready import SnapshotChunk
 from quorum.raft.requests import Sent
-from quorum.raft.roles import Follower, SnapshotFetch, Unattached
+from quorum.raft.roles import Follower, SnapshotFetch, SnapshotLoss, Unattached
 from quorum.raft.state import State
-from quorum.raft.types import Peer
+from quorum.raft.types import OffsetAndEpoch, Peer
 from wire.errors import ErrorCode
+
+# Seconds between two tries to fetch the same snapshot, doubling with every loss in a row, less up to a half. A leader finds the damage at its next
+# start, or writes another snapshot: until then trying costs both sides the whole of it.
+SNAPSHOT_PAUSE = 0.1
+SNAPSHOT_PAUSE_MAX = 30.0
 
 
 def judge_head(state: State, source: Peer, answer: Answer, now: float) -> bool | None:
@@ -81,7 +86,7 @@ def on_fetch_answer(state: State, answer: FetchAnswer, now: float) -> None:
         state.truncate(offset)
     elif answer.snapshot_id is not None:
         if answer.snapshot_id.rank > end_of(state.log).rank:
-            role = replace(role, snapshot=SnapshotFetch(answer.snapshot_id))
+            role = _begin_snapshot(state, role, answer.snapshot_id, now)
     else:
         if len(answer.records):
             state.append_fetched(answer.records)
@@ -127,17 +132,47 @@ def on_snapshot_answer(state: State, answer: FetchSnapshotAnswer, now: float) ->
     )
     end = fetch.position + len(answer.data)
     if is_gone or answer.position != fetch.position or end > answer.size or end == fetch.position:
-        # the leader has dropped it or talks of another: ask again by Fetch
-        state.update(replace(_fed(state, role, now), snapshot=None))
+        # it was damaged, the leader has dropped it or talks of another: ask again by Fetch
+        state.update(_lose_snapshot(state, _fed(state, role, now), fetch.snapshot_id, now))
         return
     is_last = end == answer.size
     state.take_snapshot_chunk(
         SnapshotChunk(fetch.snapshot_id, fetch.position, answer.data, is_last)
     )
     onward = None if is_last else SnapshotFetch(fetch.snapshot_id, end)
-    state.update(replace(_fed(state, role, now), snapshot=onward))
+    loss = None if is_last else role.loss
+    state.update(replace(_fed(state, role, now), snapshot=onward, loss=loss))
     if is_last:
         state.commit(fetch.snapshot_id.offset)
+
+
+def _begin_snapshot(
+    state: State, role: Follower, snapshot_id: OffsetAndEpoch, now: float
+) -> Follower:
+    """Another snapshot than the one that was lost is fetched at once."""
+    loss = role.loss
+    if loss is None or loss.snapshot_id != snapshot_id:
+        return replace(role, snapshot=SnapshotFetch(snapshot_id), loss=None)
+    if now >= loss.until:
+        return replace(role, snapshot=SnapshotFetch(snapshot_id))
+    return replace(role, resume=_next_word(state, loss.until, now))
+
+
+def _lose_snapshot(
+    state: State, role: Follower, snapshot_id: OffsetAndEpoch, now: float
+) -> Follower:
+    """A snapshot that is damaged on the leader's disk stays so for long, and is large: it is fetched ever more seldom."""
+    before = role.loss
+    count = 1 if before is None or before.snapshot_id != snapshot_id else before.count + 1
+    pause = min(SNAPSHOT_PAUSE_MAX, SNAPSHOT_PAUSE * 2 ** min(count - 1, 16))
+    until = now + state.prng.uniform(0.5, 1) * pause
+    loss = SnapshotLoss(snapshot_id, count, until)
+    return replace(role, snapshot=None, loss=loss, resume=_next_word(state, until, now))
+
+
+def _next_word(state: State, until: float, now: float) -> float:
+    """The leader hears of us as often as if there were nothing to fetch, and tells when it has another snapshot."""
+    return min(until, now + state.timeouts.fetch_max_wait)
 
 
 # --- what is asked
@@ -148,7 +183,7 @@ def poll_follower(state: State, role: Follower, now: float) -> None:
 
     A voter waits patiently: it has a fetch timeout, and is told of a new leader. An observer has neither, and a frozen leader refuses nothing.
     """
-    if not _is_flushed(state) or state.shutting_down:
+    if not _is_flushed(state) or state.shutting_down or now < role.resume:
         return
     requests = state.requests
     if requests.is_ready(role.leader, now):

@@ -61,12 +61,22 @@ class SnapshotFetch:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotLoss:
+    """The leader's snapshot that was damaged, or gone, `count` times in a row; it is not begun again before `until`."""
+
+    snapshot_id: OffsetAndEpoch
+    count: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class Follower:
     """Fetching from a leader; `deadline` is the end of the fetch timeout (infinite for an observer).
 
     `has_fetched`: this leader has answered us, so we refuse pre-votes against it.
     `leader_gone`: it resigned or its process is gone; we grant them again.
     `look_at_voters`: when to see next whether the set of voters says the right thing of us (infinite if we have nothing to say).
+    `resume`: nothing is asked before (after a snapshot was lost).
     `has_told_leader`: a leader of a static quorum knows our directory and versions.
     """
 
@@ -77,6 +87,8 @@ class Follower:
     has_fetched: bool = False
     leader_gone: bool = False
     snapshot: SnapshotFetch | None = None
+    loss: SnapshotLoss | None = None
+    resume: float = -inf
     look_at_voters: float = inf
     has_told_leader: bool = False
 

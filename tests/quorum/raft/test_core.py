@@ -239,6 +239,48 @@ def test_snapshot_requests_are_judged():
     assert ask(epoch=3).error == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
+def test_a_damaged_snapshot_is_fetched_ever_more_seldom():
+    """The leader hears of us meanwhile, and another snapshot is fetched at once."""
+    talk = Talk()
+    talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, voter=None))
+    bad = OffsetAndEpoch(9, 2)
+
+    def told_of(snapshot_id: OffsetAndEpoch) -> None:
+        assert isinstance(talk.sends[-1], core.FetchRequest)
+        talk.answer(core.FetchAnswer(epoch=3, leader_id=2, snapshot_id=snapshot_id))
+
+    pauses, longest_silence = [], 0.0
+    told_of(bad)
+    for _ in range(12):
+        assert isinstance(talk.sends[-1], core.FetchSnapshotRequest)
+        lost_at = talk.now
+        talk.answer(
+            core.FetchSnapshotAnswer(epoch=3, leader_id=2, error=int(ErrorCode.SNAPSHOT_NOT_FOUND))
+        )
+        while not isinstance(talk.sends[-1], core.FetchSnapshotRequest) or talk.now == lost_at:
+            asked = len(talk.sends)
+            deadline = talk.raft.deadline()
+            longest_silence = max(longest_silence, deadline - talk.now)
+            talk.now = deadline
+            talk.raft.handle_timeout(talk.now)
+            talk._drain()
+            assert len(talk.sends) == asked + 1, "it wakes for something to ask"
+            told_of(bad)
+        pauses.append(talk.now - lost_at)
+    assert [round(pause, 3) for pause in pauses[:4]] == [0.075, 0.15, 0.3, 0.6]
+    assert pauses[-2:] == pytest.approx([22.5, 22.5])
+    assert longest_silence <= 0.5 + 1e-9
+    talk.answer(
+        core.FetchSnapshotAnswer(epoch=3, leader_id=2, error=int(ErrorCode.SNAPSHOT_NOT_FOUND))
+    )
+    talk.now = talk.raft.deadline()
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    told_of(OffsetAndEpoch(12, 3))
+    assert isinstance(talk.sends[-1], core.FetchSnapshotRequest)
+    assert talk.sends[-1].snapshot_id == OffsetAndEpoch(12, 3)
+
+
 def test_two_leaders_of_an_epoch_stop_the_process():
     talk = Talk()
     begin = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, voter=None)
