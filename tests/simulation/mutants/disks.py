@@ -34,6 +34,18 @@ def _torn_batches_are_whole() -> Patch:
     return mock.patch.object(SimLog, "_cut_torn_tail", cut)
 
 
+def _damage_is_a_torn_end() -> Patch:
+    """What lies above the recovery point may go, however it looks (R15)."""
+
+    def cut(self: SimLog) -> None:
+        for at, entry in enumerate(self.entries):
+            if not entry.intact and entry.base >= self.recovery_point:
+                self._keep(self.entries[:at])
+                return
+
+    return mock.patch.object(SimLog, "_cut_torn_tail", cut)
+
+
 def _damaged_vote_file_is_none() -> Patch:
     """It starts as if it had never voted."""
     real = Disk.load
@@ -85,6 +97,7 @@ def _lost_snapshot_is_forgotten() -> Patch:
 
 DISKS = (
     Mutant("torn batches are whole", _torn_batches_are_whole, ("R4", "R5", "R6", "R7", "R8")),
+    Mutant("damage is a torn end", _damage_is_a_torn_end, ("R5", "R6", "R7", "R8", "R15")),
     Mutant("damaged vote file is none", _damaged_vote_file_is_none, ("R3", "R2")),
     Mutant("vote file without checksum", _vote_file_without_checksum, ("R3", "R2")),
     Mutant("damaged snapshot is taken", _damaged_snapshot_is_taken, ("R4", "R8", "R9")),
