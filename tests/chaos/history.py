@@ -12,11 +12,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer
+
+from trimaran.demo.workload import read_everything
 
 PACE_SECONDS = 0.002
 FLUSH_SECONDS_MAX = 60.0
-READ_SECONDS_MAX = 90.0
 IN_FLIGHT_MAX = 20_000  # records a producer may have open while the cluster is away
 
 
@@ -99,37 +100,12 @@ class Verdict:
 
 
 def audit(bootstrap: str, topic: str, partitions: int, history: History) -> Verdict:
-    """Reads everything and compares."""
+    """Reads everything and compares. Raises TimeoutError when a partition cannot be read to its end."""
     places: dict[bytes, list[tuple[int, int]]] = {}
-    for value, place in read_all(bootstrap, topic, partitions):
+    for place, value in read_everything(bootstrap, topic, partitions):
         places.setdefault(value, []).append(place)
     lost = sum(value not in places for value in history.acked)
     moved = sum(
         value in places and place not in places[value] for value, place in history.acked.items()
     )
     return Verdict(lost, moved, sum(len(found) > 1 for found in places.values()))
-
-
-def read_all(bootstrap: str, topic: str, partitions: int) -> list[tuple[bytes, tuple[int, int]]]:
-    """Every record of the topic, read to the end of every partition or an AssertionError."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "audit",
-            "enable.partition.eof": True,
-            "log_level": 0,
-        }
-    )
-    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
-    found, ended = [], set()
-    deadline = time.monotonic() + READ_SECONDS_MAX
-    while len(ended) < partitions:
-        if time.monotonic() > deadline:
-            raise AssertionError(f"only partitions {sorted(ended)} could be read to their end")
-        for message in consumer.consume(5_000, 0.2):
-            if message.error() is None:
-                found.append((message.value(), (message.partition(), message.offset())))
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
-    consumer.close()
-    return found

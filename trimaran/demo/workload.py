@@ -26,7 +26,7 @@ from confluent_kafka import (
 )
 
 FLUSH_SECONDS_MAX = 60.0
-READ_SECONDS_MAX = 60.0
+READ_SECONDS_MAX = 90.0
 
 
 @dataclass(slots=True)
@@ -166,26 +166,35 @@ def _run_threads(work: list[Callable[[], None]], done: threading.Event) -> None:
         thread.join()
 
 
-def read_everything(bootstrap: str, topic: str, partitions: int) -> dict[tuple[int, int], int]:
-    """Reads every partition from its beginning to its end: `(partition, offset)` against the value's checksum."""
+def read_everything(
+    bootstrap: str, topic: str, partitions: int
+) -> Iterator[tuple[tuple[int, int], bytes]]:
+    """Every record of the topic, from the beginning to the end of every partition: `((partition, offset), value)`.
+
+    Raises:
+        TimeoutError: an end was not reached in `READ_SECONDS_MAX`.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "demo-audit",
+            "group.id": "audit",
+            "enable.auto.commit": False,
             "enable.partition.eof": True,
             "log_level": 2,
         }
     )
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
-    found: dict[tuple[int, int], int] = {}
     ended: set[int] = set()
     deadline = time.monotonic() + READ_SECONDS_MAX
-    while len(ended) < partitions and time.monotonic() < deadline:
-        for message in consumer.consume(5000, 0.2):
-            partition, error = message.partition() or 0, message.error()
-            if error is None:
-                found[partition, message.offset() or 0] = zlib.crc32(message.value() or b"")
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name for it
-                ended.add(partition)
-    consumer.close()
-    return found
+    try:
+        while len(ended) < partitions:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"only partitions {sorted(ended)} could be read to their end")
+            for message in consumer.consume(5000, 0.2):
+                partition, error = message.partition() or 0, message.error()
+                if error is None:
+                    yield (partition, message.offset() or 0), message.value() or b""
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name for it
+                    ended.add(partition)
+    finally:
+        consumer.close()
