@@ -12,6 +12,7 @@ from tests.simulation.mutants.replication import REPLICATION
 
 # Found by few seeds only: they are hunted last.
 SLOW = (
+    "damage is a torn end",
     "damage is forgotten",
     "lost snapshot is forgotten",
     "damaged snapshot is taken",
