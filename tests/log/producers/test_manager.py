@@ -1,0 +1,68 @@
+"""The producer state of a log: however the log is opened, cut or reopened, it is a function of what is in it."""
+
+import random
+
+import pytest
+
+from tests.log.helpers import append, fill, open_log
+from wire.errors import KafkaError
+
+
+def facts(state):
+    return {
+        producer: (entry.epoch, entry.batches[-1] if entry.batches else None, entry.last_timestamp)
+        for producer, entry in state._producers.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_state_is_a_function_of_the_log(tmp_path, seed):
+    """I3: however the log is opened, cut or reopened, with or without its snapshots."""
+    r = random.Random(seed)
+    log = open_log(tmp_path / "t-0")
+    next_sequence = {}
+    for _ in range(120):
+        producer, count = r.randint(0, 4), r.randint(1, 3)
+        sequence = next_sequence.get(producer, 0)
+        append(log, count, producer_id=producer, producer_epoch=0, base_sequence=sequence)
+        next_sequence[producer] = sequence + count
+    live = facts(log.producers)
+    log.close(clean=r.random() < 0.5)
+    snapshots = sorted(log.directory.glob("*.snapshot"))
+    for path in snapshots:
+        what = r.choice(["keep", "damage", "remove"])
+        if what == "damage":
+            path.write_bytes(path.read_bytes()[:-1])
+        elif what == "remove":
+            path.unlink()
+    log = open_log(log.directory)
+    assert facts(log.producers) == live
+    offset = r.randint(1, log.log_end_offset)
+    log.truncate_to(offset)
+    whole = facts(log.producers)
+    for path in log.directory.glob("*.snapshot"):
+        path.unlink()
+    log._producers.state = None
+    assert facts(log.producers) == whole
+    assert all(
+        kept is None or kept.last_offset < log.log_end_offset for _, kept, _ in whole.values()
+    )
+
+
+def test_a_failed_append_leaves_the_state_alone(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 1)
+    append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0)
+    before = facts(log.producers)
+    log._health.fail("test")
+    with pytest.raises(KafkaError):
+        append(log, 1, producer_id=7, producer_epoch=0, base_sequence=1)
+    assert facts(log.producers) == before
+
+
+def test_a_log_forgets_expired_producers(tmp_path):
+    log = open_log(tmp_path / "t-0")
+    append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0, timestamp_ms=1000)
+    log.remove_expired_producers(1000 + log.config.producer_id_expiration_ms - 1)
+    assert len(log.producers) == 1
+    log.remove_expired_producers(1000 + log.config.producer_id_expiration_ms)
+    assert len(log.producers) == 0
