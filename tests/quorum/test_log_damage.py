@@ -248,8 +248,12 @@ def test_a_log_that_begins_at_a_snapshot_opens_after_a_crash(tmp_path: Path) -> 
     log.snapshots.write(OffsetAndEpoch(20, 1), snapshot(20))
     log.start_at_snapshot(OffsetAndEpoch(20, 1))
     save(log)
-    again = open_again(crash(tmp_path, directory))
-    assert (again.start_offset, again.end_offset, again.refetch_upto) == (20, 20, None)
+    left = crash(tmp_path, directory)
+    shutil.copytree(left, tmp_path / "bare")
+    (tmp_path / "bare" / "__cluster_metadata-0" / f"{20:020d}.log").unlink()
+    for found in (left, tmp_path / "bare"):
+        again = open_again(found, has_others=False)
+        assert (again.start_offset, again.end_offset, again.refetch_upto) == (20, 20, None)
 
 
 def test_a_damaged_point_is_none(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from quorum.metadata_partition import DIRECTORY_NAME
 from quorum.node import BATCH_BYTES_MAX, NodeSettings, QuorumNode
 from quorum.quorum_state_file import FILE_NAME, QuorumStateError, load_election
 from quorum.raft.types import Identity, Timeouts
+from quorum.recovery_point import RecoveryPoint
 from quorum.runtime.errors import NotLeaderError, WrongCluster
 from quorum.snapshots import SnapshotContent
 from tests.quorum.cluster import Member, Names, TestCluster, open_cluster, until
@@ -207,6 +208,30 @@ async def test_a_damaged_snapshot_is_fetched_again(tmp_path: Path) -> None:
             third = await cluster.start(3)
             assert third.node.log.refetch_upto is None
             assert third.node.log.start_offset == snapshot.offset
+            await until_all(cluster, everything)
+
+
+async def test_a_flipped_bit_is_no_torn_end_after_a_crash(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R15: what was flushed is fetched again; the recovery point is saved while the node runs."""
+    with trio.fail_after(30):
+        async with open_cluster(tmp_path) as cluster:
+            await start_all(cluster)
+            everything = [f"t{i}" for i in range(10)]
+            for name in everything:
+                await cluster.propose(name)
+            await until_all(cluster, everything)
+            leader = await cluster.leader()
+            number, member = next((i, m) for i, m in cluster.members.items() if m is not leader)
+            path, end = member.node.log.log.directory, member.node.log_end_offset
+            await until(lambda: RecoveryPoint(path).offset >= end)
+            await member.kill()
+            flip_a_bit(path / f"{0:020d}.log")
+            member = await cluster.start(number)
+            assert f"of {end}: fetching it again" in caplog.text
+            await until(lambda: member.node.log.refetch_upto is None)
+            assert member.node.log_end_offset >= end
             await until_all(cluster, everything)
 
 
