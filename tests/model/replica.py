@@ -285,7 +285,7 @@ def _copy_requests(requests: Requests) -> Requests:
     new._lines = {}
     for peer, line in requests._lines.items():
         twin = object.__new__(type(line))
-        twin.token, twin.expires = line.token, line.expires
+        twin.token, twin.overdue, twin.expires = line.token, line.overdue, line.expires
         twin.resume, twin.failures = line.resume, line.failures
         new._lines[peer] = twin
     new._by_token = dict(requests._by_token)
