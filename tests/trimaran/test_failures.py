@@ -50,4 +50,6 @@ def test_who_listens_is_named():
         assert told is not None
         assert f"127.0.0.1:{port}" in told.what
         assert "process" in told.why
-    assert listener_on(port) is None
+    with socket.socket() as bound:  # nobody else can get its port, and it does not listen
+        bound.bind(("127.0.0.1", 0))
+        assert listener_on(bound.getsockname()[1]) is None
