@@ -327,7 +327,7 @@ class LogDirectory:
         Raises KafkaError.
         """
         key = (topic, partition)
-        self.futures.rename(key, self._directory(key))
+        self.futures.promote(key, self._directory(key))
         self._names.add(key)
         self.offsets.log_starts[key] = start_offset
         self.offsets.recovery_points[key] = end_offset

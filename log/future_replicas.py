@@ -98,7 +98,7 @@ class FutureReplicas:
                 self._files.rename(directory, target)
             self._deleted[target] = None
 
-    def rename(self, partition: TopicPartition, target: Path) -> None:
+    def promote(self, partition: TopicPartition, target: Path) -> None:
         """The copy takes its partition's name, durably. Blocks shortly. Raises KafkaError."""
         with self._health.guard(f"renaming {self._directories[partition]}"):
             self._files.rename(self._directories[partition], target)
