@@ -32,7 +32,9 @@ def trespasses(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: str(path.relative_to(FOLDER)))
+@pytest.mark.parametrize(
+    "path", sorted(FOLDER.rglob("*.py")), ids=lambda path: str(path.relative_to(FOLDER))
+)
 def test_only_the_file_layer_touches_the_disk(path):
     assert path.name in LAYER or trespasses(path.read_text()) == []
 
