@@ -128,9 +128,21 @@ def connected(address: Address) -> Iterator[BlockingConnection]:
         yield connection
 
 
+def _answers(address: Address) -> bool:
+    with suppress(ConnectionLost, RequestTimedOut), connected(address):
+        return True
+    return False
+
+
 def wait_all_follow(cluster: Cluster) -> Leader:
+    """What a leader knows of a voter may be of before it was killed, so each is asked as well."""
+    controllers = parse_bootstrap(cluster.controller_bootstrap)
     deadline = time.perf_counter() + SECONDS_MAX
-    while (leader := leader_of(cluster)) is None or not leader.all_follow:
+    while (
+        (leader := leader_of(cluster)) is None
+        or not leader.all_follow
+        or not all(map(_answers, controllers))
+    ):
         if time.perf_counter() > deadline:
             raise RuntimeError(f"the quorum is not whole after {SECONDS_MAX:.0f} s: {leader}")
         time.sleep(0.05)
