@@ -84,6 +84,7 @@ def start_cluster(story: Story) -> None:
 def create_topic(
     story: Story, name: str = TOPIC, partitions: int = PARTITIONS, seconds_max: float = 10
 ) -> None:
+    from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
@@ -91,7 +92,12 @@ def create_topic(
     futures = admin.create_topics(
         [NewTopic(name, partitions, REPLICATION)], request_timeout=seconds_max
     )
-    futures[name].result(seconds_max)
+    try:
+        futures[name].result(seconds_max)
+    except KafkaException as error:
+        # Committed, but the answer died with a controller, so the broker asked again: as with Kafka, that one is told that it exists.
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
 
 
 def produce_lines(story: Story) -> None:
