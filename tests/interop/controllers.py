@@ -25,8 +25,11 @@ from wire.messages.describe_quorum import (
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 # An idle controller writes a record every half second; an election of Kafka's takes two seconds, and a JVM five to start, a minute on a machine that is busy.
 SECONDS_MAX = 180.0
-# What Kafka's own formatting turns on at its newest metadata.version and we do not serve.
-WITHOUT_FEATURES = ("group.version", "transaction.version", "share.version", "streams.version")
+# For Kafka's own formatting: off is what it turns on at its newest metadata.version and we do not serve.
+WITHOUT_FEATURES = tuple(
+    f"--feature={name}=0"
+    for name in ("group.version", "transaction.version", "share.version", "streams.version")
+)
 METADATA_QUORUM = DescribeQuorumRequest(
     topics=[
         DescribeQuorumRequestTopicData(
