@@ -48,6 +48,8 @@ OnError = Callable[[ErrorCode, str], R]
 FENCE_AGAIN_SECONDS = 1.0
 # Who wakes later than this was held, or had no processor: heartbeats wait to be read, and were they not, all brokers would be fenced at once.
 LATE_SECONDS = 0.1
+# What waits is read within so long. Without it the lease for whose end was waited would be over before anything is read.
+READING_SECONDS = 0.5
 # A look costs one connection to each listener; a broker heartbeats to a new controller within two seconds.
 LOOK_AGAIN_SECONDS = 0.25
 
@@ -249,7 +251,7 @@ class Controller:
             await trio.sleep_until(wake_at)
             late = trio.current_time() - wake_at
             if late > LATE_SECONDS:
-                reign.leases.forgive(late)
+                reign.leases.forgive(late + READING_SECONDS)
 
     async def _look_at_suspects(self, reign: Reign) -> None:
         """Fences brokers that closed their connection and do not listen any more (idea 11)."""

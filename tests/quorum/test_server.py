@@ -3,6 +3,7 @@
 import pytest
 import trio
 import trio.lowlevel
+import trio.testing
 
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties, MetaPropertiesError
@@ -185,6 +186,26 @@ async def test_a_controller_that_was_held_reads_first_what_was_sent_meanwhile(tm
             leases = active.context.controller.reign().leases
             lease = leases.get(1, one.epoch)
             mock_clock.jump(30.0)  # no processor, the lid of a laptop; sessions last nine seconds
+            assert not (await one.beat()).is_fenced
+            assert leases.get(1, one.epoch) is lease
+
+
+async def test_the_next_lease_to_end_is_no_exception_where_a_controller_was_held(
+    tmp_path, mock_clock
+):
+    mock_clock.rate = 1.0
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection:
+            one = controllers.broker(connection, 1)
+            await one.join()
+            leases = active.context.controller.reign().leases
+            for _ in range(2):  # the second look finds this lease, and waits for its end
+                assert not (await one.beat()).is_fenced
+                mock_clock.jump(5.0)
+                await trio.testing.wait_all_tasks_blocked(0.01)
+            lease = leases.get(1, one.epoch)
+            mock_clock.jump(30.0)
             assert not (await one.beat()).is_fenced
             assert leases.get(1, one.epoch) is lease
 
