@@ -126,10 +126,15 @@ def _complete_swaps(directory: Path, names: set[str], files: Files) -> None:
         names.discard(name)
 
 
+def offsets_of(directory: Path, suffix: str, files: Files) -> list[int]:
+    """Those in the names of the files with this suffix, ascending."""
+    offsets = (base_offset_of(name, suffix) for name in files.list_directory(directory))
+    return sorted(offset for offset in offsets if offset is not None)
+
+
 def list_snapshots(directory: Path, files: Files) -> list[int]:
     """Offsets of the producer snapshots, ascending."""
-    offsets = (base_offset_of(name, SNAPSHOT_SUFFIX) for name in files.list_directory(directory))
-    return sorted(offset for offset in offsets if offset is not None)
+    return offsets_of(directory, SNAPSHOT_SUFFIX, files)
 
 
 def recover_segment(

@@ -22,9 +22,9 @@ from pathlib import Path
 from log.batch import HEADER_BYTES, MAGIC, BatchView, has_valid_crc, header_at
 from log.directory import CLUSTER_METADATA, LogDirectory
 from log.files import REAL_FILES, Files
-from log.recovery import base_offset_of, crc_is_valid
+from log.recovery import crc_is_valid, offsets_of
 from log.scan import is_plausible, scan_headers
-from log.segment import LOG_SUFFIX
+from log.segment import LOG_SUFFIX, file_name
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft.voters import QuorumHistory
 from quorum.recovery_point import RecoveryPoint
@@ -72,7 +72,7 @@ def find_damage(
     directory: Path, recovery_point: int | None, files: Files = REAL_FILES
 ) -> Damage | None:
     """The first damage that is no torn end, in the segments that reach over `recovery_point` (None: all was flushed). Blocks; OSError."""
-    bases = _bases(directory, files)
+    bases = offsets_of(directory, LOG_SUFFIX, files)
     if not bases:
         return _nothing_left(directory, recovery_point or 0, files)
     behind = [n for n, base in enumerate(bases) if base < (recovery_point or 0)]
@@ -81,7 +81,12 @@ def find_damage(
     offset, epoch = bases[first], -1
     for at in range(first, len(bases)):
         if bases[at] != offset:
-            return _damage(directory, bases, at, 0, offset, flushed, files)
+            # Above the recovery point a hole between segments is a torn end of the earlier one.
+            return (
+                None
+                if offset >= flushed
+                else _damage(directory, bases, at, 0, offset, flushed, files)
+            )
         file = files.open(_path(directory, bases[at]), write=False)
         size, position = files.size(file), 0
         for found, view in scan_headers(files, file, 0, size):
@@ -114,18 +119,13 @@ def _newest_snapshot(directory: Path, files: Files) -> OffsetAndEpoch | None:
     return max((one for one in ids if one is not None), default=None)
 
 
-def _bases(directory: Path, files: Files) -> list[int]:
-    found = (base_offset_of(name, LOG_SUFFIX) for name in files.list_directory(directory))
-    return sorted(base for base in found if base is not None)
-
-
 def has_segments(directory: Path, files: Files = REAL_FILES) -> bool:
     """Not so where the log is empty behind a snapshot."""
-    return bool(_bases(directory, files))
+    return bool(offsets_of(directory, LOG_SUFFIX, files))
 
 
 def _path(directory: Path, base: int) -> Path:
-    return directory / f"{base:020d}{LOG_SUFFIX}"
+    return directory / file_name(base, LOG_SUFFIX)
 
 
 def _damage(
@@ -136,13 +136,8 @@ def _damage(
     offset: int,
     flushed: int,
     files: Files,
-) -> Damage | None:
-    """A hole between segments above the recovery point is a torn end of the earlier one.
-
-    Of the damaged batch itself one offset is enough: a watermark above it stands at or behind its end.
-    """
-    if position == 0 and at and bases[at] != offset and offset >= flushed:
-        return None
+) -> Damage:
+    """Of the damaged batch itself one offset is enough: a watermark above it stands at or behind its end."""
     upto = max(offset + 1, flushed if flushed < 1 << 63 else 0)
     for number in range(at, len(bases)):
         start = position if number == at else 0
@@ -234,7 +229,7 @@ def readable_history(directory: Path, files: Files = REAL_FILES) -> QuorumHistor
             whole = b"".join(bytes(batch.buffer) for _, batch in _whole_batches(data, 0))
             note_snapshot(history, latest.offset, whole)
             offset = latest.offset
-        for base in _bases(directory, files):
+        for base in offsets_of(directory, LOG_SUFFIX, files):
             for _, batch in _whole_batches(_read(_path(directory, base), 0, files), base):
                 if batch.base_offset >= offset:
                     note_batch(history, batch)
@@ -266,7 +261,7 @@ def mend(
         if damage is None:
             return False
         has_file = bool(damage.bases)
-        where = f"position {damage.position} of {damage.bases[damage.at] if has_file else 0:020d}{LOG_SUFFIX}"
+        where = f"position {damage.position} of {file_name(damage.bases[damage.at] if has_file else 0, LOG_SUFFIX)}"
         if not can_refetch(readable_history(path, files)):
             raise refuse(path, damage.offset, damage.upto, where)
         log.error(

@@ -304,7 +304,8 @@ def open_metadata_log(
     if (TOPIC, PARTITION) in directory:
         partition = _open(directory, path, config, point, can_refetch)
     else:
-        point.lower(0)  # of an earlier log
+        with directory.health.guard("saving the recovery point"):
+            point.lower(0)  # of an earlier log
         partition = directory.create_log(TOPIC, PARTITION, None, config)
     return MetadataLog(partition, SnapshotFiles(path), can_refetch, point)
 

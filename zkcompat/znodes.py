@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
-from quorum.metadata.image import SECURITY_PROTOCOLS
+from quorum.metadata.image import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
 from wire.errors import RemoteProtocolError
 from wire.primitives import uuid_from_text, uuid_to_text
 from zkcompat.json_form import decode_json, encode_json, properties_order, scala_map_order
@@ -212,15 +212,16 @@ class BrokerInfo:
     def decode(cls, broker_id: int, data: bytes | None) -> BrokerInfo:
         members = decode_json(data)
         protocols = _member(members, "listener_security_protocol_map", dict)
-        numbers = {name: number for number, name in SECURITY_PROTOCOLS.items()}
         endpoints = []
         for text in _member(members, "endpoints", list):
             name, _, address = str(text).partition("://")
             host, _, port = address.rpartition(":")
-            if protocols.get(name) not in numbers or not port.isdecimal():
+            if protocols.get(name) not in PROTOCOL_NUMBERS or not port.isdecimal():
                 raise RemoteProtocolError(f"an endpoint {text!r} of broker {broker_id}")
             endpoints.append(
-                ListenerAddress(name, host.strip("[]"), int(port), numbers[protocols[name]])
+                ListenerAddress(
+                    name, host.strip("[]"), int(port), PROTOCOL_NUMBERS[protocols[name]]
+                )
             )
         rack = _member(members, "rack", str) if members.get("rack") is not None else None
         jmx_port = _member(members, "jmx_port", int)

@@ -15,9 +15,8 @@ from typing import Any, Protocol
 from quorum.config.definition import ConfigError, ConfigKey
 from quorum.config.ignored_keys import is_ignored
 from quorum.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
-from quorum.metadata.image import SECURITY_PROTOCOLS, Endpoint
+from quorum.metadata.image import PROTOCOL_NUMBERS, Endpoint
 
-PROTOCOL_NUMBERS = {name: number for number, name in SECURITY_PROTOCOLS.items()}
 LISTENER_PREFIX = "listener.name."
 
 

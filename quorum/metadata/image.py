@@ -40,6 +40,7 @@ RESOURCE_TYPES = {
     GROUP_RESOURCE: "GROUP",
 }
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+PROTOCOL_NUMBERS = {name: number for number, name in SECURITY_PROTOCOLS.items()}
 
 
 class Provenance(NamedTuple):

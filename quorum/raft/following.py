@@ -164,8 +164,7 @@ def _lose_snapshot(
     """A snapshot that is damaged on the leader's disk stays so for long, and is large: it is fetched ever more seldom."""
     before = role.loss
     count = 1 if before is None or before.snapshot_id != snapshot_id else before.count + 1
-    pause = min(SNAPSHOT_PAUSE_MAX, SNAPSHOT_PAUSE * 2 ** min(count - 1, 16))
-    until = now + state.prng.uniform(0.5, 1) * pause
+    until = now + state.random_pause(SNAPSHOT_PAUSE, SNAPSHOT_PAUSE_MAX, count - 1)
     loss = SnapshotLoss(snapshot_id, count, until)
     return replace(role, snapshot=None, loss=loss, resume=_next_word(state, until, now))
 

@@ -219,11 +219,15 @@ class State:
 
     def backoff_deadline(self, now: float) -> float:
         """After a lost election: a random pause that doubles with every loss in a row."""
-        pause = min(
-            self.timeouts.election_backoff_max, ELECTION_BACKOFF * 2 ** min(self.lost_elections, 16)
+        pause = self.random_pause(
+            ELECTION_BACKOFF, self.timeouts.election_backoff_max, self.lost_elections
         )
         self.lost_elections += 1
-        return float(now + self.prng.uniform(0.5, 1) * pause)
+        return now + pause
+
+    def random_pause(self, first: float, most: float, losses: int) -> float:
+        """Up to `first` seconds, doubled by each loss in a row before up to `most`; at least half of that."""
+        return float(self.prng.uniform(0.5, 1) * min(most, first * 2 ** min(losses, 16)))
 
     def _refuse_waiting(self, leader: Leader) -> None:
         change = leader.reign.change

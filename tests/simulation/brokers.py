@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from quorum.controller.features import SUPPORTED_FEATURES
 from quorum.metadata.image import PartitionImage, TopicImage
-from quorum.raft.roles import Role
 from tests.simulation.metadata import Member, Metadata
 from wire.errors import ErrorCode
 from wire.messages.alter_partition import (
@@ -49,9 +48,6 @@ class BrokerMember(Member):
         self.leaving = False
         self._life = node.life
         shared.world.after(node.prng.uniform(0, HEARTBEAT_SECONDS), self._turn)
-
-    def saw_role(self, role: Role) -> None:
-        pass
 
     def stopped(self) -> None:
         """Its sockets close, and who is not cut off sees it."""
