@@ -203,6 +203,7 @@ class LogDirectories:
     def delete_log(self, topic: str, index: int, topic_id: bytes) -> None:
         """Takes the partition's directory away if it is of that topic id; the files go later (`purge`)."""
         self.preferred.pop((topic, index), None)
+        self._told.discard((topic, index))
         directory = self.holding(topic, index)
         try:
             if directory is not None and directory.topic_id(topic, index) == topic_id:
@@ -222,6 +223,7 @@ class LogDirectories:
                 if key not in wanted:
                     log.warning("%s-%d is not assigned to this broker: put aside", *key)
                     directory.put_aside(*key)
+                    self._told.discard(key)
                     strays.append(key)
             for key in directory.futures:
                 if key not in wanted:

@@ -65,6 +65,12 @@ class OffsetCheckpoints:
         self.high_watermarks = self._read(HIGH_WATERMARKS)
         self.cleaner_offsets = self._read(CLEANER_OFFSETS)
         self.written_logs = set(self._read(WRITTEN_LOGS))
+        self._live = {
+            RECOVERY_POINTS: self.recovery_points,
+            LOG_START_OFFSETS: self.log_starts,
+            HIGH_WATERMARKS: self.high_watermarks,
+            CLEANER_OFFSETS: self.cleaner_offsets,
+        }
         self._saved: dict[str, int] = {}  # hash of what a file holds
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
@@ -76,12 +82,7 @@ class OffsetCheckpoints:
 
     def forget(self, key: TopicPartition) -> None:
         """The partition is gone; the files say so when they are written next, or before there is another of that name."""
-        for offsets in (
-            self.recovery_points,
-            self.log_starts,
-            self.high_watermarks,
-            self.cleaner_offsets,
-        ):
+        for offsets in self._live.values():
             if offsets.pop(key, 0) > 0:
                 self._forgotten.add(key)
 
@@ -95,13 +96,8 @@ class OffsetCheckpoints:
             return
         with self._writing, self._health.guard(f"writing checkpoints for {key[0]}-{key[1]}"):
             self._truncations += 1
-            for name, offsets in (
-                (RECOVERY_POINTS, self.recovery_points),
-                (LOG_START_OFFSETS, _above_zero(self.log_starts)),
-                (HIGH_WATERMARKS, self.high_watermarks),
-                (CLEANER_OFFSETS, self.cleaner_offsets),
-            ):
-                self._save(name, format_offsets(offsets))
+            for name, offsets in self._live.items():
+                self._save(name, _text(name, offsets))
             self._forgotten.clear()
 
     def collect(
@@ -133,13 +129,11 @@ class OffsetCheckpoints:
         """
         all_written = True
         for name, offsets in collected.files.items():
-            if name == LOG_START_OFFSETS:
-                offsets = _above_zero(offsets)
-            text = format_offsets(offsets)
+            text = _text(name, offsets)
             with self._writing, self._health.guard(f"writing {name}"):
                 is_old = name != WRITTEN_LOGS and collected.truncations != self._truncations
                 all_written &= not is_old
-                if not is_old and self._saved.get(name) != hash(text):
+                if not is_old:
                     self._save(name, text)
         if all_written and HIGH_WATERMARKS in collected.files:
             with self._writing:
@@ -147,6 +141,8 @@ class OffsetCheckpoints:
         return all_written
 
     def _save(self, name: str, text: bytes) -> None:
+        if self._saved.get(name) == hash(text):
+            return
         self._saved.pop(name, None)
         write_atomically(self._directory / name, text, self._files)
         self._saved[name] = hash(text)
@@ -155,28 +151,28 @@ class OffsetCheckpoints:
         """A checkpoint above the log's end would look like lost data after a crash: it is lowered before bytes go."""
         if self.cleaner_offsets.get(key, 0) > offset:
             self.cleaner_offsets[key] = offset
-        if self.log_starts.get(key, 0) > offset:
-            self._lower_log_start(key, offset)
+        if self.log_starts.get(key, 0) > offset:  # the log begins anew, before where it began
+            self._lower(LOG_START_OFFSETS, key, offset)
         if self.recovery_points.get(key, 0) <= offset:
             return
-        self.recovery_points[key] = offset
-        with self._writing, self._health.guard(f"writing {RECOVERY_POINTS}"):
-            self._truncations += 1
-            self._save(RECOVERY_POINTS, format_offsets(self.recovery_points))
+        self._lower(RECOVERY_POINTS, key, offset)
 
-    def _lower_log_start(self, key: TopicPartition, offset: int) -> None:
-        """The log begins anew, before where it began."""
-        self.log_starts[key] = offset
-        with self._writing, self._health.guard(f"writing {LOG_START_OFFSETS}"):
+    def _lower(self, name: str, key: TopicPartition, offset: int) -> None:
+        offsets = self._live[name]
+        offsets[key] = offset
+        with self._writing, self._health.guard(f"writing {name}"):
             self._truncations += 1
-            self._save(LOG_START_OFFSETS, format_offsets(_above_zero(self.log_starts)))
+            self._save(name, _text(name, offsets))
 
     def save_cleaner_offsets(self, cleaned: Mapping[TopicPartition, int]) -> None:
         """Notes how far logs are compacted now. Blocks. Raises KafkaError."""
         self.cleaner_offsets.update(cleaned)
         with self._writing, self._health.guard(f"writing {CLEANER_OFFSETS}"):
-            self._save(CLEANER_OFFSETS, format_offsets(self.cleaner_offsets))
+            self._save(CLEANER_OFFSETS, _text(CLEANER_OFFSETS, self.cleaner_offsets))
 
 
-def _above_zero(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    return {key: offset for key, offset in offsets.items() if offset > 0}
+def _text(name: str, offsets: Mapping[TopicPartition, int]) -> bytes:
+    """What the file holds: of log starts only those above 0."""
+    if name == LOG_START_OFFSETS:
+        offsets = {key: offset for key, offset in offsets.items() if offset > 0}
+    return format_offsets(offsets)
