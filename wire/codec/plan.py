@@ -46,6 +46,12 @@ class StructPlan(NamedTuple):
     absent: tuple[FieldPlan, ...]
 
     @property
+    def refused(self) -> tuple[int, ...]:
+        """Tags that other versions have and this one must not."""
+        known = {p.field.tag for p in self.tagged}
+        return tuple({p.field.tag for p in self.absent if p.field.tag is not None} - known)
+
+    @property
     def fixed_letters(self) -> str | None:
         """The `struct` letters of all that is not tagged, if that has one size."""
         if not self.plain or not all(p.fixed for p in self.plain):
@@ -100,6 +106,11 @@ def size_min(shape: Shape, nullable: bool, version: int, flexible: bool) -> int:
     plan = plan_struct(shape.struct, version)
     total = sum(size_min(p.shape, p.nullable, version, flexible) for p in plan.plain)
     return total + flexible
+
+
+def least_size(item: Shape, version: int, flexible: bool) -> int:
+    """Bytes of an array's item: never none, so that a count is bounded by what remains."""
+    return max(1, size_min(item, False, version, flexible))
 
 
 def has_records(plan: StructPlan, version: int) -> bool:

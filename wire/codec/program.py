@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from wire.codec.native import Decoder, Op, Program
-from wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct, size_min
+from wire.codec.plan import FieldPlan, Shape, StructPlan, least_size, plan_struct
 from wire.schema import Message, Reader, Struct
 
 _LETTERS = {"16s": "u", "string": "s", "bytes": "y", "records": "r"}
@@ -25,10 +25,8 @@ class ProgramWriter:
     def program(self, struct: type[Struct]) -> Program:
         plan = plan_struct(struct, self.version)
         tagged = [self.field(plan, p) for p in plan.tagged]
-        known = {p.field.tag for p in plan.tagged}
-        refused = {p.field.tag for p in plan.absent if p.field.tag is not None} - known
         ops = [*self.defaults(plan), *(self.field(plan, p) for p in plan.plain)]
-        return Program(struct, ops, tagged, tuple(refused))
+        return Program(struct, ops, tagged, plan.refused)
 
     def defaults(self, plan: StructPlan) -> Iterator[Op]:
         for p in (*plan.absent, *plan.tagged):
@@ -51,5 +49,5 @@ class ProgramWriter:
             return Op("{", slot, nullable=nullable, tag=tag, program=fields)
         assert shape.item is not None
         item = self.op(shape.item, None, nullable=False)
-        least = max(1, size_min(shape.item, False, self.version, self.flexible))
+        least = least_size(shape.item, self.version, self.flexible)
         return Op("[", slot, nullable=nullable, tag=tag, item=item, least=least)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from wire.codec.plan import FieldPlan, Shape, StructPlan, has_records, plan_struct, size_min
+from wire.codec.plan import FieldPlan, Shape, StructPlan, has_records, least_size, plan_struct
 from wire.codec.reading import (
     SHORT_ARRAY_MAX,
     ArrayUnpackers,
@@ -236,7 +236,7 @@ class ReaderGenerator:
         if nullable:
             with block(f"if {size} == -1:"):
                 emit(f"{target} = None")
-        least = max(1, size_min(item, False, self.version, self.flexible))
+        least = least_size(item, self.version, self.flexible)
         check = f"{size} < 0 or {size} * {least} > {self._end} - pos or {size} > left"
         with block(f"{'el' * nullable}if {check}:"):
             emit(f"bad_size({name!r}, {size})")
@@ -299,15 +299,13 @@ class ReaderGenerator:
         self.take("B", count)
         self.flush()
         name = plan.struct.__name__
-        known = {p.field.tag for p in plan.tagged}
-        refused = tuple({p.field.tag for p in plan.absent if p.field.tag is not None} - known)
         with self.source.block(f"if {count}:"):
             if not plan.tagged:
-                skip = f"skip_tags({name!r}, {refused!r}, buf, pos - 1, {self._end}, min(left, tags_max))"
+                skip = f"skip_tags({name!r}, {plan.refused!r}, buf, pos - 1, {self._end}, min(left, tags_max))"
                 self.source.emit(f"pos, {count} = {skip}")
                 self.source.emit(f"left -= {count}")
             else:
-                self.read_tags(plan, target, count, refused)
+                self.read_tags(plan, target, count, plan.refused)
 
     def read_tags(
         self, plan: StructPlan, target: str, count: str, refused: tuple[int, ...]
