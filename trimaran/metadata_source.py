@@ -272,7 +272,8 @@ class LiveQuorum:
             if self._leader_epoch is None:
                 self._leader_epoch = describe_quorum(self._client).leader_epoch
             request = ask(self._leader_epoch)
-            retried = RETRIED - EPOCH_IS_OVER if was_known else RETRIED
+            # A leader that was told just now may know its epoch a moment later; that it has a newer one is news.
+            retried = RETRIED - (EPOCH_IS_OVER if was_known else {ErrorCode.FENCED_LEADER_EPOCH})
             answer = self._client.call(Controller(), request, version=version, retried=retried)
             code = answer.error_code or topics_of(answer)[0].partitions[0].error_code
             if code not in EPOCH_IS_OVER:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.connect import BROKERS, Brokers, DryRun, check
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.errors import Exit, UserError
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from wire.blocking import BlockingClient
 
-DryRun = Annotated[bool, Parameter(name="--dry-run")]
 SET, DELETE, APPEND, SUBTRACT = range(4)  # Kafka's AlterConfigOp
 COLUMNS = ("name", "value", "source", "read_only")
 

@@ -46,6 +46,7 @@ CommandConfig = Annotated[
         help="A properties file with Kafka's client keys: security.protocol, ssl.…, sasl.….",
     ),
 ]
+DryRun = Annotated[bool, Parameter(name="--dry-run")]
 TIMEOUT_SECONDS = 20.0
 HELLO_SECONDS = (
     1.0  # until another node is asked instead; one that is only slow is asked again later

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
-from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.connect import BROKERS, Brokers, DryRun, check
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.errors import Exit, UserError
 
-DryRun = Annotated[bool, Parameter(name="--dry-run")]
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3  # Kafka's FeatureUpdate.UpgradeType
 COLUMNS = ("feature", "level", "supported_min", "supported_max")
 

@@ -42,25 +42,33 @@ def list_partitions(
     )
     wanted = [test for given, test in tests if given]
     with brokers.connected() as client:
-        rows = partitions_of(client, topic, wanted)
+        rows = partitions_of(client, topics_of(client, topic), wanted)
     show_rows(rows, output, columns=COLUMNS)
     return Exit.NO if wanted and rows else Exit.OK
 
 
-def partitions_of(
-    client: BlockingClient, names: list[str] | None, wanted: Sequence[Test]
-) -> list[dict[str, Any]]:
-    """See `rows_of`; of the topics named, None: of all."""
+def topics_of(
+    client: BlockingClient, names: Sequence[str] | None
+) -> Sequence[MetadataResponseTopic]:
+    """What the brokers know of the topics named, None: of all; errors are in it."""
     from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     named = None if names is None else [MetadataRequestTopic(name=name) for name in names]
     answer = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
-    for one in answer.topics:
+    topics: Sequence[MetadataResponseTopic] = answer.topics
+    return topics
+
+
+def partitions_of(
+    client: BlockingClient, topics: Sequence[MetadataResponseTopic], wanted: Sequence[Test]
+) -> list[dict[str, Any]]:
+    """See `rows_of`."""
+    for one in topics:
         check(one.error_code, one.name)
     minimums: dict[str, int] = {}
     if is_at_min_isr in wanted or is_under_min_isr in wanted:
-        minimums = _min_insync_replicas(client, [one.name for one in answer.topics])
-    return rows_of(answer.topics, wanted, minimums)
+        minimums = _min_insync_replicas(client, [one.name or "" for one in topics])
+    return rows_of(topics, wanted, minimums)
 
 
 def _min_insync_replicas(client: BlockingClient, topics: Sequence[str]) -> dict[str, int]:
@@ -140,15 +148,11 @@ def elect_leader(
     """Has preferred leaders elected, of one topic or of all; `--unclean`: any leader where there is none, at the price of records."""
     from wire.errors import ErrorCode
     from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     asked = None
     with brokers.connected() as client:
         if topic is not None:
-            request = MetadataRequest(
-                topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
-            )
-            (found,) = client.call(None, request).topics
+            (found,) = topics_of(client, [topic])
             check(found.error_code, topic)
             indexes = partition or sorted(one.partition_index for one in found.partitions)
             asked = [TopicPartitions(topic=topic, partitions=indexes)]

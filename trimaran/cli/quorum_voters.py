@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import Parameter
-
-from trimaran.cli.connect import CONTROLLERS, Controllers, check
+from trimaran.cli.connect import CONTROLLERS, Controllers, DryRun, check
 from trimaran.cli.output import say
 from trimaran.cli.quorum import LEADER_SECONDS, describe_quorum
 from trimaran.cli.server import ConfigFile
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
 # What the request says; the leader gives up after two seconds by itself.
 TIMEOUT_MS = 10_000
-DryRun = Annotated[bool, Parameter(name="--dry-run")]
 
 
 def add(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import BROKERS, Brokers, check
 from trimaran.cli.output import Format, say, show_rows
+from trimaran.cli.partitions import topics_of
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -78,16 +79,14 @@ def list_moves(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
 
 def verify(plan: Path, *, brokers: Brokers = BROKERS) -> int:
     """Says of each partition of a plan whether it is where it should be; exit code 1 unless all are."""
-    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-
     wishes = read_plan(plan)
-    names = [MetadataRequestTopic(name=name) for name in dict.fromkeys(one[0] for one in wishes)]
+    names = list(dict.fromkeys(one[0] for one in wishes))
     with brokers.connected() as client:
-        answer = client.call(None, MetadataRequest(topics=names, allow_auto_topic_creation=False))
+        topics = topics_of(client, names)
         moving = {(row["topic"], row["partition"]) for row in _moves(client)}
     present = {
         (topic.name or "", one.partition_index): list(one.replica_nodes)
-        for topic in answer.topics
+        for topic in topics
         for one in topic.partitions
     }
     done = True

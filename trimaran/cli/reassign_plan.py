@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, check
 from trimaran.cli.output import say
+from trimaran.cli.partitions import topics_of
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -41,24 +42,22 @@ def plan(
         save_current: a file for the present assignment, as a plan that leads back.
     """
     from wire.messages.describe_cluster import DescribeClusterRequest
-    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-    named = [MetadataRequestTopic(name=name) for name in topics] or None
     with brokers.connected() as client:
-        answer = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
+        found = topics_of(client, topics or None)
         cluster = client.call(
             None, DescribeClusterRequest(include_cluster_authorized_operations=False)
         )
-    for topic in answer.topics:
-        check(topic.error_code, topic.name)
-    current = {
-        (topic.name, one.partition_index): list(one.replica_nodes)
-        for topic in answer.topics
-        if named or not topic.is_internal
-        for one in topic.partitions
-    }
-    racks = {one.broker_id: None if ignore_racks else one.rack for one in cluster.brokers}
-    proposed = propose(current, _chosen(racks, to), random.SystemRandom())
+        for topic in found:
+            check(topic.error_code, topic.name)
+        current = {
+            (topic.name or "", one.partition_index): list(one.replica_nodes)
+            for topic in found
+            if topics or not topic.is_internal
+            for one in topic.partitions
+        }
+        racks = {one.broker_id: None if ignore_racks else one.rack for one in cluster.brokers}
+        proposed = propose(current, _chosen(racks, to), random.SystemRandom())
     if save_current is None:
         say(f"to go back: {as_plan(current)}")
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,12 +15,9 @@ from trimaran.cli.partitions import (
     is_under_min_isr,
     is_under_replicated,
     partitions_of,
+    topics_of,
 )
 from trimaran.errors import Exit, UserError
-
-if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.messages.metadata import MetadataResponseTopic
 
 TIMEOUT_MS = 30_000
 
@@ -53,8 +50,8 @@ def list_topics(
     )
     wanted = [test for given, test in tests if given]
     with brokers.connected() as client:
-        topics = _metadata(client, None)
-        found = partitions_of(client, None, wanted) if wanted else []
+        topics = topics_of(client, None)
+        found = partitions_of(client, topics, wanted) if wanted else []
     concerned = Counter(row["topic"] for row in found)
     rows = [
         {
@@ -121,8 +118,7 @@ def describe(name: str, *, brokers: Brokers = BROKERS, output: Format = "table")
     from wire.primitives import uuid_to_text
 
     with brokers.connected() as client:
-        topics = _metadata(client, [name])
-    topic = topics[0]
+        (topic,) = topics_of(client, [name])
     if topic.error_code:
         raise UserError(
             f"there is no topic {name}",
@@ -147,11 +143,3 @@ def _partition_row(partition: Any) -> dict[str, Any]:
         "isr": list(partition.isr_nodes),
         "offline": list(partition.offline_replicas),
     }
-
-
-def _metadata(client: BlockingClient, names: list[str] | None) -> list[MetadataResponseTopic]:
-    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-
-    topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-    answer = client.call(None, MetadataRequest(topics=topics, allow_auto_topic_creation=False))
-    return list(answer.topics)
