@@ -8,24 +8,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from bench import benches, failover, scale
-from bench.clusters import Cluster, kafka, ours
+from bench.clusters import SYSTEMS, Cluster, systems_of
 from bench.codec import __main__ as codec
 from bench.log_path import __main__ as log_path
 from bench.results import Figure, print_table
-from tests.interop import apache_kafka
 
-Opener = Callable[..., object]
 OWN_TABLES = {
     "codec": codec.main,
     "log-path": log_path.main,
     "scale": scale.main,
     "failover": failover.main,
 }
-SYSTEMS: dict[str, Opener] = {"ours": ours, "kafka": kafka}
 
 
 def main() -> None:
@@ -42,10 +38,7 @@ def main() -> None:
     parser.add_argument("--only", choices=SYSTEMS, help="measure one system")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
-    systems = [arguments.only] if arguments.only else list(SYSTEMS)
-    if "kafka" in systems and (reason := apache_kafka.why_not()):
-        print(f"bench: Apache Kafka is left out, {reason}", file=sys.stderr)
-        systems.remove("kafka")
+    systems = systems_of(arguments.only)
     figures: list[Figure] = []
     for name in arguments.names or list(benches.BENCHES):
         for system in systems:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 
 from bench.accounting import cpu_seconds, percentile, rss_mib
 from bench.broker_failover import broker_failover
-from bench.clusters import KAFKA_FSYNC, OURS_WRITE_BEHIND, Cluster
+from bench.clusters import KAFKA_FSYNC, OURS_WRITE_BEHIND, Opener
 from bench.load import Throughput, consume, create_topic, produce, produce_one_by_one
 from bench.results import Figure
 
-Opener = Callable[[int, int, Mapping[str, str] | None], AbstractContextManager[Cluster]]
 PARTITIONS = 6
 IDLE_SECONDS = 10.0
 

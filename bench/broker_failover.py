@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from functools import partial
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from bench.accounting import percentile
-from bench.clusters import Cluster
+from bench.clusters import Cluster, Opener
 from bench.load import create_topic
 from bench.results import Figure
 from wire.blocking import BlockingClient
@@ -19,7 +18,6 @@ from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import ConnectionLost, RequestTimedOut
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-Opener = Callable[[int, int, Mapping[str, str] | None], AbstractContextManager[Cluster]]
 ROUNDS = 7
 SECONDS_MAX = 60.0
 SETTLE_SECONDS = 3.0  # between rounds, so that the restarted node follows again

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,3 +131,16 @@ def kafka(
             lambda node_id: cluster.kill(node(node_id), signal.SIGTERM),
             lambda node_id: cluster.start_node(node(node_id)),
         )
+
+
+Opener = Callable[[int, int, Mapping[str, str] | None], AbstractContextManager[Cluster]]
+SYSTEMS: dict[str, Opener] = {"ours": ours, "kafka": kafka}
+
+
+def systems_of(only: str | None) -> list[str]:
+    """Those that are measured: the one, or all that can run here; says what is left out."""
+    systems = [only] if only else list(SYSTEMS)
+    if "kafka" in systems and (reason := apache_kafka.why_not()):
+        print(f"bench: Apache Kafka is left out, {reason}", file=sys.stderr)
+        systems.remove("kafka")
+    return systems

@@ -20,22 +20,21 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass
 from itertools import cycle
 from typing import NamedTuple
 
 from bench.accounting import percentile
-from bench.clusters import Cluster, kafka, ours
+from bench.clusters import SYSTEMS, Cluster, systems_of
 from bench.scale_client import (
     all_applied,
     create_topics,
     open_clients,
     seconds_until,
 )
-from tests.interop import apache_kafka
 from wire.blocking import BlockingConnection
 from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import ConnectionLost, RequestTimedOut
@@ -47,7 +46,6 @@ from wire.messages.describe_quorum import (
     DescribeQuorumRequestTopicData,
 )
 
-SYSTEMS = {"ours": ours, "kafka": kafka}
 SECONDS_MAX = 60.0
 PAUSE_SECONDS = 0.005  # between two questions
 BROKER_SECONDS = 0.25  # then another broker is asked
@@ -122,10 +120,8 @@ def leader_of(cluster: Cluster) -> Leader | None:
     return None
 
 
-@contextmanager
-def connected(address: Address) -> Iterator[BlockingConnection]:
-    with closing(BlockingConnection(address, timeout=1.0)) as connection:
-        yield connection
+def connected(address: Address) -> AbstractContextManager[BlockingConnection]:
+    return closing(BlockingConnection(address, timeout=1.0))
 
 
 def _answers(address: Address) -> bool:
@@ -271,11 +267,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--load", action="store_true", help=f"create topics during {STEADY}")
     parser.add_argument("--brokers", action="store_true", help="ask brokers as well")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the nodes are stopped
-    systems = [options.only] if options.only else list(SYSTEMS)
-    if "kafka" in systems and (reason := apache_kafka.why_not()):
-        print(f"bench: Apache Kafka is left out, {reason}", file=sys.stderr)
-        systems.remove("kafka")
+    systems = systems_of(options.only)
     print(
         f"{'case':<14}{'asked':<14}{'system':<8}{'rounds':>7}{'p50 s':>8}{'p99 s':>8}{'max s':>8}{'epochs max':>12}"
     )

@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from bench import scale_image, scale_steps
 from bench.accounting import cpu_seconds, measured, rss_mib
-from bench.clusters import Cluster, kafka, ours
+from bench.clusters import SYSTEMS, Opener, systems_of
 from bench.scale_client import (
     all_applied,
     create_partitions,
@@ -25,7 +25,6 @@ from bench.scale_client import (
     open_clients,
     seconds_until,
 )
-from tests.interop import apache_kafka
 
 WIDE = 9_999  # Kafka refuses a request for 10,000
 STEP = 9_000
@@ -39,10 +38,6 @@ class Row(NamedTuple):
     value: str
     mark: str = ""
     published: str = ""
-
-
-Opener = Callable[[int, int, Mapping[str, str] | None], AbstractContextManager[Cluster]]
-SYSTEMS: dict[str, Opener] = {"ours": ours, "kafka": kafka}
 
 
 def image(_: Opener, system: str, size: int) -> Iterator[Row]:
@@ -212,10 +207,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--only", choices=SYSTEMS)
     parser.add_argument("--small", action="store_true")
     arguments = parser.parse_args(words)
-    systems = [arguments.only] if arguments.only else list(SYSTEMS)
-    if "kafka" in systems and (reason := apache_kafka.why_not()):
-        print(f"bench: Apache Kafka is left out, {reason}", file=sys.stderr)
-        systems.remove("kafka")
+    systems = systems_of(arguments.only)
     rows: dict[tuple[str, str], dict[str, Row]] = {}
     for part in arguments.parts or PARTS:
         for system in systems:

@@ -6,7 +6,7 @@ write into the page cache, indexes. Kafka's part is its `UnifiedLog` with its `L
 read of 1 MiB somewhere in the log; `read and send` does so from the log's start on and gives the slices to a socket, whose reader is another
 process. `recovery` reads, checks and indexes a log of 256 MB as after a crash. `compaction` is one round over all of a log.
 
-CPU is that of the whole process, a JVM's compiler and collector included. A figure is the best of `ROUNDS` rounds, in which the two take turns; rounds
+CPU is that of the whole process, a JVM's compiler and collector included. A figure is the best of `ROUNDS` rounds, in which the two take turns (compaction: of three, one log after the other); rounds
 (and those before, in which a JVM warms up) end by CPU time, so that a busy machine lengthens them and leaves them what they are.
 """
 
