@@ -143,6 +143,9 @@ def test_a_plan_moves_a_topic_to_other_brokers(cluster, tmp_path):
     brokers = sorted(n["id"] for n in cluster.started["nodes"] if n["role"] == "broker")
     current, plan = tmp_path / "current.json", tmp_path / "plan.json"
     two = [str(one) for one in brokers[1:]]
+    too_few = cluster.run("reassign", "plan", "moved", "--to", two[0], check=False)
+    assert too_few.returncode == Exit.REFUSED
+    assert "INVALID_REPLICATION_FACTOR" in too_few.stderr
     made = cluster.run("reassign", "plan", "moved", "--to", *two, "--save-current", current)
     plan.write_text(made.stdout)
     cluster.run("reassign", "apply", plan)
