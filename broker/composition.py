@@ -38,7 +38,7 @@ from broker.topic_settings import TopicSettingsSource
 from quorum.authorization import authorizer_of
 from quorum.config.security import controller_security, inter_broker_security
 from quorum.config.server import ServerConfig
-from quorum.controller.features import REGISTERED_FEATURES
+from quorum.controller.features import REGISTERED_FEATURES, unsupported_levels
 from quorum.listeners import bind
 from quorum.runtime.clock import now_ms
 from quorum.server import RunningController
@@ -181,7 +181,14 @@ def _lifecycle(
         _lifecycle_times(config),
         applied_offset=lambda: metadata.applied_offset,
         offline_directories=directories.offline_ids,
+        unsupported_levels=lambda: _unsupported_levels(metadata),
     )
+
+
+def _unsupported_levels(metadata: BrokerMetadata) -> str:
+    if metadata.applied_offset < 0:  # nothing is known yet
+        return ""
+    return unsupported_levels(metadata.image.features, REGISTERED_FEATURES)
 
 
 def _lifecycle_times(config: ServerConfig) -> LifecycleTimes:

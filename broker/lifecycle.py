@@ -73,7 +73,8 @@ class LifecycleTimes:
 
 
 class Lifecycle:
-    """`applied_offset` is the last metadata offset that the broker's image has; -1 for none.
+    """`applied_offset` is the last metadata offset that the broker's image has; -1 for none. `unsupported_levels` are the finalized features
+    of that image that this broker cannot serve, as text: the controller refuses it by a code that does not name them.
 
     `epoch` is the broker epoch, -1 before registration.
     """
@@ -85,6 +86,7 @@ class Lifecycle:
         times: LifecycleTimes,
         applied_offset: Callable[[], int],
         offline_directories: Callable[[], list[bytes]] = list,
+        unsupported_levels: Callable[[], str] = str,
     ) -> None:
         self.state = Latest(BrokerState.STARTING)
         self.epoch = -1
@@ -94,6 +96,7 @@ class Lifecycle:
         self._times = times
         self._applied_offset = applied_offset
         self._offline_directories = offline_directories
+        self._unsupported_levels = unsupported_levels
         self._ready_to_unfence = False
         self._wanted = trio.Event()
         self._may_stop = trio.Event()
@@ -151,14 +154,24 @@ class Lifecycle:
                     if self.state.value is BrokerState.STARTING:
                         self.state.set(BrokerState.RECOVERY)
                     return
-                if last != code.name:  # said once, not at every try
-                    log.warning("registration refused: %s; trying again", code.name)
-                last = code.name
+                reason = self._reason_of(code)
+                if last != reason:  # said once, not at every try
+                    log.warning("registration refused: %s; trying again", reason)
+                last = reason
                 if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
                     break
                 await trio.sleep(pause)
                 pause = min(2 * pause, PAUSE_SECONDS_MAX)
         raise RegistrationRefused(f"the controller did not register this broker: {last}")
+
+    def _reason_of(self, code: ErrorCode) -> str:
+        lacking = self._unsupported_levels() if code is ErrorCode.UNSUPPORTED_VERSION else ""
+        if not lacking:
+            return code.name
+        return (
+            f"{code.name}: the cluster has finalized {lacking}; take that back with `kafka-features downgrade --feature NAME=LEVEL`, "
+            "or format a new cluster with `--feature NAME=LEVEL`"
+        )
 
     async def _ask_registration(self, seconds: float) -> tuple[ErrorCode, int]:
         identity = self._identity

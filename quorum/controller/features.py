@@ -105,21 +105,27 @@ def check_supported(features: FeaturesImage, ranges: Iterable[FeatureRange], who
     Raises:
         KafkaError: UNSUPPORTED_VERSION; INVALID_REGISTRATION, it does not say which metadata.version it supports.
     """
-    supported = {one.name: one for one in ranges}
-    if METADATA_VERSION not in supported:
+    ranges = list(ranges)
+    if all(one.name != METADATA_VERSION for one in ranges):
         raise KafkaError(
             ErrorCode.INVALID_REGISTRATION, f"{who} does not name the feature {METADATA_VERSION}"
         )
+    if lacking := unsupported_levels(features, ranges):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{who} does not support {lacking}")
+
+
+def unsupported_levels(features: FeaturesImage, ranges: Iterable[FeatureRange]) -> str:
+    """The finalized levels that a node with these ranges cannot serve, for people; empty if there are none."""
+    supported = {one.name: one for one in ranges}
     finalized: Mapping[str, int] = {
         METADATA_VERSION: features.metadata_version,
         KRAFT_VERSION: 0,
         **features.levels,
     }
-    for name in finalized.keys() | supported.keys():
+    lacking = []
+    for name in sorted(finalized.keys() | supported.keys()):
         level = finalized.get(name, 0)
         low, high = supported.get(name, FeatureRange(name, 0, 0))[1:]
         if not low <= level <= high:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"{who} supports {name} from {low} to {high}, and the cluster is at {level}",
-            )
+            lacking.append(f"{name}={level} (only {low} to {high})")
+    return ", ".join(lacking)

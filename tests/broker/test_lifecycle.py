@@ -1,8 +1,9 @@
 """The broker's heartbeats, against a controller that notes them."""
 
+import pytest
 import trio
 
-from broker.lifecycle import BrokerIdentity, Lifecycle, LifecycleTimes
+from broker.lifecycle import BrokerIdentity, Lifecycle, LifecycleTimes, RegistrationRefused
 from wire.errors import ErrorCode
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.messages.broker_registration import BrokerRegistrationResponse
@@ -52,3 +53,29 @@ async def test_a_broker_that_was_let_go_never_asks_to_serve_again(autojump_clock
         await trio.sleep(60)
         nursery.cancel_scope.cancel()
     assert all(h.want_shut_down for h in controller.heartbeats[left - 1 :])
+
+
+class RefusingController:
+    async def call(self, request, *, timeout):  # noqa: ASYNC109 - the channel's own signature
+        await trio.lowlevel.checkpoint()
+        return BrokerRegistrationResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+
+
+async def test_features_that_keep_a_broker_out_are_named_once_they_are_known(
+    autojump_clock, caplog
+):
+    lacking = iter(["", "", "share.version=1 (only 0 to 0)"])
+    last = "share.version=1 (only 0 to 0)"
+    lifecycle = Lifecycle(
+        RefusingController(),
+        IDENTITY,
+        LifecycleTimes(),
+        lambda: 5,
+        unsupported_levels=lambda: next(lacking, last),
+    )
+    with pytest.raises(RegistrationRefused, match=r"finalized share\.version=1 \(only 0 to 0\)"):
+        await lifecycle.run()
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2
+    assert "UNSUPPORTED_VERSION; trying again" in said[0]
+    assert "kafka-features downgrade" in said[1]
