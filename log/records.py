@@ -7,6 +7,7 @@ Left out: checks that belong to Produce (`log/validate.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import crc32c
@@ -153,6 +154,74 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[RecordHea
     return tuple(headers), position
 
 
+class BatchBuilder:
+    """A batch of consecutive records, one at the least, made one by one; deltas count from the first record's timestamp."""
+
+    __slots__ = ("_base_timestamp", "_count", "_last_delta", "_max_timestamp", "_payload")
+
+    def __init__(self) -> None:
+        self._payload = bytearray()
+        self._count = 0
+        self._last_delta = -1
+        self._base_timestamp = self._max_timestamp = NO_TIMESTAMP
+
+    def add(self, record: NewRecord, offset_delta: int | None = None) -> None:
+        """`offset_delta`, ascending from 0, is for records that are not consecutive: what compaction left."""
+        timestamp_ms = record.timestamp_ms
+        if not self._count:
+            self._base_timestamp = self._max_timestamp = timestamp_ms
+        elif timestamp_ms > self._max_timestamp:
+            self._max_timestamp = timestamp_ms
+        self._last_delta = self._last_delta + 1 if offset_delta is None else offset_delta
+        _write_record(self._payload, record, timestamp_ms - self._base_timestamp, self._last_delta)
+        self._count += 1
+
+    def build(
+        self,
+        *,
+        base_offset: int = 0,
+        leader_epoch: int = -1,
+        compression: Compression = Compression.NONE,
+        compression_level: int | None = None,
+        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        is_control: bool = False,
+        is_transactional: bool = False,
+    ) -> bytes:
+        """The batch of what was added."""
+        assert self._count, "a batch without records has no offset"
+        packed = compress(compression, self._payload, level=compression_level)
+        attributes = (
+            compression
+            | ATTRIBUTES_LOG_APPEND_TIME * timestamp_type
+            | ATTRIBUTES_TRANSACTIONAL * is_transactional
+            | ATTRIBUTES_CONTROL * is_control
+        )
+        out = bytearray(HEADER_BYTES)
+        HEADER.pack_into(
+            out,
+            0,
+            base_offset,
+            HEADER_BYTES - PREFIX_BYTES + len(packed),
+            leader_epoch,
+            MAGIC,
+            0,
+            attributes,
+            self._last_delta,
+            self._base_timestamp,
+            self._max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            self._count,
+        )
+        out += packed
+        CRC.pack_into(out, CRC_POSITION, crc32c.crc32c(memoryview(out)[CRC_START:]))
+        return bytes(out)
+
+
 def build_batch(
     records: Iterable[NewRecord],
     *,
@@ -168,50 +237,23 @@ def build_batch(
     is_transactional: bool = False,
     offset_deltas: Sequence[int] | None = None,
 ) -> bytes:
-    """A batch of consecutive records, one at the least; deltas count from the first record's timestamp.
-
-    `offset_deltas`, ascending from 0, are for records that are not consecutive: what compaction left.
-    """
-    payload = bytearray()
-    count = 0
-    base_timestamp = max_timestamp = NO_TIMESTAMP
-    for record in records:
-        if not count:
-            base_timestamp = max_timestamp = record.timestamp_ms
-        elif record.timestamp_ms > max_timestamp:
-            max_timestamp = record.timestamp_ms
-        offset_delta = count if offset_deltas is None else offset_deltas[count]
-        _write_record(payload, record, record.timestamp_ms - base_timestamp, offset_delta)
-        count += 1
-    assert count, "a batch without records has no offset"
-    packed = compress(compression, payload, level=compression_level)
-    attributes = (
-        compression
-        | ATTRIBUTES_LOG_APPEND_TIME * timestamp_type
-        | ATTRIBUTES_TRANSACTIONAL * is_transactional
-        | ATTRIBUTES_CONTROL * is_control
+    """A batch of all the records at once; see `BatchBuilder`."""
+    builder = BatchBuilder()
+    deltas = repeat(None) if offset_deltas is None else offset_deltas
+    for record, offset_delta in zip(records, deltas, strict=False):
+        builder.add(record, offset_delta)
+    return builder.build(
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        compression=compression,
+        compression_level=compression_level,
+        timestamp_type=timestamp_type,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        is_control=is_control,
+        is_transactional=is_transactional,
     )
-    out = bytearray(HEADER_BYTES)
-    HEADER.pack_into(
-        out,
-        0,
-        base_offset,
-        HEADER_BYTES - PREFIX_BYTES + len(packed),
-        leader_epoch,
-        MAGIC,
-        0,
-        attributes,
-        count - 1 if offset_deltas is None else offset_deltas[-1],
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    )
-    out += packed
-    CRC.pack_into(out, CRC_POSITION, crc32c.crc32c(memoryview(out)[CRC_START:]))
-    return bytes(out)
 
 
 def rebuilt(
@@ -250,22 +292,23 @@ def rebuilt(
 def _write_record(
     out: bytearray, record: NewRecord, timestamp_delta: int, offset_delta: int
 ) -> None:
+    key, value, _, headers = record
     body = bytearray(1)  # attributes, unused
     write_varlong(body, timestamp_delta)
     write_varint(body, offset_delta)
-    _write_sized(body, record.key)
-    _write_sized(body, record.value)
-    write_varint(body, len(record.headers))
-    for key, value in record.headers:
-        _write_sized(body, key.encode())
-        _write_sized(body, value)
+    _write_sized(body, key)
+    _write_sized(body, value)
+    write_varint(body, len(headers))
+    for name, text in headers:
+        _write_sized(body, name.encode())
+        _write_sized(body, text)
     write_varint(out, len(body))
     out += body
 
 
 def _write_sized(out: bytearray, data: bytes | None) -> None:
     if data is None:
-        write_varint(out, -1)
+        out.append(1)  # -1
     else:
         write_varint(out, len(data))
         out += data
