@@ -124,7 +124,7 @@ def place_replicas(
 ) -> list[tuple[int, ...]]:
     """Replicas for `partition_count` new partitions; the first of each is the preferred leader.
 
-    Brokers in controlled shutdown, and those whose directories are all cordoned, get nothing.
+    Brokers that are about to go, and those whose directories are all cordoned, get nothing. One that has gone is a fenced one like others.
 
     Raises:
         KafkaError: INVALID_REPLICATION_FACTOR.
@@ -148,4 +148,6 @@ def place_replicas(
 def _is_usable(broker: BrokerRegistration) -> bool:
     cordoned = broker.cordoned_directories or ()
     all_cordoned = bool(broker.directories) and set(broker.directories) <= set(cordoned)
-    return not broker.in_controlled_shutdown and not all_cordoned
+    # The registration of one that was let go says both, until it is back.
+    about_to_go = broker.in_controlled_shutdown and not broker.fenced
+    return not about_to_go and not all_cordoned

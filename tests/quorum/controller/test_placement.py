@@ -61,6 +61,20 @@ def test_brokers_about_to_go_and_cordoned_ones_get_nothing():
     assert place(listed, 2, 1) == [(1,), (1,)]
 
 
+def test_a_broker_that_was_let_go_is_a_fenced_one_like_others():
+    """A topic of three replicas can be made while one of three brokers restarts (as in Kafka's `BrokerHeartbeatManager.usableBrokers`)."""
+    listed = brokers(
+        broker(1),
+        broker(2),
+        broker(3),
+        changed_broker(3, in_controlled_shutdown=1),
+        changed_broker(3, fenced=1),
+    )
+    for seed in range(5):
+        for replicas in place(listed, 4, 3, seed):
+            assert replicas[2] == 3
+
+
 @pytest.mark.parametrize("factor", [-1, 0, 3])
 def test_impossible_factors(factor):
     with pytest.raises(KafkaError) as caught:
