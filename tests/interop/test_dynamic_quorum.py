@@ -107,7 +107,7 @@ def _all_caught_up(status):
 
 
 def test_kafkas_tool_changes_voters_through_our_brokers(tmp_path):
-    with LocalCluster(tmp_path, "--controllers", 2, "--brokers", 1, "--dynamic-quorum") as cluster:
+    with LocalCluster(tmp_path, "--controllers", 2, "--brokers", 1) as cluster:
 
         def tool(*arguments):
             return apache_kafka.tool(

@@ -101,7 +101,7 @@ def test_a_node_has_no_descriptor_of_its_supervisor_or_of_other_nodes(tmp_path):
 
 
 def test_a_dynamic_quorum_keeps_its_voters_in_the_log_over_restarts(tmp_path):
-    with LocalCluster(tmp_path, *SMALL, "--dynamic-quorum") as cluster:
+    with LocalCluster(tmp_path, *SMALL) as cluster:
         levels = {row["feature"]: row["level"] for row in cluster.json("features", "list")}
         assert levels["kraft.version"] == 1
         cluster.run("down")
@@ -113,6 +113,6 @@ def test_a_dynamic_quorum_keeps_its_voters_in_the_log_over_restarts(tmp_path):
 def test_how_voters_are_known_is_decided_at_the_first_start(tmp_path):
     with LocalCluster(tmp_path, *SMALL) as cluster:
         cluster.run("down")
-        done = cluster.run("up", "-d", "--dynamic-quorum", check=False)
+        done = cluster.run("up", "-d", "--static-quorum", check=False)
         assert done.returncode == Exit.USAGE
         three_lines(done)

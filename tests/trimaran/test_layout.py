@@ -50,7 +50,7 @@ def test_free_ports_are_distinct_free_and_outside_the_ephemeral_range():
 
 
 def test_the_properties_of_every_node_make_a_valid_configuration(tmp_path):
-    found = plan(tmp_path, settings={"num.partitions": "7"})
+    found = plan(tmp_path, settings={"num.partitions": "7"}, static_quorum=True)
     for node in found.nodes[:6]:
         settings = {
             key: Setting(value, "test") for key, value in properties_of(found, node).items()
@@ -63,7 +63,7 @@ def test_the_properties_of_every_node_make_a_valid_configuration(tmp_path):
 
 
 def test_a_dynamic_quorum_is_formatted_with_its_first_voters(tmp_path):
-    found = plan(tmp_path, static_quorum=False)
+    found = plan(tmp_path)
     format_cluster(found)
     addresses = [node.address for node in found.nodes[:3]]
     voters = set()

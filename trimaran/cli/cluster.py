@@ -46,7 +46,7 @@ def up(
     ports: Literal["auto", "fixed"] = "auto",
     detach: Annotated[bool, Parameter(name=["-d", "--detach"])] = False,
     override: list[str] | None = None,
-    dynamic_quorum: Annotated[bool, Parameter(negative=())] = False,
+    static_quorum: Annotated[bool, Parameter(negative=())] = False,
     output: Format = "table",
 ) -> int:
     """Formats and starts a local cluster, or starts the one of the data directory again.
@@ -59,11 +59,11 @@ def up(
         ports: `auto` (free ones) or `fixed` (9092, 9093 and 2181, one thousand more a node).
         detach: return when the cluster is ready; it runs on in the background.
         override: key=value settings for every node's properties file.
-        dynamic_quorum: a new cluster keeps its voters in the log (kraft.version 1), so that they can change.
+        static_quorum: who votes in a new cluster is configuration (kraft.version 0), and not kept in the log, where it can change.
         output: table or json.
     """
     began = time.perf_counter()
-    wanted = Wanted(controllers, brokers, zk, ports == "fixed", override or (), dynamic_quorum)
+    wanted = Wanted(controllers, brokers, zk, ports == "fixed", override or (), static_quorum)
     path = data.resolve()
     refuse_if_running(path)
     with lock_directory(path) as lock:

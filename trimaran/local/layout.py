@@ -55,7 +55,7 @@ class ClusterPlan:
     cluster_id: str
     nodes: tuple[NodePlan, ...]
     settings: dict[str, str] = field(default_factory=dict)
-    static_quorum: bool = True
+    static_quorum: bool = False
 
     def of_role(self, role: str) -> list[NodePlan]:
         return [node for node in self.nodes if node.role == role]
@@ -74,7 +74,7 @@ def plan_cluster(
     zookeeper: bool,
     fixed_ports: bool,
     settings: dict[str, str],
-    static_quorum: bool = True,
+    static_quorum: bool = False,
 ) -> ClusterPlan:
     """Chooses ids, ports and directories of a new cluster."""
     ports = free_ports()

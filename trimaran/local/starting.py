@@ -27,7 +27,7 @@ class Wanted:
     zookeeper: bool
     fixed_ports: bool
     overrides: Sequence[str]
-    dynamic_quorum: bool = False
+    static_quorum: bool = False
 
     def settings(self) -> dict[str, str]:
         return {key: setting.value for key, setting in from_overrides(self.overrides).items()}
@@ -79,11 +79,11 @@ def _existing(data: Path, wanted: Wanted) -> ClusterPlan:
     _ensure_same(plan, "controllers", "controller", wanted.controllers)
     _ensure_same(plan, "brokers", "broker", wanted.brokers)
     _ensure_same(plan, "ZooKeepers", "zookeeper", 1 if wanted.zookeeper else None)
-    if wanted.dynamic_quorum and plan.static_quorum:
+    if wanted.static_quorum and not plan.static_quorum:
         raise UserError(
-            f"the quorum in {plan.data} is static",
-            "how the first voters are known is decided at the first start",
-            "start it as it is, then: trimaran features upgrade kraft.version=1",
+            f"the quorum in {plan.data} is dynamic",
+            "how the first voters are known is decided at the first start, and a dynamic quorum stays one",
+            f"leave --static-quorum out, choose another --data, or trimaran purge --data {plan.data}",
             exit_code=Exit.USAGE,
         )
     if settings := wanted.settings():
@@ -121,7 +121,7 @@ def _new(data: Path, wanted: Wanted) -> ClusterPlan:
         zookeeper=wanted.zookeeper,
         fixed_ports=wanted.fixed_ports,
         settings=wanted.settings(),
-        static_quorum=not wanted.dynamic_quorum,
+        static_quorum=wanted.static_quorum,
     )
     format_cluster(plan)
     return plan

@@ -44,7 +44,7 @@ class ClusterState:
     supervisor_started: int | None
     settings: dict[str, str]
     nodes: tuple[NodeState, ...]
-    static_quorum: bool = True
+    static_quorum: bool = True  # where nothing is written: what there was before the choice
 
     def node(self, name: str) -> NodeState | None:
         """The node called by name (`broker-11`) or id (`11`)."""
