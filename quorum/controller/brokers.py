@@ -25,6 +25,7 @@ from quorum.controller.partitions import (
     leads_any,
 )
 from quorum.controller.state import ControllerState
+from quorum.metadata import versions
 from quorum.metadata.image import (
     BrokerRegistration,
     Endpoint,
@@ -134,7 +135,7 @@ def register_broker(
     `broker_epoch` is the offset at which the records will be written. `keys` are the partitions that the old incarnation has not given
     up yet: all that it was in, if none are named.
     """
-    record = _registration_record(request, broker_epoch)
+    record = _registration_record(request, broker_epoch, state.image)
     known = state.image.cluster.brokers.get(request.broker_id)
     if known is not None and _is_same(request, known):
         record.broker_epoch = known.epoch
@@ -176,8 +177,13 @@ def changes_of_new_incarnation(
     return changes_without(state, request.broker_id, keys=keys)
 
 
+def _names_directories(image: MetadataImage) -> bool:
+    """Before that level records have no room for the directories of a broker, and brokers do not tell them."""
+    return image.features.metadata_version >= versions.DIRECTORY_ASSIGNMENT
+
+
 def _registration_record(
-    request: BrokerRegistrationRequest, broker_epoch: int
+    request: BrokerRegistrationRequest, broker_epoch: int, image: MetadataImage
 ) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=request.broker_id,
@@ -198,11 +204,13 @@ def _registration_record(
             for one in request.features
         ],
         rack=request.rack,
-        log_dirs=list(request.log_dirs),
+        log_dirs=list(request.log_dirs) if _names_directories(image) else [],
     )
 
 
 def _check_directories(request: BrokerRegistrationRequest, image: MetadataImage) -> None:
+    if not _names_directories(image):
+        return
     directories = request.log_dirs
     why = None
     if not directories:
@@ -291,7 +299,10 @@ def heartbeat(
     records: list[Message] = []
     if following is not present:
         records += _transition(following, broker, state)
-    records += _directory_changes(request, broker, state)
+    if _names_directories(state.image):
+        records += _lost_directories(request, broker, state)
+    if state.image.features.metadata_version >= versions.CORDONED_LOG_DIRS:
+        records += _cordoned_directories(request, broker)
     return Result(records, HeartbeatReply(caught_up, following), atomic=False)
 
 
@@ -359,28 +370,32 @@ def _change(
     )
 
 
-def _directory_changes(
+def _lost_directories(
     request: BrokerHeartbeatRequest, broker: BrokerRegistration, state: ControllerState
 ) -> list[Message]:
-    records: list[Message] = []
     offline = set(request.offline_log_dirs) & set(broker.directories)
-    if offline:
-        for directory in sorted(offline):
-            records += changes_without(state, broker.id, directory)
-        left = [one for one in broker.directories if one not in offline]
-        record = BrokerRegistrationChangeRecord(
-            broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left
-        )
-        records.append(record)
-    cordoned = request.cordoned_log_dirs
-    if cordoned is not None and (
-        broker.cordoned_directories is None or set(cordoned) != set(broker.cordoned_directories)
-    ):
-        record = BrokerRegistrationChangeRecord(
-            broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned)
-        )
-        records.append(record)
-    return records
+    if not offline:
+        return []
+    records: list[Message] = []
+    for directory in sorted(offline):
+        records += changes_without(state, broker.id, directory)
+    left = [one for one in broker.directories if one not in offline]
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left
+    )
+    return [*records, record]
+
+
+def _cordoned_directories(
+    request: BrokerHeartbeatRequest, broker: BrokerRegistration
+) -> list[Message]:
+    cordoned, known = request.cordoned_log_dirs, broker.cordoned_directories
+    if cordoned is None or (known is not None and set(cordoned) == set(known)):
+        return []
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned)
+    )
+    return [record]
 
 
 # --- the end

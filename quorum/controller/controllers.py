@@ -5,6 +5,8 @@ Source: `ClusterControlManager.registerController` of Kafka.
 
 from __future__ import annotations
 
+from quorum.metadata import versions
+from quorum.metadata.image import MetadataImage
 from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.controller_registration import (
@@ -16,13 +18,19 @@ from wire.schema import Message
 
 
 def register_controller(
-    request: ControllerRegistrationRequest,
+    request: ControllerRegistrationRequest, image: MetadataImage
 ) -> Result[Message, ControllerRegistrationResponse]:
     """Writes down what a controller says of itself.
 
     Raises:
-        KafkaError: INVALID_REGISTRATION, listeners without names or with the same one.
+        KafkaError: INVALID_REGISTRATION, listeners without names or with the same one; UNSUPPORTED_VERSION, nodes of the cluster's
+            metadata.version could not read it.
     """
+    if image.features.metadata_version < versions.CONTROLLER_REGISTRATION:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "The current MetadataVersion is too old to support controller registrations.",
+        )
     names = [one.name for one in request.listeners]
     if not all(names) or len(set(names)) != len(names):
         raise KafkaError(

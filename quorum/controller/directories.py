@@ -9,10 +9,11 @@ from __future__ import annotations
 from quorum.controller.changes import change_partition
 from quorum.controller.partitions import check_broker_epoch, election_of
 from quorum.controller.state import ControllerState, Place
+from quorum.metadata import versions
 from quorum.metadata.image import BrokerRegistration, PartitionImage
 from quorum.metadata.topics_delta import merge_change
 from quorum.runtime.deferred import Result
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -30,8 +31,12 @@ def assign_replicas(
     """Notes the directories; each partition is answered by itself.
 
     Raises:
-        KafkaError: STALE_BROKER_EPOCH.
+        KafkaError: STALE_BROKER_EPOCH; UNSUPPORTED_VERSION, the cluster's metadata.version has no directories.
     """
+    if state.image.features.metadata_version < versions.DIRECTORY_ASSIGNMENT:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet."
+        )
     check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     broker = state.image.cluster.brokers[request.broker_id]
     records: list[Message] = []

@@ -12,6 +12,7 @@ import trio
 
 from quorum.controller.features import REGISTERED_FEATURES
 from quorum.listener import LeaderAndEpoch
+from quorum.metadata import versions
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import ControllerRegistration, Endpoint, MetadataImage
 from quorum.metadata.loader import Manifest
@@ -57,13 +58,14 @@ class Registrar:
         )
         self._leader = leader
         self._address_of = address_of
-        # None until there is metadata at all.
+        # As wanted until the metadata has room for it.
         self._known: Latest[ControllerRegistration | None] = Latest(self._wanted)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         known = image.cluster.controllers.get(self._wanted.id)
         news = delta.features.metadata_version is not None
-        if image.features.metadata_version and (news or known != self._known.value):
+        can_register = image.features.metadata_version >= versions.CONTROLLER_REGISTRATION
+        if can_register and (news or known != self._known.value):
             self._known.set(known)
 
     async def run(self) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import (
     EMPTY,
+    MIGRATING_DIRECTORY,
     BrokerRegistration,
     ControllerRegistration,
     MetadataImage,
@@ -117,6 +118,8 @@ def _topics(image: MetadataImage) -> Iterator[Message]:
 
 
 def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> PartitionRecord:
+    """Directories that are known to their brokers alone are not written: records from before KIP-858 have no room for them."""
+    told = any(one != MIGRATING_DIRECTORY for one in partition.directories)
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
@@ -128,7 +131,7 @@ def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> 
         leader_recovery_state=partition.leader_recovery_state,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        directories=list(partition.directories),
+        directories=list(partition.directories) if told else [],
         eligible_leader_replicas=list(partition.elr) or None,
         last_known_elr=list(partition.last_known_elr) or None,
     )

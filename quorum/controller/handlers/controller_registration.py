@@ -16,5 +16,5 @@ from wire.transport.registry import handles
 def controller_registration(
     request: ControllerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[ControllerRegistrationResponse]:
-    ctx.controller.reign()
-    return ctx.controller.submit(register_controller(request))
+    image = ctx.controller.reign().image
+    return ctx.controller.submit(register_controller(request, image))

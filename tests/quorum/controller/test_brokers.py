@@ -28,6 +28,7 @@ from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from wire.records.brokers import UnregisterBrokerRecord
 from wire.records.features import FeatureLevelRecord
+from wire.records.metadata import encode_metadata_record, metadata_record_version
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 
@@ -139,6 +140,27 @@ def test_what_cannot_register(request_, code):
 def test_a_finalized_feature_that_the_broker_does_not_name():
     image = image_of(features(), FeatureLevelRecord(name="group.version", feature_level=1))
     assert refused(image, registration()) is ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("level", [7, 12, 16, 17, 29, 30])
+def test_at_every_metadata_version_records_say_what_it_has_room_for(level):
+    """Directories came with 3.7-IV2, cordoned ones with 4.3-IV0; a record that cannot be written would cost the controller its leadership."""
+    image = image_of(features(level))
+    made = register(image, registration(log_dirs=[uid(501), uid(601)])).records
+    image = image_of(*made, changed_broker(1, epoch=900, fenced=-1), base=image)
+    assert image.cluster.brokers[1].directories == ((uid(501), uid(601)) if level >= 17 else ())
+    wishes = {"offline_log_dirs": [uid(601)], "cordoned_log_dirs": []}
+    changed = beat(image, epoch=900, **wishes).records
+    assert [(one.log_dirs, one.cordoned_log_dirs) for one in changed] == (
+        [([uid(501)], None)] * (level >= 17) + [([], [])] * (level >= 30)
+    )
+    for record in (*made, *changed):
+        encode_metadata_record(record, metadata_record_version(type(record), level))
+
+
+def test_brokers_from_before_directories_name_none():
+    image = image_of(features(16))
+    assert register(image, registration(log_dirs=[])).response.broker_epoch == 900
 
 
 def test_another_process_while_the_first_is_alive():

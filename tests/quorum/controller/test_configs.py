@@ -329,14 +329,18 @@ def test_a_controller_needs_names_for_its_listeners():
         listeners=[listener],
         features=[],
     )
-    (record,) = register_controller(request).records
+    image = image_of(features())
+    (record,) = register_controller(request, image).records
     assert (record.controller_id, record.zk_migration_ready, record.end_points[0].host) == (
         1,
         False,
         "h",
     )
     with pytest.raises(KafkaError):
-        register_controller(request.replace(listeners=[listener, listener]))
+        register_controller(request.replace(listeners=[listener, listener]), image)
+    with pytest.raises(KafkaError) as caught:
+        register_controller(request, image_of(features(14)))
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_an_empty_log_gets_the_bootstrap_records_in_one_transaction():

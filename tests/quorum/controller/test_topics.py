@@ -12,6 +12,7 @@ from quorum.controller.topics import (
     delete_topics,
     new_topic_id,
 )
+from quorum.metadata.records import image_to_records
 from quorum.metadata.topic_names import colliding, why_illegal
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.states import state_of
@@ -40,6 +41,11 @@ from wire.messages.create_topics import (
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.primitives import NIL_UUID
 from wire.records.configs import ConfigRecord
+from wire.records.metadata import (
+    decode_metadata_record,
+    encode_metadata_record,
+    metadata_record_version,
+)
 from wire.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 
 BROKERS = (features(), broker(1), broker(2), broker(3))
@@ -346,3 +352,22 @@ def test_a_topic_named_both_ways_is_not_deleted():
     records, answers = remove(states=[("t", NIL_UUID), (None, uid(1))])
     assert records == []
     assert len(answers) == 2
+
+
+# --- older levels of metadata.version
+
+
+@pytest.mark.parametrize("level", [7, 16, 17, 23, 30])
+def test_a_topic_is_written_and_in_a_snapshot_at_every_metadata_version(level):
+    """Records from before 3.7-IV2 have no room for directories, which brokers do not tell then."""
+    image = image_of(features(level), broker(1, log_dirs=[uid(501)] if level >= 17 else []))
+    request = CreateTopicsRequest(topics=[wanted(factor=1)])
+    made = create_topics(request, state_of(image), rules()).records
+    after = image_of(*made, base=image)
+    snapshot = [
+        encode_metadata_record(one, metadata_record_version(type(one), level))
+        for one in image_to_records(after)
+    ]
+    assert image_of(*map(decode_metadata_record, snapshot)) == after
+    for one in made:
+        encode_metadata_record(one, metadata_record_version(type(one), level))
