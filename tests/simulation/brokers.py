@@ -127,8 +127,8 @@ class BrokerMember(Member):
         prng = self.node.prng
         led = [
             (topic, number, partition)
-            for topic in self.loader.image.topics.by_id.values()
-            for number, partition in topic.partitions.items()
+            for _, topic in sorted(self.loader.image.topics.by_id.items())
+            for number, partition in sorted(topic.partitions.items())
             if partition.leader == self.node.id and len(partition.replicas) > 1
         ]
         if not led or prng.random() < 0.3:
