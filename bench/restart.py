@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.accounting import cpu_seconds, rss_mib
+from bench.clusters import compile_packages
 from log.batch import iter_batches
 from log.config import LogConfig
 from log.directory import LogDirectory
@@ -238,6 +239,7 @@ def main() -> None:
     )
     parser.add_argument("--mib", type=int, default=4)
     arguments = parser.parse_args()
+    compile_packages()
     with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
         properties, port = write_properties(Path(name))
         data = Path(name) / "data"
