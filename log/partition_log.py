@@ -475,6 +475,7 @@ class PartitionLog:
         """Removes everything; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
         self._lower_recovery_point(min(offset, self.log_start_offset))
         with self._health.guard(f"emptying {self.directory}"):
+            self._producers.truncate(-1)  # first: a snapshot knows transactions whose end goes
             while len(self._segments):
                 self._segments.drop_last()
             self._segments.add(offset, 0, self._preallocated_bytes)

@@ -66,3 +66,19 @@ def test_a_log_forgets_expired_producers(tmp_path):
     assert len(log.producers) == 1
     log.remove_expired_producers(1000 + log.config.producer_id_expiration_ms)
     assert len(log.producers) == 0
+
+
+def test_an_emptied_log_knows_no_producers(tmp_path):
+    """A follower that starts again further up has not seen how the transactions ended that its snapshots know."""
+    log = open_log(tmp_path / "t-0")
+    append(log, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    log.roll(0)
+    fill(log, 2)
+    assert log.last_stable_offset(log.log_end_offset) == 0
+    log.truncate_fully_and_start_at(500)
+    fill(log, 2)
+    for _ in range(2):
+        assert facts(log.producers).keys() == set()
+        assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
+        log.close()
+        log = open_log(tmp_path / "t-0", clean=True)
