@@ -32,6 +32,7 @@ from broker.partitions.services import Durability, Services
 from broker.producer_ids import ProducerIds
 from broker.publisher import BrokerPublisher
 from broker.quorum_access import QuorumAccess, open_observer
+from broker.registration_tracker import RegistrationTracker
 from broker.storage import Storage, open_storage
 from broker.topic_creation import TopicCreation
 from broker.topic_settings import TopicSettingsSource
@@ -97,7 +98,8 @@ def compose(
     partitions.listen(CONSUMER_OFFSETS, groups)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
     authorizer = authorizer_of(config)
-    access.loader.add_publisher(publisher, groups, *([authorizer] if authorizer else []))
+    tracker = RegistrationTracker(node_id, lifecycle.register_again)
+    access.loader.add_publisher(publisher, groups, tracker, *([authorizer] if authorizer else []))
     context = Context(
         config=config,
         node_id=node_id,

@@ -98,6 +98,7 @@ class Lifecycle:
         self._offline_directories = offline_directories
         self._unsupported_levels = unsupported_levels
         self._ready_to_unfence = False
+        self._must_register = True
         self._wanted = trio.Event()
         self._may_stop = trio.Event()
         self._let_go = False
@@ -109,9 +110,11 @@ class Lifecycle:
         Raises:
             RegistrationRefused: the broker cannot serve and must end.
         """
-        await self._register(self._times.registration)
         while not self._may_stop.is_set():
             self._wanted = trio.Event()
+            if self._must_register:
+                self._must_register = False
+                await self._register(self._times.registration)
             pause = await self._heartbeat()
             with trio.move_on_after(pause):
                 await self._wanted.wait()
@@ -119,6 +122,11 @@ class Lifecycle:
     def unfence(self) -> None:
         """The broker can serve: its image is up to date and its logs are recovered."""
         self._ready_to_unfence = True
+        self._wanted.set()
+
+    def register_again(self) -> None:
+        """In the same incarnation, which keeps its epoch: what the controller could not take before it may take now."""
+        self._must_register = True
         self._wanted.set()
 
     def report(self) -> None:
@@ -242,7 +250,7 @@ class Lifecycle:
         if code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
             # The controller does not know this incarnation any more, or yet after a change of controller.
             log.warning("heartbeat: %s; registering again", code.name)
-            await self._register(self._times.registration)
+            self._must_register = True
             return 0.0
         log.warning("heartbeat: %s", code.name)
         return PAUSE_SECONDS_MAX

@@ -1,0 +1,59 @@
+"""A cluster of an older metadata.version serves, and is brought to the newest one while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from quorum.metadata import versions
+from quorum.storage import format_paths
+from tests.broker.cluster import CLUSTER_ID, Cluster, cluster
+from tests.broker.test_end_to_end import consume, in_thread, produce
+from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from wire.transport.node_connection import open_node_connection
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 20.0
+
+
+async def until(running: Cluster, condition) -> None:
+    """Waits for what the broker's image says."""
+    with trio.fail_after(SECONDS):
+        await running.brokers[11].context.metadata.wait_for(condition)
+
+
+async def upgrade(running: Cluster, level: int) -> None:
+    update = FeatureUpdateKey(feature="metadata.version", max_version_level=level, upgrade_type=1)
+    request = UpdateFeaturesRequest(timeout_ms=5000, feature_updates=[update])
+    async with open_node_connection(*running.brokers[11].addresses["PLAINTEXT"]) as connection:
+        answer = await connection.call(request, timeout=SECONDS)
+    assert not answer.error_code, answer.error_message
+
+
+@pytest.mark.parametrize("level", [versions.OLDEST, versions.DIRECTORY_ASSIGNMENT - 1])
+async def test_directories_are_told_as_soon_as_the_metadata_has_room_for_them(
+    tmp_path: Path, level: int
+) -> None:
+    """KIP-858; below 3.7-IV2 nothing is said of them, and nobody registers controllers before 3.7-IV0."""
+    format_paths([tmp_path / "1"], CLUSTER_ID, 1, metadata_version=level)
+    two = f"{tmp_path / '11-a'},{tmp_path / '11-b'}"
+    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+        broker = await running.start_broker(11, log_dirs=two)
+        written = await in_thread(produce, running.bootstrap, "t")
+        image = broker.context.metadata.image
+        assert image.features.metadata_version == level
+        assert not image.cluster.brokers[11].directories
+        assert bool(image.cluster.controllers) is (level >= versions.CONTROLLER_REGISTRATION)
+        await upgrade(running, versions.LATEST)
+        ids = {one.directory_id for one in broker.context.directories.all}
+        await until(running, lambda image: set(image.cluster.brokers[11].directories) == ids)
+        await until(
+            running,
+            lambda image: all(
+                one.directory_of(11) in ids for one in image.topics.by_name["t"].partitions.values()
+            ),
+        )
+        assert await in_thread(consume, running.bootstrap, "t") == written
