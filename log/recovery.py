@@ -97,8 +97,8 @@ def _swapped_base(name: str, suffix: str) -> int | None:
 def _complete_swaps(directory: Path, names: set[str], files: Files) -> None:
     """A `.log.swap` holds the cleaned content of all segments in its range: they go, it takes their place.
 
-    The order of `Segments.replace`: the old segment of the same base loses its log last, the new one gets it last. So once
-    the old log is gone, the indexes of that base are the new ones.
+    The order of `Segments.replace`: the old segment of the same base loses its log first, the new one gets it last, its indexes before.
+    So once the old log is gone, the indexes of that base are the new ones, or are replaced by them here.
     """
     for name in sorted(n for n in names if n.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         base = base_offset_of(name.removesuffix(SWAP_SUFFIX), LOG_SUFFIX)

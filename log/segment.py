@@ -34,7 +34,7 @@ INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 SEGMENT_SUFFIXES = (
     *INDEX_SUFFIXES,
     LOG_SUFFIX,
-)  # the log goes last: while it is there, so is what belongs to it
+)  # the log is made last, as it is removed first: while it is there, so is what belongs to it
 
 TAIL_BATCHES_MAX = 2048  # 32 KiB of memory for a busy partition; reads further back use the index
 HINTS_MAX = (

@@ -14,6 +14,8 @@ from log.files import Files
 from log.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
     Segment,
@@ -192,7 +194,8 @@ class Segments:
         if not segment.exists:
             return
         segment.release()
-        for suffix in SEGMENT_SUFFIXES:
+        # The log goes first: where a crash leaves it, its aborted transactions must be known.
+        for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             path = segment.path(suffix)
             target = path.with_name(path.name + DELETED_SUFFIX)
             try:

@@ -240,3 +240,24 @@ def test_ended_transactions_are_bounded_while_the_watermark_stands(tmp_path):
     assert state.last_stable_offset(3) == 0, "those taken as one hold the offset back"
     assert state.last_stable_offset(200) == 200
     assert state.last_stable_offset(offset) == offset
+
+
+@pytest.mark.parametrize("done", range(4))
+def test_a_deletion_cut_short_keeps_aborts_with_their_records(tmp_path, done):
+    """The process dies between two renames of a segment: where its log comes back, its transaction index does."""
+    files = FaultyFiles()
+    log = open_log(tmp_path / "t-0", CONFIG, files=files)
+    transactional(log, 7, 0, 3)
+    end(log, 7, commit=False)
+    log.roll(0)
+    transactional(log, 8, 0)
+    log.flush()
+    end_offset = log.log_end_offset
+    log.delete_records_before(4)
+    files.fail_at("rename", done + 1)
+    with pytest.raises(KafkaError):
+        log.apply_retention(0, end_offset)
+    log.close(clean=False)
+    log = open_log(tmp_path / "t-0", CONFIG, recovery_point=end_offset)
+    found = [(one.producer_id, one.last_offset) for one in log.aborted_transactions(0, end_offset)]
+    assert found == ([(7, 3)] if log.log_start_offset == 0 else [])
