@@ -169,19 +169,32 @@ class LogCleaner:
             pause=self._pace.pause,
         )
 
+        truncations = partition_log.truncations
+
+        def check_log() -> None:
+            if partition.open_log is not partition_log or partition_log.truncations != truncations:
+                raise CleaningStopped("the log was cut or closed meanwhile")
+
         async def in_thread(step: Callable[[], T]) -> T:
-            return await run_blocking(_guarded, partition_log, step)
+            try:
+                return await run_blocking(_guarded, partition_log, step)
+            except Uncleanable:
+                check_log()  # what was cut while it was read is not damaged
+                raise
 
         end_offset = await in_thread(cleaning.build_map)
         await self._settle(partition, partition_log, end_offset)
         for sources in await in_thread(partial(cleaning.groups, end_offset)):
             cleaned = await in_thread(partial(cleaning.clean, sources))
-            old = [source.segment for source in sources]
-            is_here = partition.open_log is partition_log
-            if not is_here or not partition_log.replace_segments(old, cleaned):
+            try:
+                check_log()
+                if not partition_log.replace_segments([one.segment for one in sources], cleaned):
+                    raise CleaningStopped("its segments changed meanwhile")
+            except CleaningStopped:
                 await in_thread(partial(cleaning.discard, cleaned))
-                raise CleaningStopped("its segments changed meanwhile")
+                raise
         await in_thread(partial(_sync_names, partition_log))
+        check_log()
         await self._note(partition, end_offset)
         log.info(
             "%s is compacted up to offset %d: %d bytes read, %d written",

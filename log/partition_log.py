@@ -76,6 +76,7 @@ class PartitionLog:
         self.config = config
         self.epochs = epochs
         self.before_truncate: Callable[[int], None] | None = None
+        self.truncations = 0  # since it was opened
         self._files = files
         self._health = health or DirectoryHealth()
         self._segments = Segments(directory, segments, files)
@@ -486,8 +487,9 @@ class PartitionLog:
             self._finish_truncation(offset)
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
-        """Puts a compacted segment in the place of those it was made from, unless they changed meanwhile (then its files are nobody's).
+        """Puts a compacted segment in the place of those it was made from, unless they are gone or active (then its files are nobody's).
 
+        Not after a truncation: a segment that was cut and has grown again is still the same one, so the caller compares `truncations`.
         Readers keep what they have open. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         with self._health.guard(f"compaction of {self.directory.name}"):
@@ -504,6 +506,7 @@ class PartitionLog:
         self._flushing.lower(offset)
 
     def _finish_truncation(self, end_offset: int) -> None:
+        self.truncations += 1
         self.log_end_offset = end_offset
         self.epochs.truncate_from_end(end_offset)
         self._producers.truncate(end_offset)

@@ -11,7 +11,7 @@ from broker.groups.records import GroupRecord
 from broker.internal_topics import CONSUMER_OFFSETS
 from broker.log_cleaner import CleanerSettings, LogCleaner, Pace
 from log.batch import iter_batches
-from log.compaction.cleaning import CleanerLimits, CleaningStopped
+from log.compaction.cleaning import CleanerLimits, CleaningStopped, Round
 from log.records import NewRecord, build_batch, decode_records
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.harness import open_harness, partition, topic
@@ -145,6 +145,48 @@ async def test_a_truncation_during_the_round_keeps_what_it_left(tmp_path, monkey
     assert log.log_end_offset == 30
     assert sorted(map(len, values(log).values())) == [1] * 10 + [2] * 10
     assert not [p for p in log.directory.iterdir() if p.suffix in (".cleaned", ".swap")]
+
+
+async def test_what_was_written_after_a_truncation_is_not_taken_for_what_was_read(
+    tmp_path, monkeypatch
+):
+    """The segment is the same one, and sealed again."""
+    harness = harness_with(tmp_path, "a")
+    log = write(harness, "a").log
+    clean = Round.clean
+
+    def cut_and_grow(cleaning, sources):
+        monkeypatch.setattr(Round, "clean", clean)
+        cleaned = clean(cleaning, sources)
+        log.truncate_to(50)
+        write(harness, "a", rounds=1, value=b"new")
+        return cleaned
+
+    monkeypatch.setattr(Round, "clean", cut_and_grow)
+    cleaner = cleaner_of(harness)
+    assert not await cleaner.clean_dirtiest()
+    assert log.log_end_offset == 70
+    assert set(map(len, values(log).values())) == {3, 4}
+    assert await cleaner.clean_dirtiest()
+    assert set(map(len, values(log).values())) == {1}
+
+
+async def test_a_log_that_is_cut_while_it_is_read_is_not_taken_for_damaged(tmp_path, monkeypatch):
+    harness = harness_with(tmp_path, "a")
+    log = write(harness, "a").log
+    build_map = Round.build_map
+
+    def cut_first(cleaning):
+        monkeypatch.setattr(Round, "build_map", build_map)
+        log.truncate_to(30)
+        return build_map(cleaning)
+
+    monkeypatch.setattr(Round, "build_map", cut_first)
+    cleaner = cleaner_of(harness)
+    assert not await cleaner.clean_dirtiest()
+    write(harness, "a", rounds=2)
+    assert await cleaner.clean_dirtiest()
+    assert set(map(len, values(log).values())) == {1}
 
 
 async def test_a_damaged_log_is_left_alone(tmp_path, caplog):
