@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import trio
 
-from log.records import NewRecord, build_batch
+from log.records import BatchBuilder, NewRecord
 from quorum.appliers import Applier
 from quorum.listener import LeaderAndEpoch, MetadataListener
 from quorum.memory_log import MemoryLog
@@ -39,6 +39,7 @@ from quorum.runtime.clock import now_ms
 from quorum.runtime.errors import NotLeaderError
 from quorum.runtime.group_commit import GroupCommit
 from quorum.runtime.latest import Latest
+from quorum.runtime.steps import Steps, at_once
 from quorum.runtime.threads import run_blocking
 from quorum.runtime.watermark import Watermark
 from quorum.snapshot_fetch import SnapshotFetch
@@ -249,9 +250,9 @@ class QuorumNode:
         await self.high_watermark.wait_reached(1)
         await self._applier.applied.wait_reached(self.high_watermark.offset)
 
-    def propose(self, records: Sequence[Message], epoch: int) -> int:
+    def propose(self, records: Sequence[Message], epoch: int, batch: bytes | None = None) -> int:
         """Appends the records as one atomic batch; returns the last offset. They are committed when
-        `high_watermark` has passed it, or never if leadership ends before.
+        `high_watermark` has passed it, or never if leadership ends before. `batch` is what `encode` made of them, if it did.
 
         Raises:
             NotLeaderError: this node does not lead `epoch`.
@@ -260,7 +261,9 @@ class QuorumNode:
         leading = self._leading.value
         if self._core is None or leading is None or leading.epoch != epoch:
             raise NotLeaderError
-        batch = self._encode(records)
+        if batch is None:
+            batch = at_once(self.encode(records))
+        self._check_size(batch)
         try:
             base_offset = self._core.propose(batch, len(records), epoch)
         except NotLeader:
@@ -289,16 +292,17 @@ class QuorumNode:
             raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, str(refusal)) from None
         self._awake.set()
 
-    def _encode(self, records: Sequence[Message]) -> bytes:
+    def encode(self, records: Sequence[Message]) -> Steps[bytes]:
+        """The batch that `propose` writes."""
         timestamp_ms = now_ms()
-        batch = build_batch(
-            NewRecord(
-                None,
-                encode_metadata_record(r, metadata_record_version(type(r), self.metadata_version)),
-                timestamp_ms,
-            )
-            for r in records
-        )
+        builder = BatchBuilder()
+        for record in records:
+            version = metadata_record_version(type(record), self.metadata_version)
+            builder.add(NewRecord(None, encode_metadata_record(record, version), timestamp_ms))
+            yield 1
+        return builder.build()
+
+    def _check_size(self, batch: bytes) -> None:
         if len(batch) > BATCH_BYTES_MAX:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(batch)} bytes in one change of metadata"
@@ -307,7 +311,6 @@ class QuorumNode:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, "too many changes of metadata wait for a majority"
             )
-        return batch
 
     def peer_gone(self, node_id: int) -> None:
         """The process of a node is gone: its connection broke and every address refuses (idea 11)."""

@@ -32,6 +32,7 @@ from quorum.runtime.deferred import Deferred, ReplicatedState, Result
 from quorum.runtime.epoch import open_epoch
 from quorum.runtime.errors import NotLeaderError
 from quorum.runtime.latest import Latest
+from quorum.runtime.steps import Steps
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 
@@ -262,9 +263,10 @@ class GroupShard:
         except (NotLeaderError, KafkaError) as error:
             log.warning("%r: expired offsets stay until the next time: %s", self, error)
 
-    def _append(self, records: Sequence[GroupRecord], _atomic: bool) -> int:
+    def _append(self, records: Sequence[GroupRecord], _atomic: bool) -> Steps[int]:
         now = now_ms()
         batch = bytearray(build_batch(record.encode(now) for record in records))
+        yield len(records)
         if len(batch) > BATCH_BYTES_MAX:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE)
         view = memoryview(batch)

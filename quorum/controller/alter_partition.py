@@ -11,6 +11,7 @@ from quorum.controller.state import ControllerState, Place
 from quorum.metadata.image import MetadataImage, PartitionImage
 from quorum.metadata.topics_delta import merge_change
 from quorum.runtime.deferred import Result
+from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode
 from wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -28,8 +29,8 @@ ANY_BROKER_EPOCH = -1
 
 def alter_partition(
     request: AlterPartitionRequest, state: ControllerState
-) -> Result[Message, AlterPartitionResponse]:
-    """A leader's proposals of ISRs; each partition is answered by itself.
+) -> Steps[Result[Message, AlterPartitionResponse]]:
+    """In steps of a partition: a leader's proposals of ISRs; each partition is answered by itself.
 
     A proposal that completes a reassignment may take the leadership away from who made it: then NEW_LEADER_ELECTED is answered although
     the change is made.
@@ -45,6 +46,7 @@ def alter_partition(
         topic = state.image.topics.by_id.get(asked.topic_id)
         partitions = []
         for proposal in asked.partitions:
+            yield 1
             index = proposal.partition_index
             if topic is None:
                 partitions.append(_refused(index, ErrorCode.UNKNOWN_TOPIC_ID))

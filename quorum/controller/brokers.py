@@ -14,13 +14,14 @@ from enum import Enum
 from itertools import islice
 
 from quorum.controller.features import check_supported
-from quorum.controller.index import Key
+from quorum.controller.index import PARTITIONS_PER_STEP, Key
 from quorum.controller.leases import Lease
 from quorum.controller.partitions import (
     changes_after_loss,
     changes_when_unregistered,
     changes_with,
     changes_without,
+    changes_without_in_steps,
     check_broker_epoch,
     leads_any,
 )
@@ -34,6 +35,7 @@ from quorum.metadata.image import (
     PartitionImage,
 )
 from quorum.runtime.deferred import Result
+from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -48,8 +50,6 @@ from wire.records.brokers import (
 )
 from wire.schema import Message
 
-# Partitions that are decided on in one step of the loop: some 10 ms of work. Who has more is dealt with in several.
-PARTITIONS_PER_STEP = 500
 FENCE, UNFENCE = 1, -1
 ENTER_CONTROLLED_SHUTDOWN = 1
 # Ids below are reserved for directories that are not any: unassigned, lost, migrating, and 97 more (KIP-858).
@@ -279,8 +279,8 @@ def heartbeat(
     *,
     registered_at: int,
     lowest_active_offset: int | None,
-) -> Result[Message, HeartbeatReply]:
-    """Moves the broker on; `registered_at` is the offset of its registration.
+) -> Steps[Result[Message, HeartbeatReply]]:
+    """In steps of many partitions: moves the broker on; `registered_at` is the offset of its registration.
 
     Raises:
         KafkaError: STALE_BROKER_EPOCH.
@@ -298,9 +298,9 @@ def heartbeat(
             following = _next_in_shutdown(state, lease, lowest_active_offset)
     records: list[Message] = []
     if following is not present:
-        records += _transition(following, broker, state)
+        records += yield from _transition(following, broker, state)
     if _names_directories(state.image):
-        records += _lost_directories(request, broker, state)
+        records += yield from _lost_directories(request, broker, state)
     if state.image.features.metadata_version >= versions.CORDONED_LOG_DIRS:
         records += _cordoned_directories(request, broker)
     return Result(records, HeartbeatReply(caught_up, following), atomic=False)
@@ -336,11 +336,14 @@ def _next_in_shutdown(state: ControllerState, lease: Lease, lowest: int | None) 
 
 def _transition(
     following: State, broker: BrokerRegistration, state: ControllerState
-) -> list[Message]:
-    """Of what concerns many partitions the first part; the controller goes on with the others."""
+) -> Steps[list[Message]]:
+    """Of what can be dealt with part by part the first; the controller goes on with the others."""
     match following:
         case State.FENCED | State.SHUTDOWN_NOW:
-            return fence_broker(state, broker) if not broker.fenced else []
+            if broker.fenced:
+                return []
+            left = yield from changes_without_in_steps(state, broker.id)
+            return [*left, _change(broker, fenced=FENCE)]
         case State.UNFENCED:
             first = list(islice(state.index.leaderless, PARTITIONS_PER_STEP))
             return [_change(broker, fenced=UNFENCE), *changes_with(state, broker.id, first)]
@@ -355,7 +358,7 @@ def _transition(
 def fence_broker(
     state: ControllerState, broker: BrokerRegistration, keys: Iterable[Key] | None = None
 ) -> list[Message]:
-    """Out of all ISRs first, or of those of `keys`, then fenced."""
+    """Out of all ISRs first, or of those of `keys`, which are what is left, then fenced."""
     return [*changes_without(state, broker.id, keys=keys), _change(broker, fenced=FENCE)]
 
 
@@ -372,13 +375,13 @@ def _change(
 
 def _lost_directories(
     request: BrokerHeartbeatRequest, broker: BrokerRegistration, state: ControllerState
-) -> list[Message]:
+) -> Steps[list[Message]]:
     offline = set(request.offline_log_dirs) & set(broker.directories)
     if not offline:
         return []
     records: list[Message] = []
     for directory in sorted(offline):
-        records += changes_without(state, broker.id, directory)
+        records += yield from changes_without_in_steps(state, broker.id, directory)
     left = [one for one in broker.directories if one not in offline]
     record = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left
@@ -403,8 +406,8 @@ def _cordoned_directories(
 
 def unregister_broker(
     state: ControllerState, broker_id: int
-) -> Result[Message, UnregisterBrokerResponse]:
-    """Removes a broker that is gone for good; its replicas stay assigned to it.
+) -> Steps[Result[Message, UnregisterBrokerResponse]]:
+    """In steps of many partitions: removes a broker that is gone for good; its replicas stay assigned to it.
 
     Raises:
         KafkaError: BROKER_ID_NOT_REGISTERED.
@@ -416,5 +419,5 @@ def unregister_broker(
             f"Broker ID {broker_id} is not currently registered",
         )
     removal = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
-    records = [*changes_when_unregistered(state, broker_id), removal]
-    return Result(records, UnregisterBrokerResponse(), atomic=False)
+    changes = yield from changes_when_unregistered(state, broker_id)
+    return Result([*changes, removal], UnregisterBrokerResponse(), atomic=False)

@@ -11,19 +11,21 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, TypeVar
 
 import trio
 
 from quorum.config.server import ServerConfig
 from quorum.controller.activation import activation_records
-from quorum.controller.brokers import PARTITIONS_PER_STEP, Decided, fence_broker
+from quorum.controller.brokers import Decided, fence_broker
 from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from quorum.controller.elections import balance_leaders, elect_unclean
-from quorum.controller.index import Key, PartitionIndex, in_slices
+from quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex, in_slices
 from quorum.controller.leases import Lease
 from quorum.controller.liveness import broker_is_gone
 from quorum.controller.partitions import changes_with, changes_without
+from quorum.controller.reign import Node as ReignNode
 from quorum.controller.reign import Reign
 from quorum.controller.state import ControllerState
 from quorum.controller.topics import TopicRules
@@ -31,9 +33,10 @@ from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.image import BrokerRegistration, MetadataImage
 from quorum.metadata.loader import MetadataLoader
 from quorum.runtime.clock import now_ms
-from quorum.runtime.deferred import Result
+from quorum.runtime.deferred import Deferred, Result
 from quorum.runtime.epoch import open_epoch
 from quorum.runtime.errors import NotLeaderError
+from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.records.misc import NoOpRecord
 from wire.schema import Message
@@ -43,6 +46,8 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Message)
 OnError = Callable[[ErrorCode, str], R]
+Decision = Result[Message, R] | Steps[Result[Message, R]]
+"""What is decided on many partitions comes in steps."""
 
 # How long a lease that could not be ended is given once more; the log was full, or too far behind.
 FENCE_AGAIN_SECONDS = 1.0
@@ -54,17 +59,13 @@ READING_SECONDS = 0.5
 LOOK_AGAIN_SECONDS = 0.25
 
 
-class Node(Protocol):
+class Node(ReignNode, Protocol):
     """The part of `QuorumNode` that the controller needs."""
 
     metadata_version: int
 
     @property
     def log_end_offset(self) -> int: ...
-
-    def propose(self, records: Sequence[Message], epoch: int) -> int: ...
-
-    def resign(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +114,42 @@ class Controller:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
         return self._reign
 
-    def submit(self, result: Result[Message, R], on_error: OnError[R] | None = None) -> Parked[R]:
-        """Writes what was just decided on `reign()`; the response leaves when it is committed.
+    def submit(
+        self, decide: Callable[[Reign], Decision[R]], on_error: OnError[R] | None = None
+    ) -> Parked[R]:
+        """Decides when it is its turn, mostly now, and writes that; the response leaves when it is committed.
 
         Raises:
-            KafkaError: NOT_CONTROLLER; what the log says of the records. Nothing was written.
+            KafkaError: NOT_CONTROLLER; what `decide` raises, or the log says of the records. Nothing was written.
         """
+        return self.take_turn(partial(_decide_and_write, decide), on_error)
+
+    def take_turn(
+        self, play: Callable[[Reign], Steps[Deferred[R]]], on_error: OnError[R] | None = None
+    ) -> Parked[R]:
+        """`submit` where there is more to do than to decide and to write.
+
+        Raises:
+            KafkaError: as `submit`.
+        """
+        reign = self.reign()
         try:
-            deferred = self.reign().submit(result)
+            asked = reign.turns.ask(play(reign))
+            deferred = asked.result() if asked.ended else None
         except NotLeaderError as error:
             raise _not_controller() from error
 
+        def ready() -> bool:
+            return deferred is not None and deferred.ready()
+
         async def finish() -> R:
             try:
-                return await deferred.wait()
+                written = await asked.wait() if deferred is None else deferred
+                return await written.wait()
             except NotLeaderError as error:
                 raise _not_controller() from error
 
-        return Parked(finish, ready=deferred.ready, on_error=on_error)
+        return Parked(finish, ready=ready, on_error=on_error)
 
     def watch(self, connection: ConnectionInfo, broker_id: int, broker_epoch: int) -> None:
         """`connection` carried a heartbeat: its end is a sign that the broker's process may be gone."""
@@ -173,6 +192,7 @@ class Controller:
             async with open_epoch(reign.close, self._end) as nursery:
                 self._reign = reign
                 self._activate(reign)
+                nursery.start_soon(reign.turns.run)
                 nursery.start_soon(self._fence_silent, reign)
                 nursery.start_soon(self._look_at_suspects, reign)
                 nursery.start_soon(self._suspect_orphans, reign)
@@ -202,8 +222,7 @@ class Controller:
         assert self.node is not None, "the node is given before it runs"
         reign = Reign(
             epoch,
-            self.node.propose,
-            self.node.resign,
+            self.node,
             self.loader.image,
             index,
             self.settings.config,
@@ -242,9 +261,10 @@ class Controller:
         while True:
             now = trio.current_time()
             for lease in reign.leases.expired(now):
-                await self._fence(
-                    reign, lease.broker_id, lease.broker_epoch, "its session has timed out"
-                )
+                if lease.deadline <= now:  # still, after those before it
+                    await self._fence(
+                        reign, lease.broker_id, lease.broker_epoch, "its session has timed out"
+                    )
             # Every lease that begins while we sleep is longer than this.
             deadline = reign.leases.next_deadline() or now + self.settings.session
             wake_at = min(deadline, now + self.settings.session)
@@ -286,19 +306,7 @@ class Controller:
             return
         log.info("fencing broker %d at epoch %d: %s", broker_id, broker_epoch, why)
         try:
-            decided = Decided()
-            for keys in in_slices(reign.state.index.in_sync(broker_id), PARTITIONS_PER_STEP):
-                if _incarnation(reign.image, broker_id, broker_epoch) is None:
-                    return
-                records = changes_without(reign.state, broker_id, keys=keys)
-                reign.submit(Result(records, None, atomic=False))
-                decided.note(reign.state, keys)
-                await trio.lowlevel.checkpoint()
-            broker = _incarnation(reign.image, broker_id, broker_epoch)
-            if broker is not None and not broker.fenced:
-                left = decided.others(reign.state, reign.state.index.in_sync(broker_id))
-                records = fence_broker(reign.state, broker, left)
-                reign.submit(Result(records, None, atomic=False))
+            await _fence_in_turns(reign, broker)
         except NotLeaderError:
             return  # the next active controller looks after it
         except KafkaError as error:
@@ -312,21 +320,26 @@ class Controller:
             before = reign.next_offset
             await trio.sleep(self.settings.idle)
             if reign.next_offset == before:
-                _try(reign, Result([NoOpRecord()], None))
+                await reign.turns.take(partial(_try, reign, Result([NoOpRecord()], None)))
 
     async def _expire_tokens(self, reign: Reign) -> None:
         """Removes delegation tokens that have run out; more than one sweep takes are swept at once."""
-        while self.settings.token_sweep:
+
+        def expire() -> int:
             records = expired_tokens(reign.image.tokens, now_ms=now_ms())
             if records:
                 _try(reign, Result(records, None))
-            await trio.sleep(0 if len(records) == EXPIRED_MAX else self.settings.token_sweep)
+            return len(records)
+
+        while self.settings.token_sweep:
+            expired = await reign.turns.take(expire)
+            await trio.sleep(0 if expired == EXPIRED_MAX else self.settings.token_sweep)
 
     async def _balance(self, reign: Reign) -> None:
         """Moves leaders back to preferred replicas, from time to time."""
         while self.settings.balance:
             await trio.sleep(self.settings.balance)
-            changed = await _work_off(reign, reign.state.index.imbalanced, balance_leaders)
+            changed = await _work_off(reign, lambda index: index.imbalanced, balance_leaders)
             if changed:
                 log.info("moved %d leaders back to preferred replicas", changed)
 
@@ -336,14 +349,14 @@ class Controller:
         while True:
             await reign.leaders_wanted.wait()
             reign.leaders_wanted = trio.Event()
-            await _work_off(reign, reign.state.index.leaderless, _changes_with_active)
+            await _work_off(reign, lambda index: index.leaderless, _changes_with_active)
 
     async def _elect_unclean(self, reign: Reign) -> None:
         """For partitions without a leader whose topics rather lose records than wait."""
         while True:
             await reign.unclean_wanted.wait()
             reign.unclean_wanted = trio.Event()
-            changed = await _work_off(reign, reign.state.index.leaderless, elect_unclean)
+            changed = await _work_off(reign, lambda index: index.leaderless, elect_unclean)
             if changed:
                 log.warning("%d partitions have a leader that may lack records", changed)
 
@@ -366,7 +379,7 @@ class Controller:
                 return ()
             return changes_without(state, lease.broker_id, keys=keys)
 
-        await _work_off(reign, reign.state.index.in_sync(lease.broker_id), decide)
+        await _work_off(reign, lambda index: index.in_sync(lease.broker_id), decide)
         lease.shutdown_offset = reign.next_offset - 1
         lease.emptying = False
 
@@ -374,17 +387,49 @@ class Controller:
 Decide = Callable[[ControllerState, Sequence[Key]], Sequence[Message]]
 
 
-async def _work_off(reign: Reign, keys: Iterable[Key], decide: Decide) -> int:
-    """Decides on the partitions of now, so many in each step of the loop; returns how many changed."""
-    changed = 0
+async def _fence_in_turns(reign: Reign, broker: BrokerRegistration) -> None:
+    """A part of its partitions in each turn; what is left of them goes with the fencing."""
+    decided = Decided()
+
+    def leave(keys: Sequence[Key]) -> None:
+        if _incarnation(reign.image, broker.id, broker.epoch) is not None:
+            records = changes_without(reign.state, broker.id, keys=keys)
+            reign.submit(Result(records, None, atomic=False))
+            decided.note(reign.state, keys)
+
+    def fence() -> None:
+        known = _incarnation(reign.image, broker.id, broker.epoch)
+        if known is not None and not known.fenced:
+            left = decided.others(reign.state, reign.state.index.in_sync(broker.id))
+            records = fence_broker(reign.state, known, left)
+            reign.submit(Result(records, None, atomic=False))
+
+    keys = await reign.turns.take(lambda: list(reign.state.index.in_sync(broker.id)))
     for some in in_slices(keys, PARTITIONS_PER_STEP):
+        await reign.turns.take(partial(leave, some))
+    await reign.turns.take(fence)
+
+
+async def _work_off(
+    reign: Reign, which: Callable[[PartitionIndex], Iterable[Key]], decide: Decide
+) -> int:
+    """Decides on the partitions of now, so many in each turn; returns how many changed."""
+
+    def change(some: Sequence[Key]) -> int | None:
+        """How many changed; None if it could not be written."""
         records = decide(reign.state, some)
-        if records:
-            while not _try(reign, Result(records, None, atomic=False)):
-                await trio.sleep(FENCE_AGAIN_SECONDS)
-                records = decide(reign.state, some)
-            changed += len(records)
-        await trio.lowlevel.checkpoint()
+        if records and not _try(reign, Result(records, None, atomic=False)):
+            return None
+        return len(records)
+
+    changed = 0
+    keys = await reign.turns.take(lambda: list(which(reign.state.index)))
+    for some in in_slices(keys, PARTITIONS_PER_STEP):
+        count = await reign.turns.take(partial(change, some))
+        while count is None:
+            await trio.sleep(FENCE_AGAIN_SECONDS)
+            count = await reign.turns.take(partial(change, some))
+        changed += count
     return changed
 
 
@@ -407,6 +452,12 @@ def _try(reign: Reign, result: Result[Message, None]) -> bool:
         log.debug("not written: %s", error)
         return False
     return True
+
+
+def _decide_and_write(decide: Callable[[Reign], Decision[R]], reign: Reign) -> Steps[Deferred[R]]:
+    decision = decide(reign)
+    result = decision if isinstance(decision, Result) else (yield from decision)
+    return (yield from reign.write(result))
 
 
 def _not_controller() -> KafkaError:

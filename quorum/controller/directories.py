@@ -13,6 +13,7 @@ from quorum.metadata import versions
 from quorum.metadata.image import BrokerRegistration, PartitionImage
 from quorum.metadata.topics_delta import merge_change
 from quorum.runtime.deferred import Result
+from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -27,8 +28,8 @@ from wire.schema import Message
 
 def assign_replicas(
     request: AssignReplicasToDirsRequest, state: ControllerState
-) -> Result[Message, AssignReplicasToDirsResponse]:
-    """Notes the directories; each partition is answered by itself.
+) -> Steps[Result[Message, AssignReplicasToDirsResponse]]:
+    """In steps of a partition: notes the directories; each partition is answered by itself.
 
     Raises:
         KafkaError: STALE_BROKER_EPOCH; UNSUPPORTED_VERSION, the cluster's metadata.version has no directories.
@@ -48,6 +49,7 @@ def assign_replicas(
             topic = state.image.topics.by_id.get(asked.topic_id)
             partitions = []
             for index in (one.partition_index for one in asked.partitions):
+                yield 1
                 code, place = ErrorCode.UNKNOWN_TOPIC_ID, None
                 if topic is not None:
                     partition = changed.get((topic.id, index)) or topic.partitions.get(index)

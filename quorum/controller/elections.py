@@ -5,7 +5,7 @@ Source: `ReplicationControlManager` of Kafka (`electLeaders`, `maybeBalanceParti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.index import Key
@@ -13,6 +13,7 @@ from quorum.controller.state import ControllerState, Place
 from quorum.controller.topics import RECORDS_MAX, too_much
 from quorum.metadata.image import NO_LEADER
 from quorum.runtime.deferred import Result
+from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -40,8 +41,8 @@ _KINDS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 
 def elect_leaders(
     request: ElectLeadersRequest, state: ControllerState
-) -> Result[Message, ElectLeadersResponse]:
-    """Elections that an operator asks for: of preferred leaders, or unclean ones where there is no leader.
+) -> Steps[Result[Message, ElectLeadersResponse]]:
+    """In steps of a partition: elections that an operator asks for: of preferred leaders, or unclean ones where there is no leader.
 
     Of all partitions, when none are named, those are not answered that need no election.
 
@@ -66,6 +67,7 @@ def elect_leaders(
                 partitions.append(
                     PartitionResult(partition_id=index, error_code=code, error_message=message)
                 )
+            yield 1
         results.append(ReplicaElectionResult(topic=topic.topic, partition_result=partitions))
     if len(records) > RECORDS_MAX:
         raise too_much()
@@ -73,11 +75,9 @@ def elect_leaders(
     return Result(records, response, atomic=False)
 
 
-def _every_partition(state: ControllerState) -> list[TopicPartitions]:
-    return [
-        TopicPartitions(topic=name, partitions=list(topic.partitions))
-        for name, topic in state.image.topics.by_name.items()
-    ]
+def _every_partition(state: ControllerState) -> Iterator[TopicPartitions]:
+    for name, topic in state.image.topics.by_name.items():
+        yield TopicPartitions(topic=name, partitions=list(topic.partitions))
 
 
 def _elect_one(state: ControllerState, name: str, index: int, kind: int) -> PartitionChangeRecord:

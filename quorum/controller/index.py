@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from quorum.metadata.image import NO_LEADER, PartitionImage, TopicsImage
-from quorum.metadata.topic_names import has_collision_characters
+from quorum.metadata.topic_names import has_collision_characters, in_metrics
 from quorum.metadata.topics_delta import TopicsDelta
 
 Key = tuple[bytes, int]
@@ -19,6 +19,9 @@ Keys = dict[Key, None]
 """A set that keeps its order."""
 
 _NONE: Keys = {}
+
+# Partitions that are decided on in one step of the loop: some 10 ms of work. Who has more is dealt with in several.
+PARTITIONS_PER_STEP = 500
 
 
 class PartitionIndex:
@@ -64,7 +67,7 @@ class PartitionIndex:
 
     def colliding(self, name: str) -> str | None:
         """A topic whose metrics could not be told from those of `name`."""
-        alike = self._named_alike.get(name.replace(".", "_"), {})
+        alike = self._named_alike.get(in_metrics(name), {})
         return next((one for one in alike if one != name), None)
 
     def __eq__(self, other: object) -> bool:
@@ -86,29 +89,33 @@ class PartitionIndex:
                 self._change(key, None, partition)
                 yield key
 
-    def apply(self, delta: TopicsDelta) -> None:
-        """Goes on to what the image is after `delta`."""
+    def apply(self, delta: TopicsDelta) -> Iterator[Key]:
+        """Goes on to what the image is after `delta`, a step for each partition; between them it is of neither image."""
         for topic in delta.deleted.values():
             self._remove_name(topic.name)
             for number, partition in topic.partitions.items():
-                self._change((topic.id, number), partition, None)
+                key = topic.id, number
+                self._change(key, partition, None)
+                yield key
         for name in delta.created.values():
             self._add_name(name)
         for topic_id, changed in delta.changed.items():
             before = changed.image.partitions
             for number, partition in changed.partitions.items():
-                self._change((topic_id, number), before.get(number), partition)
+                key = topic_id, number
+                self._change(key, before.get(number), partition)
+                yield key
 
     def _add_name(self, name: str) -> None:
         if has_collision_characters(name):
-            self._named_alike.setdefault(name.replace(".", "_"), {})[name] = None
+            self._named_alike.setdefault(in_metrics(name), {})[name] = None
 
     def _remove_name(self, name: str) -> None:
-        alike = self._named_alike.get(name.replace(".", "_"))
+        alike = self._named_alike.get(in_metrics(name))
         if alike is not None:
             alike.pop(name, None)
             if not alike:
-                del self._named_alike[name.replace(".", "_")]
+                del self._named_alike[in_metrics(name)]
 
     def _change(self, key: Key, old: PartitionImage | None, new: PartitionImage | None) -> None:
         _move(self._in_sync, key, old.isr if old else (), new.isr if new else ())

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quorum.controller.changes import Election, change_partition
-from quorum.controller.index import Key
+from quorum.controller.index import PARTITIONS_PER_STEP, Key, in_slices
 from quorum.controller.state import ControllerState, MayLead, Place
 from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.records.topics import PartitionChangeRecord
 from wire.schema import Message
@@ -50,6 +51,17 @@ def changes_without(
     return records
 
 
+def changes_without_in_steps(
+    state: ControllerState, broker_id: int, directory: bytes | None = None
+) -> Steps[list[Message]]:
+    """`changes_without` of however many."""
+    records: list[Message] = []
+    for keys in in_slices(state.index.in_sync(broker_id), PARTITIONS_PER_STEP):
+        records += changes_without(state, broker_id, directory, keys)
+        yield len(keys)
+    return records
+
+
 def changes_after_loss(
     state: ControllerState, broker_id: int, keys: Iterable[Key] | None = None
 ) -> list[Message]:
@@ -66,9 +78,15 @@ def changes_after_loss(
     return records
 
 
-def changes_when_unregistered(state: ControllerState, broker_id: int) -> list[Message]:
+def changes_when_unregistered(state: ControllerState, broker_id: int) -> Steps[list[Message]]:
     """Out of all ISRs and ELRs, as nobody knows whether it will ever come back."""
-    return changes_after_loss(state, broker_id)
+    index = state.index
+    concerned = dict.fromkeys((*index.in_sync(broker_id), *index.eligible(broker_id)))
+    records: list[Message] = []
+    for keys in in_slices(concerned, PARTITIONS_PER_STEP):
+        records += changes_after_loss(state, broker_id, keys)
+        yield len(keys)
+    return records
 
 
 def _is_alone(partition: PartitionImage, broker_id: int) -> bool:

@@ -8,7 +8,7 @@ Source: Kafka's `StripedReplicaPlacer`. Randomness is passed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -121,7 +121,7 @@ def place_replicas(
     partition_count: int,
     replication_factor: int,
     prng: Prng,
-) -> list[tuple[int, ...]]:
+) -> Iterator[tuple[int, ...]]:
     """Replicas for `partition_count` new partitions; the first of each is the preferred leader.
 
     Brokers that are about to go, and those whose directories are all cordoned, get nothing. One that has gone is a fenced one like others.
@@ -142,7 +142,7 @@ def place_replicas(
         )
     if why is not None:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
-    return [racks.place(replication_factor) for _ in range(partition_count)]
+    return (racks.place(replication_factor) for _ in range(partition_count))
 
 
 def _is_usable(broker: BrokerRegistration) -> bool:

@@ -23,6 +23,7 @@ from quorum.controller.topics import (
 )
 from quorum.metadata.image import PartitionImage
 from quorum.runtime.deferred import Result
+from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -43,8 +44,8 @@ from wire.schema import Message
 
 def alter_reassignments(
     request: AlterPartitionReassignmentsRequest, state: ControllerState
-) -> Result[Message, AlterPartitionReassignmentsResponse]:
-    """Begins, changes and cancels moves, those that can be, in one atomic batch; each partition is answered by itself.
+) -> Steps[Result[Message, AlterPartitionReassignmentsResponse]]:
+    """In steps of a partition: begins, changes and cancels moves, those that can be, in one atomic batch; each partition is answered by itself.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too many at once; nothing is changed.
@@ -76,6 +77,7 @@ def alter_reassignments(
                     partition_index=asked.partition_index, error_code=code, error_message=message
                 )
             )
+            yield 1
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,

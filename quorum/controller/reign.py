@@ -8,8 +8,8 @@ this replaces.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 import trio
 
@@ -17,11 +17,13 @@ from quorum.config.server import ServerConfig
 from quorum.controller.index import PartitionIndex
 from quorum.controller.leases import Leases
 from quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
+from quorum.controller.turns import Turns
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
 from quorum.runtime.clock import now_ms
 from quorum.runtime.deferred import Deferred, ReplicatedState, Result
 from quorum.runtime.errors import NotLeaderError
+from quorum.runtime.steps import Steps, at_once
 from quorum.runtime.watermark import Watermark
 from wire.errors import KafkaError
 from wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
@@ -35,15 +37,24 @@ T = TypeVar("T")
 # Largest batch of a result that may be cut. As Kafka's.
 RECORDS_PER_BATCH = 10_000
 
-Propose = Callable[[Sequence[Message], int], int]
+
+class Node(Protocol):
+    """What a reign writes with: `QuorumNode`."""
+
+    def encode(self, records: Sequence[Message]) -> Steps[bytes]: ...
+
+    def propose(
+        self, records: Sequence[Message], epoch: int, batch: bytes | None = None
+    ) -> int: ...
+
+    def resign(self) -> None: ...
 
 
 class Reign:
-    """One epoch of the active controller.
+    """One epoch of the active controller. Who decides asks `turns`; `image` is that of after the last decision that has ended.
 
     Args:
-        propose: appends an atomic batch in an epoch and returns its last offset (`QuorumNode.propose`).
-        give_up: makes this node stop leading; called when log and state have parted.
+        node: stops leading when log and state have parted.
         image: committed, everything below `applied_end`; `index` is of its topics.
         log_end: where our first record will be written.
     """
@@ -51,8 +62,7 @@ class Reign:
     def __init__(
         self,
         epoch: int,
-        propose: Propose,
-        give_up: Callable[[], object],
+        node: Node,
         image: MetadataImage,
         index: PartitionIndex,
         config: ServerConfig,
@@ -63,6 +73,8 @@ class Reign:
     ) -> None:
         self.epoch = epoch
         self.leases = Leases(session_seconds)
+        self.turns = Turns()
+        self.image = image
         self.committed = Watermark(applied_end)
         self.suspects: dict[int, int] = {}  # broker id → epoch, whose connection has closed
         self.suspected = trio.Event()
@@ -70,9 +82,7 @@ class Reign:
         self.leaders_wanted = trio.Event()
         self.unclean_wanted = trio.Event()
         self.emptying = trio.Event()
-        self._propose = propose
-        self._give_up = give_up
-        self._image = image
+        self._node = node
         self._index = index
         self._config = config
         self._delta: MetadataDelta | None = None
@@ -81,15 +91,6 @@ class Reign:
         self._writes: ReplicatedState[Message] = ReplicatedState(
             self._append, self._replay, self.committed, log_end
         )
-
-    @property
-    def image(self) -> MetadataImage:
-        """After everything that was appended."""
-        if self._delta is not None:
-            self._image = self._delta.apply(Provenance(self._last_offset, self.epoch, now_ms()))
-            self._index.apply(self._delta.topics)
-            self._delta = None
-        return self._image
 
     @property
     def state(self) -> ControllerState:
@@ -105,14 +106,27 @@ class Reign:
         return max(self._registered_at.get(broker.id, broker.epoch), broker.epoch)
 
     def submit(self, result: Result[Message, T]) -> Deferred[T]:
-        """Appends and replays; see `ReplicatedState.submit`."""
+        """Appends and replays what was decided in one turn; see `ReplicatedState.submit`."""
+        return at_once(self.write(result))
+
+    def write(self, result: Result[Message, T]) -> Steps[Deferred[T]]:
+        """The same in steps, in the turn of the decision. The image is the old one until all is replayed, the index until the end."""
         try:
-            return self._writes.submit(result)
+            deferred = yield from self._writes.write(result)
+            if self._delta is not None:
+                yield from self._take(self._delta)
         except (KafkaError, NotLeaderError):
             raise
         except Exception:
-            self._give_up()  # log and state have parted: somebody else, or we anew, begin from the log
+            self._give_up()
             raise
+        return deferred
+
+    def _take(self, delta: MetadataDelta) -> Steps[None]:
+        self.image = delta.apply(Provenance(self._last_offset, self.epoch, now_ms()))
+        self._delta = None
+        for _ in self._index.apply(delta.topics):
+            yield 1
 
     def suspect(self, broker_id: int, broker_epoch: int) -> None:
         """The connection of a broker's heartbeats is closed: somebody should look."""
@@ -121,28 +135,36 @@ class Reign:
 
     def close(self) -> None:
         self._writes.close()
+        self.turns.close()
 
-    def _append(self, records: Sequence[Message], atomic: bool) -> int:
-        if atomic or len(records) <= RECORDS_PER_BATCH:
-            return self._propose(records, self.epoch)
-        last_offset = self._propose(records[:RECORDS_PER_BATCH], self.epoch)
+    def _append(self, records: Sequence[Message], atomic: bool) -> Steps[int]:
+        size = len(records) if atomic else RECORDS_PER_BATCH
+        parts = [records[start : start + size] for start in range(0, len(records), size)]
+        batches = []
+        for part in parts:
+            batch = yield from self._node.encode(part)
+            batches.append(batch)
+        last_offset = self._node.propose(parts[0], self.epoch, batches[0])
         try:
-            for start in range(RECORDS_PER_BATCH, len(records), RECORDS_PER_BATCH):
-                part = records[start : start + RECORDS_PER_BATCH]
-                last_offset = self._propose(part, self.epoch)
+            for part, batch in zip(parts[1:], batches[1:], strict=True):
+                last_offset = self._node.propose(part, self.epoch, batch)
         except Exception:
             # A part is in the log that the state does not have.
             log.exception(
                 "a change of %d records was cut short: giving up leadership", len(records)
             )
-            self.close()
             self._give_up()
             raise NotLeaderError from None
         return last_offset
 
+    def _give_up(self) -> None:
+        """Log and state have parted: somebody else, or we anew, begin from the log."""
+        self._writes.close()
+        self._node.resign()
+
     def _replay(self, offset: int, record: Message) -> None:
         if self._delta is None:
-            self._delta = MetadataDelta(self._image)
+            self._delta = MetadataDelta(self.image)
         self._delta.replay(record)
         self._last_offset = offset
         if isinstance(record, RegisterBrokerRecord):

@@ -1,4 +1,4 @@
-"""CreateTopics, CreatePartitions, DeleteTopics: validation, placement, and the records that say it.
+"""CreateTopics, CreatePartitions, DeleteTopics: validation, placement, and the records that say it; in steps of a partition or a topic.
 
 Source: Kafka's `ReplicationControlManager` and the topic parts of `ControllerApis`. Left out: create-topic policies, quotas,
 authorization.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,8 +27,9 @@ from quorum.metadata.image import (
     TopicImage,
 )
 from quorum.metadata.records import partition_record
-from quorum.metadata.topic_names import METADATA_TOPIC, colliding, why_illegal
+from quorum.metadata.topic_names import METADATA_TOPIC, in_metrics, why_illegal
 from quorum.runtime.deferred import Result
+from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -84,7 +85,7 @@ class TopicRules:
 
 def create_topics(
     request: CreateTopicsRequest, state: ControllerState, rules: TopicRules
-) -> Result[Message, CreateTopicsResponse]:
+) -> Steps[Result[Message, CreateTopicsResponse]]:
     """All topics that can be created, in one atomic batch; each of the others is answered its own error.
 
     Raises:
@@ -92,19 +93,21 @@ def create_topics(
     """
     _check_size(request, rules)
     times = Counter(topic.name for topic in request.topics)
+    new = NewPartitions(state.image)
     records: list[Message] = []
     results: dict[str, CreatableTopicResult] = {}
-    created: list[str] = []
+    created: dict[str, str] = {}  # by the names that metrics have
     for topic in request.topics:
         if topic.name in results:
             continue
         try:
             _check_name(topic.name, times[topic.name], state, created)
-            made, results[topic.name] = _create_topic(topic, state.image, rules)
+            made, results[topic.name] = yield from _create_topic(topic, new, rules)
         except KafkaError as error:
             results[topic.name] = _failed(topic.name, error)
+            yield 1
             continue
-        created.append(topic.name)
+        created.setdefault(in_metrics(topic.name), topic.name)
         records += made
     if len(records) > RECORDS_MAX:
         raise too_much()
@@ -129,7 +132,7 @@ def too_much() -> KafkaError:
     )
 
 
-def _check_name(name: str, times: int, state: ControllerState, created: Sequence[str]) -> None:
+def _check_name(name: str, times: int, state: ControllerState, created: Mapping[str, str]) -> None:
     if times > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     if name == METADATA_TOPIC:
@@ -139,7 +142,7 @@ def _check_name(name: str, times: int, state: ControllerState, created: Sequence
     if name in state.image.topics.by_name:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     why = why_illegal(name)
-    if why is None and (other := state.index.colliding(name) or colliding(name, created)):
+    if why is None and (other := state.index.colliding(name) or created.get(in_metrics(name))):
         why = f"Topic '{name}' collides with existing topic: {other}"
     if why is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
@@ -155,26 +158,28 @@ def _failed(name: str, error: KafkaError) -> CreatableTopicResult:
 
 
 def _create_topic(
-    topic: CreatableTopic, image: MetadataImage, rules: TopicRules
-) -> tuple[list[Message], CreatableTopicResult]:
+    topic: CreatableTopic, new: NewPartitions, rules: TopicRules
+) -> Steps[tuple[list[Message], CreatableTopicResult]]:
     configs = _checked_configs(topic)
     if topic.assignments:
-        partitions = _assigned_by_hand(topic, image)
+        partitions = yield from _assigned_by_hand(topic, new)
     else:
-        partitions = _placed(topic, image, rules)
+        partitions = yield from _placed(topic, new, rules)
     topic_id = rules.new_id()
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
         ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
         for name, value in configs.items()
     ]
-    records += [partition_record(topic_id, i, partition) for i, partition in enumerate(partitions)]
+    for index, partition in enumerate(partitions):
+        records.append(partition_record(topic_id, index, partition))
+        yield 1
     result = CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
-        configs=rules.effective_configs.of(configs, image.configs),
+        configs=rules.effective_configs.of(configs, new.image.configs),
     )
     return records, result
 
@@ -194,7 +199,9 @@ def _checked_configs(topic: CreatableTopic) -> dict[str, str]:
     return configs
 
 
-def _placed(topic: CreatableTopic, image: MetadataImage, rules: TopicRules) -> list[PartitionImage]:
+def _placed(
+    topic: CreatableTopic, new: NewPartitions, rules: TopicRules
+) -> Steps[list[PartitionImage]]:
     factor, count = topic.replication_factor, topic.num_partitions
     if factor < DEFAULT or factor == 0:
         raise KafkaError(
@@ -210,16 +217,8 @@ def _placed(topic: CreatableTopic, image: MetadataImage, rules: TopicRules) -> l
         factor = rules.config["default.replication.factor"]
     if count == DEFAULT:
         count = rules.config["num.partitions"]
-    return _place(count, factor, image, rules)
-
-
-def _place(
-    count: int, factor: int, image: MetadataImage, rules: TopicRules
-) -> list[PartitionImage]:
     try:
-        placed = place_replicas(image.cluster.brokers.values(), count, factor, rules.prng)
-        new = NewPartitions(image)
-        return [new.make(replicas) for replicas in placed]
+        return (yield from new.placed(count, factor, rules.prng))
     except KafkaError as error:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -227,7 +226,7 @@ def _place(
         ) from error
 
 
-def _assigned_by_hand(topic: CreatableTopic, image: MetadataImage) -> list[PartitionImage]:
+def _assigned_by_hand(topic: CreatableTopic, new: NewPartitions) -> Steps[list[PartitionImage]]:
     for given, what in (
         (topic.replication_factor, "replication factor"),
         (topic.num_partitions, "numPartitions"),
@@ -237,7 +236,6 @@ def _assigned_by_hand(topic: CreatableTopic, image: MetadataImage) -> list[Parti
                 ErrorCode.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
-    new = NewPartitions(image)
     assigned: dict[int, PartitionImage] = {}
     factor = None
     for assignment in topic.assignments:
@@ -249,6 +247,7 @@ def _assigned_by_hand(topic: CreatableTopic, image: MetadataImage) -> list[Parti
             )
         assigned[index] = new.assigned(index, assignment.broker_ids, factor)
         factor = len(assignment.broker_ids)
+        yield 1
     if sorted(assigned) != list(range(len(assigned))):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -291,8 +290,16 @@ class NewPartitions:
         brokers = image.cluster.brokers
         self._active = {one for one, broker in brokers.items() if broker.active}
         self._directory = {one: default_directory(image, one) for one in brokers}
-        self._image = image
+        self.image = image
         self._made: dict[tuple[int, ...], PartitionImage] = {}
+
+    def placed(self, count: int, factor: int, prng: Prng) -> Steps[list[PartitionImage]]:
+        """So many, where there is room. Raises KafkaError INVALID_REPLICATION_FACTOR: `factor` is more than the cluster has."""
+        made = []
+        for replicas in place_replicas(self.image.cluster.brokers.values(), count, factor, prng):
+            made.append(self.make(replicas))
+            yield 1
+        return made
 
     def make(self, replicas: tuple[int, ...]) -> PartitionImage:
         """Raises KafkaError INVALID_REPLICATION_FACTOR: none of the replicas is active."""
@@ -305,7 +312,7 @@ class NewPartitions:
         self, index: int, broker_ids: Sequence[int], factor: int | None = None
     ) -> PartitionImage:
         """Raises KafkaError INVALID_REPLICA_ASSIGNMENT: these replicas cannot be those of partition `index`."""
-        check_assignment(broker_ids, self._image, factor)
+        check_assignment(broker_ids, self.image, factor)
         try:
             return self.make(tuple(broker_ids))
         except KafkaError as error:
@@ -341,13 +348,14 @@ def default_directory(image: MetadataImage, broker_id: int) -> bytes:
 
 def create_partitions(
     request: CreatePartitionsRequest, image: MetadataImage, rules: TopicRules
-) -> Result[Message, CreatePartitionsResponse]:
+) -> Steps[Result[Message, CreatePartitionsResponse]]:
     """Adds partitions to the topics where it can be done, in one atomic batch.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too much at once; nothing is changed.
     """
     times = Counter(topic.name for topic in request.topics)
+    new = NewPartitions(image)
     records: list[Message] = []
     results: dict[str, CreatePartitionsTopicResult] = {}
     for topic in request.topics:
@@ -357,11 +365,12 @@ def create_partitions(
         try:
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records += _add_partitions(topic, image, rules)
+            records += yield from _add_partitions(topic, new, rules)
         except KafkaError as error:
             if error.code is ErrorCode.POLICY_VIOLATION:
                 raise
             code, message = error.code, text_of(error)
+            yield 1
         results[topic.name] = CreatePartitionsTopicResult(
             name=topic.name, error_code=code, error_message=message
         )
@@ -372,9 +381,9 @@ def create_partitions(
 
 
 def _add_partitions(
-    asked: CreatePartitionsTopic, image: MetadataImage, rules: TopicRules
-) -> list[Message]:
-    topic = image.topics.by_name.get(asked.name)
+    asked: CreatePartitionsTopic, new: NewPartitions, rules: TopicRules
+) -> Steps[list[Message]]:
+    topic = new.image.topics.by_name.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     present = len(topic.partitions)
@@ -392,19 +401,18 @@ def _add_partitions(
     if added > RECORDS_MAX:
         raise too_much()
     factor = len(topic.partitions[0].replicas) if 0 in topic.partitions else 1
-    new = NewPartitions(image)
     if asked.assignments is None:
-        placed = place_replicas(image.cluster.brokers.values(), added, factor, rules.prng)
-        partitions = [new.make(replicas) for replicas in placed]
+        partitions = yield from new.placed(added, factor, rules.prng)
     else:
-        partitions = [
-            new.assigned(index, one.broker_ids, factor)
-            for index, one in enumerate(asked.assignments, present)
-        ]
-    return [
-        partition_record(topic.id, index, partition)
-        for index, partition in enumerate(partitions, present)
-    ]
+        partitions = []
+        for index, one in enumerate(asked.assignments, present):
+            partitions.append(new.assigned(index, one.broker_ids, factor))
+            yield 1
+    records: list[Message] = []
+    for index, partition in enumerate(partitions, present):
+        records.append(partition_record(topic.id, index, partition))
+        yield 1
+    return records
 
 
 # --- DeleteTopics
@@ -412,7 +420,7 @@ def _add_partitions(
 
 def delete_topics(
     request: DeleteTopicsRequest, image: MetadataImage, *, enabled: bool, version: int
-) -> Result[Message, DeleteTopicsResponse]:
+) -> Steps[Result[Message, DeleteTopicsResponse]]:
     """Deletes topics by name or by id; a topic named twice in any way is not deleted.
 
     Raises:
@@ -451,6 +459,7 @@ def delete_topics(
                 error_message=None if error is None else error.message,
             )
         )
+        yield 1
     return Result(records, DeleteTopicsResponse(responses=responses))
 
 

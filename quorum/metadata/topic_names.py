@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 # With "-", a partition number and ".deleted" suffixes it must fit a file name.
 NAME_SIZE_MAX = 249
@@ -29,12 +28,6 @@ def has_collision_characters(name: str) -> bool:
     return "." in name or "_" in name
 
 
-def colliding(name: str, existing: Iterable[str]) -> str | None:
-    """A topic whose metrics could not be told from those of `name`: '.' and '_' are one character there."""
-    if not has_collision_characters(name):
-        return None
-    unified = name.replace(".", "_")
-    for other in existing:
-        if len(other) == len(name) and other != name and other.replace(".", "_") == unified:
-            return other
-    return None
+def in_metrics(name: str) -> str:
+    """What names that collide have in common: '.' and '_' are one character in metrics."""
+    return name.replace(".", "_")

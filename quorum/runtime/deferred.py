@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from quorum.runtime.errors import NotLeaderError
+from quorum.runtime.steps import Steps, at_once
 from quorum.runtime.watermark import Watermark
 
 R = TypeVar("R")
@@ -58,8 +59,8 @@ class ReplicatedState(Generic[R]):
     """One epoch's write path into one log; closed with the epoch (see `open_epoch`).
 
     Args:
-        append: writes records to the log as the leader, `atomic` as in `Result`; returns the offset of the last one;
-            raises NotLeaderError, or anything else that leaves log and state as they were.
+        append: writes records to the log as the leader, `atomic` as in `Result`; returns the offset of the last one. In steps, of
+            which only the last one writes; raises NotLeaderError, or anything else that leaves log and state as they were.
         replay: the only mutator, `(offset, record)`; never validates and never fails.
         committed: the epoch's watermark; `.offset` is the end (exclusive) of what is committed.
         next_offset: the end of the log when the epoch began.
@@ -67,7 +68,7 @@ class ReplicatedState(Generic[R]):
 
     def __init__(
         self,
-        append: Callable[[Sequence[R], bool], int],
+        append: Callable[[Sequence[R], bool], Steps[int]],
         replay: Callable[[int, R], object],
         committed: Watermark,
         next_offset: int,
@@ -90,14 +91,21 @@ class ReplicatedState(Generic[R]):
         Raises:
             NotLeaderError: the epoch has ended; nothing was written.
         """
+        return at_once(self.write(result))
+
+    def write(self, result: Result[R, T]) -> Steps[Deferred[T]]:
+        """`submit` in steps. Nobody may decide on the state, nor write, before the last one: from the append on, state and log
+        agree only then.
+        """
         if self._committed.closed:
             raise NotLeaderError
         if result.records:
-            last_offset = self._append(result.records, result.atomic)
+            last_offset = yield from self._append(result.records, result.atomic)
             base_offset = last_offset - len(result.records) + 1
             assert base_offset >= self._end_offset, (base_offset, self._end_offset)
             for offset, record in enumerate(result.records, base_offset):
                 self._replay_one(offset, record)
+                yield 1
             self._end_offset = last_offset + 1
         return Deferred(result.response, self._end_offset, self._committed)
 

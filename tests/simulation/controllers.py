@@ -7,15 +7,18 @@ send comes over the simulated network, what an operator wants from beside the le
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import trio
 
 from quorum.config.server import ServerConfig
+from quorum.controller import turns
 from quorum.controller.context import ControllerContext
 from quorum.controller.controller import Controller, ControllerSettings
 from quorum.controller.features import ELR_VERSION, bootstrap_records
@@ -27,6 +30,7 @@ from quorum.controller.handlers.delete_topics import delete_topics
 from quorum.raft.core import NotLeader
 from quorum.raft.roles import Leader, Role
 from quorum.runtime.errors import NotLeaderError
+from quorum.runtime.steps import Steps
 from tests.quorum.config_of import config_of
 from tests.simulation.metadata import Member, Metadata
 from tests.simulation.storage import Entry
@@ -107,7 +111,12 @@ class ControllerMember(Member):
     def log_end_offset(self) -> int:
         return self.node.log.end_offset
 
-    def propose(self, records: Sequence[Message], epoch: int) -> int:
+    def encode(self, records: Sequence[Message]) -> Steps[bytes]:
+        """Batches are values in this world: `propose` makes what is written."""
+        yield len(records)
+        return b""
+
+    def propose(self, records: Sequence[Message], epoch: int, _batch: bytes | None = None) -> int:
         node, world = self.node, self.shared.world
         if not node.alive or self._reign is None or self._reign[0] != epoch:
             raise NotLeaderError
@@ -218,9 +227,12 @@ class ControllerMember(Member):
     async def _refuse(self, life: int, request: Message) -> None:
         if self.node.life != life or not self.controller.is_active:
             return
+        if self.controller.reign().turns.busy:  # then it would be decided later
+            return
         before, error = self._standing(), ""
         try:
-            HANDLERS[type(request)](request, self._context, None)
+            with mock.patch.object(turns, "STEPS_PER_TURN", math.inf):
+                HANDLERS[type(request)](request, self._context, None)
         except KafkaError as refusal:
             error = refusal.code.name
         after = self._standing()

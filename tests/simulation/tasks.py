@@ -13,13 +13,16 @@ from unittest import mock
 import trio
 from trio._core import _run as scheduler
 
-from quorum.controller import controller
+from quorum.controller import controller, turns
 from tests.simulation.checker import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 T = TypeVar("T")
+
+# So few that most decisions take several turns, and others are asked for meanwhile; in real life 500.
+STEPS_PER_TURN = 4
 
 
 def step_through(play: Coroutine[Any, Any, T]) -> T:
@@ -57,6 +60,7 @@ class Tasks:
         with (
             mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
             mock.patch.object(controller, "broker_is_gone", is_gone),
+            mock.patch.object(turns, "STEPS_PER_TURN", STEPS_PER_TURN),
         ):
             try:
                 return trio.run(self._main, play, clock=_Clock(self._world))

@@ -16,5 +16,6 @@ from wire.transport.registry import handles
 def alter_client_quotas(
     request: AlterClientQuotasRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterClientQuotasResponse]:
-    result = decide(request, ctx.controller.reign().image.quotas)
-    return ctx.controller.submit(result, partial(fail_alter_quotas, request))
+    return ctx.controller.submit(
+        lambda reign: decide(request, reign.image.quotas), partial(fail_alter_quotas, request)
+    )

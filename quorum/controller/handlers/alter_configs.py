@@ -7,10 +7,13 @@ from functools import partial
 from quorum.authorization import may
 from quorum.controller.configs import fail_legacy, legacy_response, replace_configs, resource_of
 from quorum.controller.context import ControllerContext
+from quorum.controller.reign import Reign
 from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action, config_resource
+from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from wire.schema import Message
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -25,6 +28,10 @@ def alter_configs(
         if not may(ctx, call.connection, Action(Operation.ALTER_CONFIGS, *config_resource(key)))
     }
     left = [one for one in request.resources if resource_of(one) not in refused]
-    result = replace_configs(request.replace(resources=left), ctx.controller.reign().image)
-    result.response.responses.extend(legacy_response(refused).responses)
-    return ctx.controller.submit(result, partial(fail_legacy, request))
+
+    def decide(reign: Reign) -> Result[Message, AlterConfigsResponse]:
+        result = replace_configs(request.replace(resources=left), reign.image)
+        result.response.responses.extend(legacy_response(refused).responses)
+        return result
+
+    return ctx.controller.submit(decide, partial(fail_legacy, request))

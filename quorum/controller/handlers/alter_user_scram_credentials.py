@@ -19,5 +19,6 @@ from wire.transport.registry import handles
 def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterUserScramCredentialsResponse]:
-    result = decide(request, ctx.controller.reign().image)
-    return ctx.controller.submit(result, partial(fail_alter_scram, request))
+    return ctx.controller.submit(
+        lambda reign: decide(request, reign.image), partial(fail_alter_scram, request)
+    )

@@ -16,4 +16,4 @@ from wire.transport.registry import handles
 def assign_replicas_to_dirs(
     request: AssignReplicasToDirsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AssignReplicasToDirsResponse]:
-    return ctx.controller.submit(assign_replicas(request, ctx.controller.reign().state))
+    return ctx.controller.submit(lambda reign: assign_replicas(request, reign.state))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import trio
 
 from quorum.controller.brokers import heartbeat
 from quorum.controller.context import ControllerContext
+from quorum.controller.leases import Lease
 from quorum.controller.partitions import check_broker_epoch
-from quorum.runtime.deferred import Result
+from quorum.controller.reign import Reign
+from quorum.runtime.deferred import Deferred, Result
+from quorum.runtime.steps import Steps
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
@@ -17,11 +22,20 @@ from wire.transport.registry import handles
 def broker_heartbeat(
     request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call
 ) -> Parked[BrokerHeartbeatResponse]:
-    reign = ctx.controller.reign()
-    image = reign.image
-    check_broker_epoch(image, request.broker_id, request.broker_epoch)
-    lease = reign.leases.extend(request.broker_id, request.broker_epoch, trio.current_time())
-    result = heartbeat(
+    _extend(request, ctx.controller.reign())  # also who has to wait for an answer is alive
+    return ctx.controller.take_turn(partial(_beat, request, ctx, call))
+
+
+def _extend(request: BrokerHeartbeatRequest, reign: Reign) -> Lease:
+    check_broker_epoch(reign.image, request.broker_id, request.broker_epoch)
+    return reign.leases.extend(request.broker_id, request.broker_epoch, trio.current_time())
+
+
+def _beat(
+    request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call, reign: Reign
+) -> Steps[Deferred[BrokerHeartbeatResponse]]:
+    lease, image = _extend(request, reign), reign.image
+    result = yield from heartbeat(
         request,
         reign.state,
         lease,
@@ -34,7 +48,7 @@ def broker_heartbeat(
         is_fenced=reply.is_fenced,
         should_shut_down=reply.should_shut_down,
     )
-    parked = ctx.controller.submit(Result(result.records, response, atomic=False))
+    deferred = yield from reign.write(Result(result.records, response, atomic=False))
     lease.metadata_offset = request.current_metadata_offset
     if reply.is_fenced:
         lease.shutdown_offset = -1
@@ -48,4 +62,4 @@ def broker_heartbeat(
         reign.leases.end(request.broker_id)  # it may come back at once
     else:
         ctx.controller.watch(call.connection, request.broker_id, request.broker_epoch)
-    return parked
+    return deferred

@@ -6,10 +6,12 @@ connection is closed and the new one says that it listens at the same addresses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import trio
 
 from quorum.controller.brokers import (
-    PARTITIONS_PER_STEP,
     Decided,
     changes_of_new_incarnation,
     check_registration,
@@ -18,10 +20,11 @@ from quorum.controller.brokers import (
     same_endpoints,
 )
 from quorum.controller.context import ControllerContext
-from quorum.controller.index import in_slices
+from quorum.controller.index import PARTITIONS_PER_STEP, Key, in_slices
 from quorum.controller.reign import Reign
 from quorum.metadata.image import BrokerRegistration
-from quorum.runtime.deferred import Result
+from quorum.runtime.deferred import Deferred, Result
+from quorum.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from wire.transport.calls import Call
@@ -33,24 +36,34 @@ async def broker_registration(
     request: BrokerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> BrokerRegistrationResponse:
     reign = ctx.controller.reign()
-    known = _check(request, ctx, reign)
     # What the old incarnation was in is given up a part at a time, and what is left with the registration.
     # A submit that fails is answered, and the broker asks again.
     decided = Decided()
-    left = partitions_of_old_incarnation(request, reign.state, decided)
-    while len(left) > PARTITIONS_PER_STEP:
-        for keys in in_slices(left, PARTITIONS_PER_STEP):
-            records = changes_of_new_incarnation(request, reign.state, keys)
-            reign.submit(Result(records, None, atomic=False))
-            decided.note(reign.state, keys)
-            await trio.lowlevel.checkpoint()
-            known = _check(request, ctx, reign)
+
+    def leave(keys: Sequence[Key]) -> None:
+        _check(request, ctx, reign)
+        records = changes_of_new_incarnation(request, reign.state, keys)
+        reign.submit(Result(records, None, atomic=False))
+        decided.note(reign.state, keys)
+
+    def register() -> Deferred[BrokerRegistrationResponse] | list[Key]:
+        known = _check(request, ctx, reign)
         left = partitions_of_old_incarnation(request, reign.state, decided)
-    result = register_broker(request, reign.state, broker_epoch=reign.next_offset, keys=left)
-    parked = ctx.controller.submit(result)
-    if known is None or result.response.broker_epoch != known.epoch:
-        reign.leases.end(request.broker_id)
-    return await parked.finish()
+        if len(left) > PARTITIONS_PER_STEP:
+            return left
+        result = register_broker(request, reign.state, broker_epoch=reign.next_offset, keys=left)
+        deferred = reign.submit(result)
+        if known is None or result.response.broker_epoch != known.epoch:
+            reign.leases.end(request.broker_id)
+        return deferred
+
+    try:
+        while isinstance(registered := await reign.turns.take(register), list):
+            for keys in in_slices(registered, PARTITIONS_PER_STEP):
+                await reign.turns.take(partial(leave, keys))
+        return await registered.wait()
+    except NotLeaderError as error:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
 
 
 def _check(

@@ -16,5 +16,4 @@ from wire.transport.registry import handles
 def controller_registration(
     request: ControllerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[ControllerRegistrationResponse]:
-    image = ctx.controller.reign().image
-    return ctx.controller.submit(register_controller(request, image))
+    return ctx.controller.submit(lambda reign: register_controller(request, reign.image))

@@ -20,5 +20,6 @@ def create_acls(
 ) -> Parked[CreateAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    result = decide(request, ctx.controller.reign().image.acls, new_topic_id)
-    return ctx.controller.submit(result, partial(fail_create, request))
+    return ctx.controller.submit(
+        lambda reign: decide(request, reign.image.acls, new_topic_id), partial(fail_create, request)
+    )

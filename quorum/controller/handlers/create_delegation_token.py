@@ -10,16 +10,19 @@ from quorum.controller.delegation_tokens import (
     fail_create_token,
     owner_of,
 )
+from quorum.controller.reign import Reign
 from quorum.controller.topics import new_topic_id
 from quorum.metadata.acls import Operation, ResourceType
 from quorum.metadata.authorizer import Action
 from quorum.runtime.clock import now_ms
+from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
 from wire.primitives import uuid_to_text
+from wire.schema import Message
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -39,16 +42,19 @@ def create_delegation_token(
     for_owner = Action(Operation.CREATE_TOKENS, ResourceType.USER, owner)
     if owner != requester and not may(ctx, call.connection, for_owner):
         return fail(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
-    try:
-        result = create_token(
+
+    def decide(reign: Reign) -> Result[Message, CreateDelegationTokenResponse]:
+        return create_token(
             request,
-            ctx.controller.reign().image,
+            reign.image,
             TokenRules.of(ctx.config),
             requester,
             version=version,
             now_ms=now_ms(),
             new_id=lambda: uuid_to_text(new_topic_id()),
         )
-        return ctx.controller.submit(result, fail)
+
+    try:
+        return ctx.controller.submit(decide, fail)
     except KafkaError as error:
         return fail(error.code)

@@ -31,5 +31,6 @@ def create_partitions(
     request: CreatePartitionsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[CreatePartitionsResponse]:
     controller = ctx.controller
-    result = decide(request, controller.reign().image, controller.rules)
-    return controller.submit(result, partial(_fail, request))
+    return controller.submit(
+        lambda reign: decide(request, reign.image, controller.rules), partial(_fail, request)
+    )

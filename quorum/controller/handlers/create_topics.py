@@ -29,5 +29,6 @@ def create_topics(
     request: CreateTopicsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[CreateTopicsResponse]:
     controller = ctx.controller
-    result = decide(request, controller.reign().state, controller.rules)
-    return controller.submit(result, partial(_fail, request))
+    return controller.submit(
+        lambda reign: decide(request, reign.state, controller.rules), partial(_fail, request)
+    )

@@ -19,5 +19,6 @@ def delete_acls(
 ) -> Parked[DeleteAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    result = decide(request, ctx.controller.reign().image.acls)
-    return ctx.controller.submit(result, partial(fail_delete, request))
+    return ctx.controller.submit(
+        lambda reign: decide(request, reign.image.acls), partial(fail_delete, request)
+    )

@@ -34,10 +34,8 @@ def _fail(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delete
 def delete_topics(
     request: DeleteTopicsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[DeleteTopicsResponse]:
-    result = decide(
-        request,
-        ctx.controller.reign().image,
-        enabled=ctx.config["delete.topic.enable"],
-        version=call.header.api_version,
+    enabled, version = ctx.config["delete.topic.enable"], call.header.api_version
+    return ctx.controller.submit(
+        lambda reign: decide(request, reign.image, enabled=enabled, version=version),
+        partial(_fail, request),
     )
-    return ctx.controller.submit(result, partial(_fail, request))

@@ -7,8 +7,10 @@ from functools import partial
 from quorum.authorization import needs
 from quorum.controller.context import ControllerContext
 from quorum.controller.elections import elect_leaders as decide
+from quorum.controller.reign import Reign
 from quorum.metadata.acls import Operation
 from quorum.runtime.deferred import Result
+from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -16,6 +18,7 @@ from wire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from wire.schema import Message
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -49,14 +52,15 @@ def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call
 ) -> ElectLeadersResponse | Parked[ElectLeadersResponse]:
     fail = _fail_at_top if call.header.api_version > 0 else _fail
+
+    def elect(reign: Reign) -> Steps[Result[Message, ElectLeadersResponse]]:
+        try:
+            return (yield from decide(request, reign.state))
+        except KafkaError as error:
+            return Result((), fail(request, error.code, error.message))
+
     try:
         _judge(ctx, call)
-        state = ctx.controller.reign().state
+        return ctx.controller.submit(elect, partial(fail, request))
     except KafkaError as error:
         return fail(request, error.code, error.message)
-    try:
-        result = decide(request, state)
-    except KafkaError as error:
-        answer = fail(request, error.code, error.message)
-        return ctx.controller.submit(Result((), answer))
-    return ctx.controller.submit(result, partial(fail, request))

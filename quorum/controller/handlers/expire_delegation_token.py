@@ -29,6 +29,8 @@ def expire_delegation_token(
 ) -> Parked[ExpireDelegationTokenResponse]:
     if not ctx.forwarded and not may_ask_for_tokens(ctx, call.connection):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-    image, requester = ctx.controller.reign().image, str(call.connection.principal)
-    result = expire_token(request, image, TokenRules.of(ctx.config), requester, now_ms=now_ms())
-    return ctx.controller.submit(result, partial(_fail, request))
+    rules, requester = TokenRules.of(ctx.config), str(call.connection.principal)
+    return ctx.controller.submit(
+        lambda reign: expire_token(request, reign.image, rules, requester, now_ms=now_ms()),
+        partial(_fail, request),
+    )

@@ -14,14 +14,17 @@ from quorum.controller.configs import (
     resource_of,
 )
 from quorum.controller.context import ControllerContext
+from quorum.controller.reign import Reign
 from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action, config_resource
 from quorum.metadata.image import BROKER_LOGGER_RESOURCE, ConfigResource
+from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from wire.schema import Message
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -32,9 +35,13 @@ def incremental_alter_configs(
 ) -> Parked[IncrementalAlterConfigsResponse]:
     answered = _answered_here(request, ctx, call)
     left = [one for one in request.resources if resource_of(one) not in answered]
-    result = alter_configs(request.replace(resources=left), ctx.controller.reign().image)
-    result.response.responses.extend(incremental_response(answered).responses)
-    return ctx.controller.submit(result, partial(fail_incremental, request))
+
+    def decide(reign: Reign) -> Result[Message, IncrementalAlterConfigsResponse]:
+        result = alter_configs(request.replace(resources=left), reign.image)
+        result.response.responses.extend(incremental_response(answered).responses)
+        return result
+
+    return ctx.controller.submit(decide, partial(fail_incremental, request))
 
 
 def _answered_here(

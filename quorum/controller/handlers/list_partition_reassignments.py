@@ -17,5 +17,4 @@ from wire.transport.registry import handles
 def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[ListPartitionReassignmentsResponse]:
-    controller = ctx.controller
-    return controller.submit(Result((), decide(request, controller.reign().state)))
+    return ctx.controller.submit(lambda reign: Result((), decide(request, reign.state)))

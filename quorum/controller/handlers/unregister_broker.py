@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from quorum.controller.brokers import unregister_broker as decide
 from quorum.controller.context import ControllerContext
+from quorum.controller.reign import Reign
+from quorum.runtime.deferred import Deferred
+from quorum.runtime.steps import Steps
 from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
@@ -13,7 +16,10 @@ from wire.transport.registry import handles
 def unregister_broker(
     request: UnregisterBrokerRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[UnregisterBrokerResponse]:
-    reign = ctx.controller.reign()
-    parked = ctx.controller.submit(decide(reign.state, request.broker_id))
-    reign.leases.end(request.broker_id)
-    return parked
+    def unregister(reign: Reign) -> Steps[Deferred[UnregisterBrokerResponse]]:
+        result = yield from decide(reign.state, request.broker_id)
+        deferred = yield from reign.write(result)
+        reign.leases.end(request.broker_id)
+        return deferred
+
+    return ctx.controller.take_turn(unregister)

@@ -12,6 +12,7 @@ from quorum.controller.brokers import unregister_broker
 from quorum.controller.elections import elect_leaders
 from quorum.controller.reassignments import alter_reassignments
 from quorum.controller.topics import TopicRules, create_partitions, create_topics, delete_topics
+from quorum.runtime.steps import at_once
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import broker, features, image_of, partition, topic, uid
@@ -196,14 +197,17 @@ def by_hand(*assignments):
     ],
 )
 def test_creating_a_topic(asked, code, text):
-    result = create_topics(CreateTopicsRequest(topics=[asked], validate_only=True), STATE, RULES)
+    result = at_once(
+        create_topics(CreateTopicsRequest(topics=[asked], validate_only=True), STATE, RULES)
+    )
     assert one_error(result.response.topics[0]) == (code, text)
 
 
 def test_creating_a_topic_twice():
     asked = CreateTopicsRequest(topics=[wanted("d"), wanted("d"), wanted("e")])
     answers = {
-        one.name: one_error(one) for one in create_topics(asked, STATE, RULES).response.topics
+        one.name: one_error(one)
+        for one in at_once(create_topics(asked, STATE, RULES)).response.topics
     }
     assert answers == {"d": ("INVALID_REQUEST", "Duplicate topic name."), "e": ("NONE", None)}
 
@@ -221,7 +225,7 @@ def test_creating_too_much(counts, text):
     """C5."""
     asked = [wanted(f"n{i}", partitions=count) for i, count in enumerate(counts)]
     with pytest.raises(KafkaError) as caught:
-        create_topics(CreateTopicsRequest(topics=asked), STATE, RULES)
+        at_once(create_topics(CreateTopicsRequest(topics=asked), STATE, RULES))
     assert (caught.value.code, caught.value.message) == (ErrorCode.POLICY_VIOLATION, text)
 
 
@@ -284,7 +288,7 @@ def test_adding_partitions(name, count, assigned, code, text):
     given = assigned and [CreatePartitionsAssignment(broker_ids=ids) for ids in assigned]
     asked = CreatePartitionsTopic(name=name, count=count, assignments=given)
     request = CreatePartitionsRequest(topics=[asked], timeout_ms=0, validate_only=True)
-    result = create_partitions(request, IMAGE, RULES)
+    result = at_once(create_partitions(request, IMAGE, RULES))
     assert one_error(result.response.results[0]) == (code, text)
 
 
@@ -316,7 +320,7 @@ def test_adding_partitions(name, count, assigned, code, text):
 def test_deleting_a_topic(asked, code, text):
     states = [DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in asked]
     request = DeleteTopicsRequest(topics=states, topic_names=[], timeout_ms=0)
-    result = delete_topics(request, IMAGE, enabled=True, version=6)
+    result = at_once(delete_topics(request, IMAGE, enabled=True, version=6))
     assert [one_error(one) for one in result.response.responses] == [(code, text)]
 
 
@@ -344,7 +348,7 @@ def test_deleting_a_topic(asked, code, text):
 def test_electing_a_leader(kind, name, index, code, text):
     asked = [TopicPartitions(topic=name, partitions=[index])]
     request = ElectLeadersRequest(election_type=kind, topic_partitions=asked)
-    result = elect_leaders(request, STATE)
+    result = at_once(elect_leaders(request, STATE))
     (answer,) = result.response.replica_election_results[0].partition_result
     assert one_error(answer) == (code, text)
 
@@ -383,12 +387,12 @@ def test_moving_a_partition(name, index, replicas, code, text):
         allow_replication_factor_change=code != "INVALID_REPLICATION_FACTOR",
         topics=[ReassignableTopic(name=name, partitions=[asked])],
     )
-    result = alter_reassignments(request, STATE)
+    result = at_once(alter_reassignments(request, STATE))
     assert one_error(result.response.responses[0].partitions[0]) == (code, text)
 
 
 def test_unregistering_a_broker_that_is_not():
     with pytest.raises(KafkaError) as caught:
-        unregister_broker(STATE, 77)
+        at_once(unregister_broker(STATE, 77))
     assert caught.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
     assert caught.value.message == "Broker ID 77 is not currently registered"

@@ -12,6 +12,7 @@ from quorum.controller.brokers import (
     unregister_broker,
 )
 from quorum.controller.leases import Lease
+from quorum.runtime.steps import at_once
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,
@@ -188,8 +189,14 @@ def beat(image, *, lease=None, registered_at=101, lowest=None, epoch=101, **wish
         **wishes,
     )
     lease = lease or Lease(1, 101, 10.0)
-    return heartbeat(
-        request, state_of(image), lease, registered_at=registered_at, lowest_active_offset=lowest
+    return at_once(
+        heartbeat(
+            request,
+            state_of(image),
+            lease,
+            registered_at=registered_at,
+            lowest_active_offset=lowest,
+        )
     )
 
 
@@ -318,7 +325,7 @@ def test_fencing_takes_a_broker_out_of_everything():
 
 def test_an_unregistered_broker_is_gone_and_stays_assigned():
     image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
-    records = unregister_broker(state_of(image), 1).records
+    records = at_once(unregister_broker(state_of(image), 1)).records
     assert records[-1] == UnregisterBrokerRecord(broker_id=1, broker_epoch=101)
     found = image_of(*records, base=image)
     assert list(found.cluster.brokers) == [2]
@@ -330,5 +337,5 @@ def test_an_unregistered_broker_is_gone_and_stays_assigned():
 
 def test_a_broker_that_never_registered_cannot_be_removed():
     with pytest.raises(KafkaError) as caught:
-        unregister_broker(state_of(image_of(features())), 9)
+        at_once(unregister_broker(state_of(image_of(features())), 9))
     assert caught.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

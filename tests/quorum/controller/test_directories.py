@@ -4,6 +4,7 @@ import pytest
 
 from quorum.controller.directories import assign_replicas
 from quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
+from quorum.runtime.steps import at_once
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,
@@ -63,7 +64,7 @@ def codes(result):
 
 
 def test_directories_are_noted():
-    result = assign_replicas(request(THERE, 0, 1), state_of(IMAGE))
+    result = at_once(assign_replicas(request(THERE, 0, 1), state_of(IMAGE)))
     assert result.records == [
         change(1, 0, directories=[THERE, uid(502)]),
         change(1, 1, directories=[uid(502), THERE]),
@@ -75,13 +76,13 @@ def test_directories_are_noted():
 
 
 def test_what_is_so_already_and_what_is_said_twice_changes_nothing():
-    assert assign_replicas(request(HERE, 1), state_of(IMAGE)).records == []
-    assert len(assign_replicas(request(HERE, 0, 0), state_of(IMAGE)).records) == 1
+    assert at_once(assign_replicas(request(HERE, 1), state_of(IMAGE))).records == []
+    assert len(at_once(assign_replicas(request(HERE, 0, 0), state_of(IMAGE))).records) == 1
 
 
 @pytest.mark.parametrize("directory", [LOST_DIRECTORY, uid(777)])
 def test_a_replica_in_no_directory_that_is_online_leads_no_more(directory):
-    result = assign_replicas(request(directory, 0, 1), state_of(IMAGE))
+    result = at_once(assign_replicas(request(directory, 0, 1), state_of(IMAGE)))
     assert result.records == [
         change(1, 0, isr=[2], leader=2, directories=[directory, uid(502)]),
         change(1, 1, isr=[2], directories=[uid(502), directory]),
@@ -89,16 +90,16 @@ def test_a_replica_in_no_directory_that_is_online_leads_no_more(directory):
 
 
 def test_each_is_answered_by_itself():
-    assert codes(assign_replicas(request(HERE, 0, 2, 9), state_of(IMAGE))) == {
+    assert codes(at_once(assign_replicas(request(HERE, 0, 2, 9), state_of(IMAGE)))) == {
         0: ErrorCode.NONE,
         2: ErrorCode.NOT_LEADER_OR_FOLLOWER,
         9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    unknown = assign_replicas(request(HERE, 0, topic_id=uid(9)), state_of(IMAGE))
+    unknown = at_once(assign_replicas(request(HERE, 0, topic_id=uid(9)), state_of(IMAGE)))
     assert codes(unknown) == {0: ErrorCode.UNKNOWN_TOPIC_ID}
 
 
 def test_another_incarnation_is_not_believed():
     with pytest.raises(KafkaError) as refused:
-        assign_replicas(request(HERE, 0, epoch=1234), state_of(IMAGE))
+        at_once(assign_replicas(request(HERE, 0, epoch=1234), state_of(IMAGE)))
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH

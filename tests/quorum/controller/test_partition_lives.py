@@ -4,7 +4,7 @@ Beside the state a naive twin is kept: the index made anew of the image, and who
 """
 
 import random
-from collections import Counter
+from collections import Counter, deque
 
 from quorum.controller.alter_partition import alter_partition
 from quorum.controller.brokers import changes_of_new_incarnation, fence_broker
@@ -15,6 +15,7 @@ from quorum.controller.reassignments import alter_reassignments
 from quorum.controller.state import ControllerState
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import NO_LEADER, Provenance
+from quorum.runtime.steps import at_once
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.states import eligible_leaders
 from tests.quorum.metadata.build import (
@@ -78,7 +79,7 @@ class Life:
         for record in records:
             delta.replay(record)
         self.image = delta.apply(Provenance(1, 1, 1))
-        self.index.apply(delta.topics)
+        deque(self.index.apply(delta.topics), maxlen=0)
         self.check(before, may_lose=may_lose, joining=joining)
 
     # --- steps
@@ -156,7 +157,7 @@ class Life:
         )
         if found.leader != NO_LEADER:
             # Its proposal may complete a move, and one that it found in sync leads at once.
-            self.write(alter_partition(request, self.state).records, joining=isr)
+            self.write(at_once(alter_partition(request, self.state)).records, joining=isr)
 
     def reassign(self, broker_id, choice):
         target = list(
@@ -174,7 +175,7 @@ class Life:
                 )
             ]
         )
-        self.write(alter_reassignments(request, self.state).records)
+        self.write(at_once(alter_reassignments(request, self.state)).records)
 
     def balance(self, _broker_id, _choice):
         self.write(balance_leaders(self.state, list(self.index.imbalanced)))
@@ -182,7 +183,7 @@ class Life:
     def elect(self, _broker_id, choice):
         kind = choice % 2
         request = ElectLeadersRequest(election_type=kind, topic_partitions=None)
-        records = elect_leaders(request, self.state).records
+        records = at_once(elect_leaders(request, self.state)).records
         self.write(records, may_lose=kind == 1)
 
     def look(self, _broker_id, _choice):
@@ -276,7 +277,7 @@ def live(seed):
             raise AssertionError(f"{error}\nseed {seed}, steps {steps}") from error
     delta = MetadataDelta(life.image)
     delta.replay(RemoveTopicRecord(topic_id=uid(1)))
-    life.index.apply(delta.topics)
+    deque(life.index.apply(delta.topics), maxlen=0)
     assert life.index == PartitionIndex()
 
 

@@ -6,6 +6,7 @@ from quorum.controller.alter_partition import alter_partition
 from quorum.controller.elections import balance_leaders, elect_leaders
 from quorum.controller.partitions import changes_with, changes_without
 from quorum.metadata.image import LOST_DIRECTORY
+from quorum.runtime.steps import at_once
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,
@@ -148,14 +149,14 @@ def proposal(
 
 
 def code_of(request, image):
-    result = alter_partition(request, state_of(image))
+    result = at_once(alter_partition(request, state_of(image)))
     assert not result.records
     return ErrorCode(result.response.topics[0].partitions[0].error_code)
 
 
 def test_an_isr_shrinks_and_grows():
     image = cluster(partition(1, 0, [1, 2, 3]))
-    result = alter_partition(proposal([1, 2]), state_of(image))
+    result = at_once(alter_partition(proposal([1, 2]), state_of(image)))
     assert result.records == [change(1, 0, isr=[1, 2])]
     answer = result.response.topics[0].partitions[0]
     assert (answer.error_code, answer.isr, answer.leader_epoch, answer.partition_epoch) == (
@@ -165,7 +166,7 @@ def test_an_isr_shrinks_and_grows():
         1,
     )
     image = image_of(*result.records, base=image)
-    result = alter_partition(proposal([1, 2, 3], partition_epoch=1), state_of(image))
+    result = at_once(alter_partition(proposal([1, 2, 3], partition_epoch=1), state_of(image)))
     assert after(image, result.records)[0].isr == (1, 2, 3)
 
 
@@ -173,11 +174,11 @@ def test_version_2_names_no_epochs():
     image = cluster(partition(1, 0, [1, 2]))
     request = proposal([])
     request.topics[0].partitions[0].new_isr = [1]
-    assert alter_partition(request, state_of(image)).records == [change(1, 0, isr=[1])]
+    assert at_once(alter_partition(request, state_of(image))).records == [change(1, 0, isr=[1])]
 
 
 def test_the_same_isr_again_writes_nothing():
-    result = alter_partition(proposal([1, 2]), state_of(cluster(partition(1, 0, [1, 2]))))
+    result = at_once(alter_partition(proposal([1, 2]), state_of(cluster(partition(1, 0, [1, 2])))))
     assert result.records == []
     assert result.response.topics[0].partitions[0].error_code == 0
 
@@ -186,7 +187,7 @@ def test_two_proposals_for_one_partition_see_each_other():
     request = proposal([1, 2])
     request.topics[0].partitions.append(request.topics[0].partitions[0].replace())
     first, second = (
-        alter_partition(request, state_of(cluster(partition(1, 0, [1, 2, 3]))))
+        at_once(alter_partition(request, state_of(cluster(partition(1, 0, [1, 2, 3])))))
         .response.topics[0]
         .partitions
     )
@@ -235,18 +236,18 @@ def test_who_is_not_eligible_does_not_join(news):
 
 def test_without_epochs_only_the_state_is_looked_at():
     image = image_of(broker(2, epoch=777), base=cluster(partition(1, 0, [1, 2], isr=[1])))
-    assert alter_partition(proposal([1, 2], epochs=False), state_of(image)).records
+    assert at_once(alter_partition(proposal([1, 2], epochs=False), state_of(image))).records
 
 
 def test_another_incarnation_of_the_leader_is_refused_whole():
     with pytest.raises(KafkaError) as caught:
-        alter_partition(proposal([1], epoch=7), state_of(cluster(partition(1, 0, [1, 2]))))
+        at_once(alter_partition(proposal([1], epoch=7), state_of(cluster(partition(1, 0, [1, 2])))))
     assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_recovery_ends_with_the_first_proposal_that_says_so():
     image = cluster(partition(1, 0, [1, 2], isr=[1], leader_recovery_state=1))
-    result = alter_partition(proposal([1]), state_of(image))
+    result = at_once(alter_partition(proposal([1]), state_of(image)))
     assert after(image, result.records)[0].leader_recovery_state == 0
     assert code_of(proposal([1, 2], state=1), image) is ErrorCode.INVALID_REQUEST
 
@@ -257,7 +258,7 @@ def test_recovery_ends_with_the_first_proposal_that_says_so():
 def ask(image, *, kind=0, partitions=None):
     asked = None if partitions is None else [TopicPartitions(topic="t", partitions=partitions)]
     request = ElectLeadersRequest(election_type=kind, topic_partitions=asked)
-    result = elect_leaders(request, state_of(image))
+    result = at_once(elect_leaders(request, state_of(image)))
     answers = {
         one.partition_id: ErrorCode(one.error_code)
         for named in result.response.replica_election_results
@@ -321,7 +322,7 @@ def test_a_replica_whose_directory_failed_stays_out_of_the_isr():
     topics = [AlterPartitionRequestTopicData(topic_id=uid(1), partitions=[proposal])]
     broker_epoch = image.cluster.brokers[1].epoch
     request = AlterPartitionRequest(broker_id=1, broker_epoch=broker_epoch, topics=topics)
-    result = alter_partition(request, state_of(image))
+    result = at_once(alter_partition(request, state_of(image)))
     assert result.records == []
     [[answer]] = [one.partitions for one in result.response.topics]
     assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA

@@ -17,7 +17,7 @@ def brokers(*records):
 
 
 def place(listed, count, factor, seed=1):
-    return place_replicas(listed, count, factor, random.Random(seed))
+    return list(place_replicas(listed, count, factor, random.Random(seed)))
 
 
 def test_leaders_are_striped_over_brokers():

@@ -3,6 +3,7 @@
 import pytest
 
 from quorum.controller.reassignments import alter_reassignments, list_reassignments
+from quorum.runtime.steps import at_once
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,
@@ -43,7 +44,7 @@ def ask(image, replicas, *, index=0, name="t", any_factor=True):
             )
         ],
     )
-    result = alter_reassignments(request, state_of(image))
+    result = at_once(alter_reassignments(request, state_of(image)))
     assert result.atomic
     (answer,) = result.response.responses[0].partitions
     return result.records, ErrorCode(answer.error_code), answer.error_message
@@ -163,7 +164,7 @@ def test_a_partition_named_twice_is_moved_once():
     request = AlterPartitionReassignmentsRequest(
         topics=[ReassignableTopic(name="t", partitions=[wish, wish])]
     )
-    result = alter_reassignments(request, state_of(cluster(partition(1, 0, [1, 2]))))
+    result = at_once(alter_reassignments(request, state_of(cluster(partition(1, 0, [1, 2])))))
     codes = [one.error_code for one in result.response.responses[0].partitions]
     assert codes == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
     assert len(result.records) == 1
@@ -176,7 +177,7 @@ def test_too_much_at_once():
         topics=[ReassignableTopic(name="t", partitions=wishes)]
     )
     with pytest.raises(KafkaError) as caught:
-        alter_reassignments(request, state_of(cluster()))
+        at_once(alter_reassignments(request, state_of(cluster())))
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 

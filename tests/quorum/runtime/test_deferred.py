@@ -21,6 +21,7 @@ class Counter:
         self.state = ReplicatedState(self.append, self.replay, self.committed, next_offset)
 
     def append(self, records, atomic):
+        yield len(records)
         if self.refuse:
             raise NotLeaderError
         self.log += records

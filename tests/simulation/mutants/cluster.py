@@ -89,6 +89,7 @@ def _fencing_forgets_the_isrs() -> Patch:
     return both(
         mock.patch.object(brokers, "changes_without", nothing),
         mock.patch.object(controller, "changes_without", nothing),
+        mock.patch.object(partitions, "changes_without", nothing),
     )
 
 
@@ -133,16 +134,16 @@ def _the_silent_are_not_fenced() -> Patch:
 
 def _oversized_batch_ends_the_reign() -> Patch:
     """5B 36, KAFKA-14996."""
-    real = Reign.submit
+    real = Reign.write
 
-    def submit(self: Reign, result: Result[Any, Any]) -> Any:
+    def write(self: Reign, result: Result[Any, Any]) -> Any:
         try:
-            return real(self, result)
+            return (yield from real(self, result))
         except KafkaError:
             self._give_up()
             raise
 
-    return mock.patch.object(Reign, "submit", submit)
+    return mock.patch.object(Reign, "write", write)
 
 
 def _no_request_is_too_large() -> Patch:
