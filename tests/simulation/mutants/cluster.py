@@ -49,8 +49,8 @@ def _new_incarnation_keeps_the_epoch() -> Patch:
 def _new_incarnation_begins_unfenced() -> Patch:
     real = brokers._registration_record
 
-    def record(request: Any, broker_epoch: int) -> Any:
-        found = real(request, broker_epoch)
+    def record(*given: Any) -> Any:
+        found = real(*given)
         found.fenced = False
         return found
 
