@@ -292,18 +292,23 @@ async def _settled(one: Awaited) -> None:
         return  # `_finished` sees it
 
 
+def _outcome(one: Awaited) -> ErrorCode:
+    watermark = one.leader.high_watermark
+    if watermark.offset < one.end_offset:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if watermark.closed else ErrorCode.REQUEST_TIMED_OUT
+    # Of an epoch that has ended nobody knows who keeps it; that it was committed is enough, as it was then.
+    if watermark.closed or one.leader.keeps_enough:
+        return ErrorCode.NONE
+    return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
 def _finished(
     response: ProduceResponse, awaited: list[Awaited] | tuple[()], ctx: Context, call: Call
 ) -> ProduceResponse:
     """Turns what was not replicated in time into errors; the records stay in the log and may yet be committed."""
     for one in awaited:
-        watermark = one.leader.high_watermark
-        if watermark.offset < one.end_offset:
-            code = (
-                ErrorCode.NOT_LEADER_OR_FOLLOWER
-                if watermark.closed
-                else ErrorCode.REQUEST_TIMED_OUT
-            )
+        code = _outcome(one)
+        if code:
             partition = one.leader.partition
             one.answer.error_code = code
             one.answer.base_offset = -1

@@ -1,8 +1,7 @@
 """In-sync replicas and the high watermark: arithmetic without I/O.
 
 Source: `Partition`, `PartitionState` and `Replica` of Kafka, KIP-497 (maximal ISR), KIP-841 and KIP-903 (eligibility).
-Two things differ on purpose: a replica's end offset is what it has on *disk* (the leader counts its own flushed end), and
-min.insync.replicas decides whether a produce is admitted, and holds the watermark back only where there are eligible leader replicas.
+One thing differs on purpose: a replica's end offset is what it has on *disk* (the leader counts its own flushed end).
 """
 
 from __future__ import annotations

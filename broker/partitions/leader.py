@@ -178,14 +178,23 @@ class LeaderEpoch:
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Fewer are in sync than min.insync.replicas asks for; it cannot ask for more than there are replicas."""
-        members = len(self.isr.isr)
+        """Fewer are in sync than min.insync.replicas asks for."""
+        return self._is_too_few(len(self.isr.isr))
+
+    @property
+    def keeps_enough(self) -> bool:
+        """What is below the watermark is kept by as many as min.insync.replicas asks for, those counted that may be in the ISR already."""
+        return not self._is_too_few(len(self._maximal))
+
+    def _is_too_few(self, members: int) -> bool:
+        """No more can be asked for than there are replicas."""
         count = len(self.replicas) + 1
         return members < count and members < min(count, self.partition.settings.min_insync_replicas)
 
     def _advance(self) -> None:
-        if self.is_under_min_isr and self._services.metadata.image.features.keeps_eligible_leaders:
-            # Who has left the ISR may still be elected, as it has all that is committed: so nothing more is (KIP-966).
+        if self.is_under_min_isr:
+            # Or acks=all would be answered by too few; and who has left the ISR may still be elected, as it has all that is
+            # committed: so nothing more is (KIP-966).
             return
         watermark = self.high_watermark
         offset = next_high_watermark(
@@ -365,6 +374,11 @@ class LeaderEpoch:
         return code not in _AWAIT_METADATA
 
     # -- metadata
+
+    def settings_changed(self) -> None:
+        """The topic's configuration is another one: fewer may be asked for than before."""
+        if not self.ended:
+            self._advance()
 
     def update(self, state: PartitionImage) -> None:
         """Newer metadata of the same leader epoch: ISR, assignment."""

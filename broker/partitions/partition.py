@@ -211,6 +211,8 @@ class Partition:
         """The topic's configuration is another one."""
         if self._log is not None:
             self._log.config = self.settings.log
+        if self._leader is not None:
+            self._leader.settings_changed()
 
     def let_go(self) -> None:
         """Ends the epoch and forgets the log, which is somewhere else now or nowhere; both come anew when asked for."""

@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from broker.handlers.produce import produce
+from broker.partitions.isr import FetchClock
 from log.batch import TimestampType
 from log.records import NewRecord, RecordHeader, build_batch
 from quorum.runtime.clock import now_ms
@@ -109,6 +110,43 @@ async def test_too_small_an_isr_admits_nothing(harness):
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert harness.leader().log.log_end_offset == 0, "no trace (P16)"
     assert (await ask(harness, batch(b"a"), acks=1)).error_code == 0
+
+
+def two_wanted(harness, isr, partition_epoch):
+    """The ISR of "t", whose min.insync.replicas is 2; who is not in it is fenced."""
+    state = partition((11, 12), isr=isr, partition_epoch=partition_epoch)
+    configs = {(2, "t"): {"min.insync.replicas": "2"}}
+    brokers = (registration(11), registration(12, fenced=12 not in isr))
+    harness.set_image(topic("t", state), brokers=brokers, configs=configs)
+
+
+def fetched_by_12(harness, offset):
+    clock = FetchClock()
+    clock.tick(harness.now)
+    harness.leader().record_fetch(12, offset, 0, 112, clock)
+
+
+async def test_an_isr_that_became_too_small_acknowledges_nothing(harness):
+    """P16, KAFKA-1555: what was appended before is kept by one replica now."""
+    two_wanted(harness, (11, 12), 0)
+    response = start(harness, request(batch(b"a"), timeout_ms=0))
+    two_wanted(harness, (11,), 1)
+    harness.flush()
+    assert not response.ready()
+    answer = (await response.finish()).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_an_isr_that_became_too_small_before_the_answer(harness):
+    """As Kafka's `Partition.checkEnoughReplicasReachOffset`: it was committed, and may be kept by one replica when it is answered."""
+    two_wanted(harness, (11, 12), 0)
+    response = start(harness, request(batch(b"a")))
+    harness.flush()
+    fetched_by_12(harness, 1)
+    assert response.ready()
+    two_wanted(harness, (11,), 1)
+    answer = (await response.finish()).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 async def test_the_end_of_the_epoch_is_answered(harness):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from immutables import Map
 
 from broker.partitions.isr import FetchClock
 from broker.partitions.leader import open_leader_epoch
 from log.batch import iter_batches
-from quorum.metadata.image import FeaturesImage
 from quorum.runtime.errors import NotLeaderError
 from tests.broker.batches import append, batch
 from tests.broker.harness import open_harness, partition, registration, topic
@@ -254,22 +250,31 @@ async def test_the_end_of_an_epoch_is_the_exit_of_its_block(harness):
     assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-@pytest.mark.parametrize(("level", "watermark"), [(0, 1), (1, 0)])
-def test_with_eligible_leaders_nothing_is_committed_below_the_minimal_isr(
-    tmp_path, level, watermark
-):
-    """P2, KIP-966: who left the ISR may be elected, so that nothing may be committed that it lacks."""
+def test_nothing_is_committed_below_the_minimal_isr(tmp_path):
+    """P2: an answer to acks=all promises as many copies; and who left the ISR may be elected where KIP-966 holds."""
     harness = open_harness(tmp_path, min_insync_replicas="2")
     leader = lead(harness, (11, 12, 13), isr=(11,))
-    image = harness.metadata.image
-    features = FeaturesImage(30, Map({"eligible.leader.replicas.version": level}))
-    harness.metadata.set(replace(image, features=features))
     data = batch(b"a")
     leader.append(data, list(iter_batches(data)), acks=1)
     harness.flush()
-    assert leader.high_watermark.offset == watermark
+    assert leader.high_watermark.offset == 0
     fetched(harness, leader, 12, 1)
+    assert leader.high_watermark.offset == 0, "12 is not in the ISR before the controller says so"
     leader.update(leader.partition.state._replace(isr=(11, 12), partition_epoch=1))
+    assert leader.high_watermark.offset == 1
+
+
+def test_a_lower_minimum_commits_at_once(tmp_path):
+    harness = open_harness(tmp_path)
+    state = topic("t", partition((11, 12, 13), isr=(11,)))
+    harness.set_image(state, configs={(2, "t"): {"min.insync.replicas": "2"}})
+    leader = harness.leader()
+    data = batch(b"a")
+    leader.append(data, list(iter_batches(data)), acks=1)
+    harness.flush()
+    assert leader.high_watermark.offset == 0
+    harness.set_image(state, configs={})
+    harness.partitions.settings_changed("t")
     assert leader.high_watermark.offset == 1
 
 
