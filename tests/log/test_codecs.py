@@ -13,15 +13,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log import codecs
-from log.codecs import (
-    XERIAL_HEADER,
-    XERIAL_MAGIC,
-    Compression,
-    OutputTooLarge,
-    compress,
-    decompress,
-)
+from log.codecs import Compression, OutputTooLarge, compress, decompress
+from log.codecs import gzip as gzip_codec
+from log.codecs import zstd as zstd_codec
+from log.codecs.snappy import XERIAL_HEADER, XERIAL_MAGIC
 from wire.errors import RemoteProtocolError
 
 KINDS = [kind for kind in Compression if kind is not Compression.NONE]
@@ -129,6 +124,24 @@ def test_gzip_members_in_a_row():
         decompress(Compression.GZIP, packed, 6)
 
 
+@pytest.mark.parametrize("size", [0, 100, len(TEXT)])
+@pytest.mark.parametrize("library", [zlib, gzip_codec.inflating], ids=lambda one: one.__name__)
+def test_gzip_is_read_alike_with_zlib_and_what_stands_for_it(monkeypatch, library, size):
+    monkeypatch.setattr(gzip_codec, "inflating", library)
+    packed = compress(Compression.GZIP, TEXT[:size])
+    assert decompress(Compression.GZIP, packed, size) == TEXT[:size]
+    for damaged in (packed[:-1], packed + b"more", packed[:-8] + bytes(8) + b"\1", b"", b"\x1f"):
+        with pytest.raises(RemoteProtocolError, match="damaged gzip"):
+            decompress(Compression.GZIP, damaged, 1 << 20)
+    if size:
+        with pytest.raises(OutputTooLarge):
+            decompress(Compression.GZIP, packed, size - 1)
+
+
+def test_gzip_is_read_with_zlib_ng():
+    assert gzip_codec.inflating is not zlib
+
+
 def test_zlib_stream_is_not_gzip():
     with pytest.raises(RemoteProtocolError):
         decompress(Compression.GZIP, zlib.compress(TEXT), 1 << 20)
@@ -141,6 +154,38 @@ def test_zstd_frames_in_a_row_and_with_checksum():
     assert decompress(Compression.ZSTD, packed, 7) == b"one two"
     with pytest.raises(RemoteProtocolError):
         decompress(Compression.ZSTD, packed[:-1], 7)
+
+
+def outcome(action, *asked):
+    try:
+        return bytes(action(*asked))
+    except RemoteProtocolError as error:
+        return type(error)
+
+
+@given(
+    size=st.integers(0, 3000),
+    tail=st.sampled_from([b"", b"", zstandard.compress(b"two"), b"more", b"\0"]),
+    cut=st.sampled_from([0, 0, 0, 1, 5]),
+    changes=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 255)), max_size=2),
+    limit_bytes=st.sampled_from([1 << 20, 3000, 100]),
+)
+def test_zstd_in_one_step_is_as_by_steps(size, tail, cut, changes, limit_bytes):
+    packed = bytearray(zstandard.compress(TEXT[:size]) + tail)
+    for position, value in changes:
+        packed[position % len(packed)] = value
+    asked = (packed[: len(packed) - cut], limit_bytes)
+    assert outcome(zstd_codec.decompress, *asked) == outcome(
+        zstd_codec._decompress_by_steps, *asked
+    )
+
+
+def test_a_zstd_frame_that_lies_about_its_size():
+    packed = zstandard.compress(TEXT[:200])
+    assert packed[4] == 0x20, "one segment, its size in one byte"
+    for size in (199, 201, 0):
+        with pytest.raises(RemoteProtocolError):
+            decompress(Compression.ZSTD, packed[:5] + bytes([size]) + packed[6:], 1 << 20)
 
 
 def test_lz4_as_kafka_reads_it():
@@ -186,7 +231,7 @@ def test_a_large_zstd_window_is_not_kept(window_log, kept):
 
     def in_a_new_thread():
         assert decompress(Compression.ZSTD, packed, len(TEXT)) == TEXT
-        return hasattr(codecs._of_thread, "zstd")
+        return hasattr(zstd_codec._of_thread, "decompressor")
 
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(in_a_new_thread).result() == kept

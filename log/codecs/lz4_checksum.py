@@ -1,0 +1,46 @@
+"""The header checksum of LZ4 frames: in the record format v0 all clients of that time computed it wrongly (KAFKA-3160), so it is written, and
+not checked, there.
+"""
+
+from __future__ import annotations
+
+from log.codecs.output import Bytes, damaged
+
+_CONTENT_SIZE = 0x08  # flags in the first byte of the descriptor: eight more bytes follow
+_DICTIONARY_ID = 0x01  # four more
+
+
+def with_checksum(frame: Bytes, *, broken: bool) -> bytes:
+    """The frame with the header checksum that its format asks for; `broken` takes the frame's magic in, as KAFKA-3160 did.
+
+    ```
+    frame := magic 4 bytes, descriptor 2 to 14 bytes, checksum 1 byte: bits 8-15 of xxh32 of the descriptor, …
+    ```
+    """
+    fixed = bytearray(frame)
+    if len(fixed) < 7:
+        raise damaged("lz4", "cut short")
+    flags = fixed[4]
+    end = 6 + 8 * bool(flags & _CONTENT_SIZE) + 4 * bool(flags & _DICTIONARY_ID)
+    if end >= len(fixed):
+        raise damaged("lz4", "cut short")
+    fixed[end] = _xxh32_of_few(bytes(fixed[0 if broken else 4 : end])) >> 8 & 0xFF
+    return bytes(fixed)
+
+
+def _xxh32_of_few(data: bytes) -> int:
+    """xxHash32 with seed 0 of at most 15 bytes (longer ones have another first step); xxHash specification, 0.1.1."""
+    assert len(data) < 16
+    prime2, prime3, prime4, prime5 = 2246822519, 3266489917, 668265263, 374761393
+    prime1, mask = 2654435761, 0xFFFFFFFF
+    value = prime5 + len(data)
+    whole = len(data) & ~3
+    for start in range(0, whole, 4):
+        value = value + int.from_bytes(data[start : start + 4], "little") * prime3 & mask
+        value = (value << 17 | value >> 15) * prime4 & mask
+    for byte in data[whole:]:
+        value = value + byte * prime5 & mask
+        value = (value << 11 | value >> 21) * prime1 & mask
+    value = (value ^ value >> 15) * prime2 & mask
+    value = (value ^ value >> 13) * prime3 & mask
+    return value ^ value >> 16

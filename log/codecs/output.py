@@ -1,0 +1,53 @@
+"""What comes out of a decompressor: how much may, how it is put together, and what is said of it otherwise."""
+
+from __future__ import annotations
+
+from wire.errors import RemoteProtocolError
+
+Bytes = bytes | bytearray | memoryview
+
+# Output grows by this, or by four times what was received: a declared size is never allocated before its bytes exist.
+CHUNK_BYTES = 32 * 1024
+
+
+class OutputTooLarge(RemoteProtocolError):
+    """The decompressed bytes would exceed the caller's limit."""
+
+
+def too_large(limit_bytes: int) -> OutputTooLarge:
+    return OutputTooLarge(f"compressed records expand to more than {limit_bytes} bytes")
+
+
+def damaged(codec: str, why: object) -> RemoteProtocolError:
+    return RemoteProtocolError(f"damaged {codec} data: {why}")
+
+
+def step_bytes(data: Bytes) -> int:
+    """How much to ask a library for at once: each call has its price, so it may be as much as most data expands to."""
+    return max(CHUNK_BYTES, 4 * len(data))
+
+
+class Output:
+    """The pieces as one; of a single one, as most are, nothing is copied.
+
+    `room` is one byte more than may come, so that too much is noticed.
+    """
+
+    __slots__ = ("_limit_bytes", "joined", "room")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.joined: bytes | bytearray = b""
+        self.room = limit_bytes + 1
+        self._limit_bytes = limit_bytes
+
+    def add(self, piece: bytes) -> None:
+        self.room -= len(piece)
+        if self.room <= 0:
+            raise too_large(self._limit_bytes)
+        if not self.joined:
+            self.joined = piece
+        elif isinstance(self.joined, bytes):
+            self.joined = bytearray().join((self.joined, piece))
+        else:
+            # In place: a thousand pieces kept apart would leave holes in the heap.
+            self.joined += piece

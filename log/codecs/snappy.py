@@ -1,0 +1,91 @@
+"""Snappy, in the framing of snappy-java (xerial) or as one raw block.
+
+```
+stream := magic 8 bytes, version int32, lowest compatible version int32, { size int32, block }*
+block  := length of what it expands to (varint), elements
+```
+
+Blocks are read by cramjam, which python-snappy wraps: it puts each straight to its place.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import cramjam
+import snappy
+
+from log.codecs.output import Bytes, damaged, too_large
+
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER = struct.Struct(">8sii")
+_SIZE = struct.Struct(">i")
+BLOCK_BYTES = 32 * 1024  # snappy-java's default
+# A block costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. snappy-java of old
+# wrote blocks of at least 1 KiB, so 8 MiB fit at the least.
+BLOCKS_MAX = 1 << 13
+EXPANSION_MAX = 64  # of a block, by its format
+
+
+def compress(data: Bytes, _level: int | None) -> bytes:
+    out = bytearray(XERIAL_HEADER.pack(XERIAL_MAGIC, 1, 1))
+    with memoryview(data) as view:
+        for start in range(0, len(view), BLOCK_BYTES):
+            block = snappy.compress(view[start : start + BLOCK_BYTES])
+            out += _SIZE.pack(len(block))
+            out += block
+    return bytes(out)
+
+
+def decompress(data: Bytes, limit_bytes: int) -> bytearray:
+    """What the blocks say that they expand to is added up, so that each goes straight to its place."""
+    blocks = _blocks(memoryview(data))
+    lengths = [_length(block) for block in blocks]
+    total = sum(lengths)
+    if total > limit_bytes:
+        raise too_large(limit_bytes)
+    out = bytearray(total)
+    room = memoryview(out)
+    start = 0
+    try:
+        for block, length in zip(blocks, lengths, strict=True):
+            written = cramjam.snappy.decompress_raw_into(block, room[start : start + length])
+            if written != length:
+                raise damaged("snappy", f"{written} bytes instead of {length}")
+            start += length
+    except cramjam.DecompressionError as error:
+        raise damaged("snappy", error) from None
+    return out
+
+
+def _blocks(data: memoryview) -> list[memoryview]:
+    """The blocks of xerial framing; all of it is one without."""
+    if data[:8] != XERIAL_MAGIC:
+        return [data]
+    position, end = XERIAL_HEADER.size, len(data)
+    if end < position:
+        raise damaged("snappy", "short header")
+    blocks: list[memoryview] = []
+    while position < end:
+        if len(blocks) == BLOCKS_MAX:
+            raise damaged("snappy", f"more than {BLOCKS_MAX} blocks")
+        if end - position < _SIZE.size:
+            raise damaged("snappy", "cut short")
+        (size,) = _SIZE.unpack_from(data, position)
+        position += _SIZE.size
+        if not 0 < size <= end - position:
+            raise damaged("snappy", f"block of {size} bytes")
+        blocks.append(data[position : position + size])
+        position += size
+    return blocks
+
+
+def _length(block: memoryview) -> int:
+    """The size that a raw block says it expands to, not more than its format allows."""
+    try:
+        length = cramjam.snappy.decompress_raw_len(block)
+    except cramjam.DecompressionError as error:
+        raise damaged("snappy", error) from None
+    if length > EXPANSION_MAX * (len(block) + 1):
+        raise damaged("snappy", f"claims {length} bytes from {len(block)}")
+    return length

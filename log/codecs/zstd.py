@@ -1,0 +1,101 @@
+"""zstd (RFC 8878). A frame may say how much it holds; Java's producers do not, librdkafka and most others do."""
+
+from __future__ import annotations
+
+import struct
+from threading import local
+
+import zstandard
+
+from log.codecs.output import Bytes, Output, damaged, step_bytes
+
+# RFC 8878 asks decoders to take windows of 8 MiB; more would be memory for strangers.
+WINDOW_BYTES_MAX = 8 << 20
+WINDOW_BYTES_KEPT = 2 << 20  # of zstd's default level, for each thread that reads batches
+# A block costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. Blocks are of 128 KiB.
+BLOCKS_MAX = 1 << 13
+LEVEL_DEFAULT = 3
+
+_FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
+_FRAME_HEADER_BYTES_MAX = 18
+_BLOCK_HEADER_BYTES = 3
+_RLE = 1  # type of a block that is one byte, again and again
+_CHECKSUM_BYTES = 4
+
+
+def compress(data: Bytes, level: int | None) -> bytes:
+    packed: bytes = zstandard.ZstdCompressor(LEVEL_DEFAULT if level is None else level).compress(
+        data
+    )
+    return packed
+
+
+def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
+    """In one step where one frame says its size, and that is no more than what may be allocated before the bytes exist."""
+    try:
+        if data[:4] == _FRAME_MAGIC and 0 < zstandard.frame_content_size(data) <= min(
+            step_bytes(data), limit_bytes
+        ):
+            whole: bytes = _decompressor(0).decompress(data, allow_extra_data=False)
+            return whole
+    except zstandard.ZstdError:
+        pass  # damage, or another frame: found out below
+    return _decompress_by_steps(data, limit_bytes)
+
+
+def _decompress_by_steps(data: Bytes, limit_bytes: int) -> bytes | bytearray:
+    out = Output(limit_bytes)
+    step = step_bytes(data)
+    try:
+        decompressor = _decompressor(_check_frames(data))
+        reader = decompressor.stream_reader(data, read_across_frames=True)
+        while True:
+            wanted = min(step, out.room)
+            piece = reader.read(wanted)
+            out.add(piece)
+            if len(piece) < wanted:
+                return out.joined
+    except (zstandard.ZstdError, struct.error, IndexError, MemoryError) as error:
+        raise damaged("zstd", error) from None
+
+
+_of_thread = local()
+
+
+def _decompressor(window_bytes: int) -> zstandard.ZstdDecompressor:
+    """This thread's: to make one takes longer than to decompress a batch of 16 KiB. It keeps its window, so not one for large ones."""
+    kept: zstandard.ZstdDecompressor | None = getattr(_of_thread, "decompressor", None)
+    if kept is not None and window_bytes <= WINDOW_BYTES_KEPT:
+        return kept
+    made = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES_MAX)
+    if window_bytes <= WINDOW_BYTES_KEPT:
+        _of_thread.decompressor = made
+    return made
+
+
+def _check_frames(data: Bytes) -> int:
+    """Walks frame and block headers to the end: the library gives short output for a frame that was cut. Gives the largest window."""
+    position = blocks = window_bytes = 0
+    while True:
+        start = data[position : position + _FRAME_HEADER_BYTES_MAX]
+        if start[:4] != _FRAME_MAGIC:
+            raise damaged("zstd", "no frame")
+        frame = zstandard.get_frame_parameters(start)
+        window_bytes = max(window_bytes, frame.window_size)
+        position += zstandard.frame_header_size(start)
+        last = False
+        while not last:
+            header = int.from_bytes(data[position : position + _BLOCK_HEADER_BYTES], "little")
+            last = bool(header & 1)
+            blocks += 1
+            if blocks > BLOCKS_MAX:
+                raise damaged("zstd", f"more than {BLOCKS_MAX} blocks")
+            size = 1 if header >> 1 & 3 == _RLE else header >> 3
+            position += _BLOCK_HEADER_BYTES + size
+            if position > len(data):
+                raise damaged("zstd", "cut short")
+        position += _CHECKSUM_BYTES if frame.has_checksum else 0
+        if position == len(data):
+            return window_bytes
+        if position > len(data):
+            raise damaged("zstd", "cut short")
