@@ -93,7 +93,7 @@ class DirectoryMoves:
             del self._moves[key]
         move.copy.close(clean=False)
         if move.target.offline is None:
-            move.target.futures.drop(*key)
+            move.target.futures.drop(*key, move.copy.names)
 
     async def run(self) -> None:
         """Goes on with what an earlier process began, then does what is requested, for ever."""
@@ -104,7 +104,8 @@ class DirectoryMoves:
                 await self._wanted.wait()
             busy = False
             for move in list(self._moves.values()):
-                busy |= await self._step_or_give_up(move)
+                if self.of(move.partition) is move:  # else it was given up meanwhile
+                    busy |= await self._step_or_give_up(move)
             await trio.sleep(0 if busy else PAUSE_SECONDS)
 
     def _resume(self) -> None:
@@ -149,7 +150,8 @@ class DirectoryMoves:
                     data = await run_blocking(piece.read)
                 except OSError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-                copy.append_as_follower(memoryview(data))
+                if self.of(move.partition) is move:  # else its copy is nobody's
+                    copy.append_as_follower(memoryview(data))
                 return True
         if copy.flushed_offset < copy.log_end_offset:
             await _flush(copy)

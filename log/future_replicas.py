@@ -11,6 +11,7 @@ from pathlib import Path
 from log.checkpoints import TopicPartition
 from log.config import LogConfig
 from log.files import Files
+from log.flush import Names
 from log.health import DirectoryHealth
 from log.names import DELETE_SUFFIX, aside_name, future_name, parse_directory_name
 from log.partition_log import PartitionLog
@@ -89,12 +90,13 @@ class FutureReplicas:
         self._directories[topic, partition] = directory
         return directory
 
-    def drop(self, topic: str, partition: int) -> None:
-        """Gives a move up; the caller has closed the log. Raises KafkaError."""
+    def drop(self, topic: str, partition: int, names: Names | None = None) -> None:
+        """Gives a move up; the caller has closed the log, whose `names` a flush may still be at. Raises KafkaError."""
         directory = self._directories.pop((topic, partition), None)
         if directory is not None:
             target = self._path / aside_name(topic, partition, DELETE_SUFFIX)
-            with self._health.guard(f"renaming {directory}"):
+            names = names or Names()
+            with self._health.guard(f"renaming {directory}"), names.taken_away():
                 self._files.rename(directory, target)
             self._deleted[target] = None
 

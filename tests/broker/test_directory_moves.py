@@ -1,0 +1,92 @@
+"""Moves of replicas between directories that are given up while a thread works for them."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from broker import directory_moves
+from log.directory import LogDirectory
+from log.meta_properties import MetaProperties
+from log.names import FUTURE_SUFFIX
+from tests.broker.harness import open_harness, topic
+from tests.broker.harness import partition as partition_image
+from tests.log.helpers import batch_bytes, view_of
+from wire.errors import ErrorCode
+
+
+class Moves:
+    """Partitions of `t` in directory `a`, and a directory `b`."""
+
+    def __init__(self, tmp_path, partitions=1):
+        self.harness = open_harness(tmp_path / "a")
+        self.a, self.b = self.harness.directory, other_directory(tmp_path / "b")
+        self.harness.directories.all.append(self.b)
+        self.harness.set_image(topic("t", *[partition_image()] * partitions))
+        for index in range(partitions):
+            data = batch_bytes(3)
+            self.harness.leader("t", index).append(memoryview(data), [view_of(data)])
+        self.moves = self.harness.context.moves
+
+    def request(self, index, directory):
+        assert self.moves.request("t", index, str(directory.path)) is ErrorCode.NONE
+
+    async def run(self):
+        """Until nothing is left to do, or to give up."""
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.moves.run)
+                while any(map(self.moves.of, self.harness.partitions)):
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+
+    def holding(self):
+        found = [self.harness.directories.holding("t", index) for index in (0, 1)]
+        return [None if one is None else one.path.name for one in found]
+
+
+def other_directory(path):
+    path.mkdir()
+    MetaProperties("test-cluster", 11, bytes(15) + b"\x08").save(path)
+    return LogDirectory(path)
+
+
+@pytest.mark.parametrize("call", [1, 2], ids=["read", "flush"])
+async def test_a_move_is_given_up_while_a_thread_works_for_it(tmp_path, monkeypatch, call):
+    setup = Moves(tmp_path)
+    calls = []
+
+    async def given_up(step):
+        calls.append(step)
+        if len(calls) == call:
+            setup.request(0, setup.a)
+        return await trio.to_thread.run_sync(step)
+
+    monkeypatch.setattr(directory_moves, "run_blocking", given_up)
+    setup.request(0, setup.b)
+    await setup.run()
+    assert len(calls) == call
+    assert (setup.b.offline, setup.holding()[0]) == (None, "a")
+    assert not list(setup.b.futures)
+    monkeypatch.setattr(directory_moves, "run_blocking", trio.to_thread.run_sync)
+    setup.request(0, setup.b)
+    await setup.run()
+    assert setup.holding()[0] == "b"
+    assert not [p for p in setup.b.path.iterdir() if p.name.endswith(FUTURE_SUFFIX)]
+
+
+async def test_a_move_is_given_up_while_another_is_at_work(tmp_path, monkeypatch):
+    setup = Moves(tmp_path, partitions=2)
+    calls = []
+
+    async def other_given_up(step):
+        calls.append(step)
+        if len(calls) == 3:  # both were read, the first is flushed
+            setup.request(1, setup.a)
+        return await trio.to_thread.run_sync(step)
+
+    monkeypatch.setattr(directory_moves, "run_blocking", other_given_up)
+    setup.request(0, setup.b)
+    setup.request(1, setup.b)
+    await setup.run()
+    assert (setup.b.offline, setup.holding()) == (None, ["b", "a"])
