@@ -156,9 +156,9 @@ def _no_request_is_too_large() -> Patch:
 def _half_of_an_oversized_batch_is_written() -> Patch:
     real = controllers.ControllerMember.propose
 
-    def propose(self: Any, records: Any, epoch: int) -> int:
+    def propose(self: Any, records: Any, epoch: int, batch: bytes) -> int:
         try:
-            return real(self, records, epoch)
+            return real(self, records, epoch, batch)
         except KafkaError:
             real(self, records[:8], epoch)
             raise
