@@ -144,8 +144,9 @@ class Kafka:
     name = "kafka"
 
     def __init__(self) -> None:
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
         classes = apache_kafka.class_path()
-        command = ["java", *apache_kafka.JVM, "-Xmx1g", "-cp", classes, str(PROGRAM)]
+        command = ["java", *apache_kafka.JVM, quiet, "-Xmx1g", "-cp", classes, str(PROGRAM)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
