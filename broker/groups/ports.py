@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from log.batch import BatchView
+from log.slices import LogSlice
 from quorum.metadata.image import MetadataImage
 from quorum.runtime.watermark import Watermark
 
@@ -27,7 +29,7 @@ class AppendInfo(Protocol):
 
 
 class OffsetsLog(Protocol):
-    """The part of `log.partition_log.PartitionLog` that loading needs; reads may come from a thread."""
+    """The part of `log.partition_log.PartitionLog` that loading needs, on the loop; slices may be read in a thread."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -35,7 +37,11 @@ class OffsetsLog(Protocol):
     @property
     def log_end_offset(self) -> int: ...
 
-    def read_bytes(self, offset: int, max_bytes: int, *, upto_offset: int) -> bytes: ...
+    def read(
+        self, offset: int, max_bytes: int, *, upto_offset: int, min_one: bool
+    ) -> LogSlice | None: ...
+
+    def storage(self, what: str) -> AbstractContextManager[None]: ...
 
 
 class OffsetsPartition(Protocol):

@@ -27,6 +27,7 @@ from broker.groups.timers import Instant
 from broker.groups.turn import GroupWrite
 from log.batch import iter_batches
 from log.records import build_batch
+from log.slices import LogSlice
 from quorum.runtime.clock import now_ms
 from quorum.runtime.deferred import Deferred, ReplicatedState, Result
 from quorum.runtime.epoch import open_epoch
@@ -150,18 +151,23 @@ class GroupShard:
             nursery.start_soon(self._watch_commits)
 
     async def _load(self) -> tuple[GroupStore, int]:
-        """Reads the whole log in a thread, piece by piece: nobody else appends to it, so its end stays."""
+        """Reads the whole log in a thread, piece by piece: nobody else appends to it, so its end stays.
+
+        Where a piece lies is looked up on the loop, which moves the log's files when they are compacted.
+        """
         loader, source = StoreLoader(), self._leader.log
         offset, end_offset = source.log_start_offset, source.log_end_offset
         began = trio.current_time()
 
-        def read_piece(offset: int) -> int | None:
-            return loader.feed(
-                source.read_bytes(offset, self._limits.load_buffer_bytes, upto_offset=end_offset)
-            )
+        def take(piece: LogSlice) -> int | None:
+            with source.storage(f"loading {OFFSETS_TOPIC}-{self.partition_index}"):
+                data = piece.read()
+            return loader.feed(data)
 
-        while offset < end_offset:
-            next_offset = await run_blocking(read_piece, offset)
+        while offset < end_offset and self.state is ShardState.LOADING:
+            buffer_bytes = self._limits.load_buffer_bytes
+            piece = source.read(offset, buffer_bytes, upto_offset=end_offset, min_one=True)
+            next_offset = None if piece is None else await run_blocking(take, piece)
             if next_offset is None:
                 break
             offset = next_offset

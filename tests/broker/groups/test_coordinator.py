@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import pytest
 import trio
 
+from broker.groups import shard
 from broker.groups.answering import wait_committed
 from broker.groups.limits import GroupLimits
 from log.batch import iter_batches
+from log.partition_log import PartitionLog
 from log.records import NewRecord, build_batch
 from quorum.metadata.delta import MetadataDelta
 from quorum.runtime.clock import now_ms
@@ -399,3 +402,51 @@ async def test_bad_requests(tmp_path):
             with pytest.raises(KafkaError) as caught:
                 rig.groups.join(join_request(session_ms=session_ms), 9, "c", "/h")
             assert code_of(caught) is E.INVALID_SESSION_TIMEOUT
+
+
+async def commits_in_pieces(rig, count=5):
+    """A shard that was left with so many commits, to be loaded one by one."""
+    index = rig.index_of("g")
+    rig.lead(index)
+    await rig.loaded(index)
+    for offset in range(count):
+        rig.groups.commit_offsets(commit_request(offset), 9)
+    rig.resign(index)
+    return index
+
+
+async def test_a_log_is_looked_up_by_the_loop_while_a_thread_loads_it(tmp_path, monkeypatch):
+    """The loop swaps its files when they are compacted: a thread that looks for them then takes the directory offline."""
+    threads = []
+    read = PartitionLog.read
+
+    def noting(log, *args, **kwargs):
+        threads.append(threading.get_ident())
+        return read(log, *args, **kwargs)
+
+    async with open_rig(tmp_path, GroupLimits(partition_count=4, load_buffer_bytes=1)) as rig:
+        index = await commits_in_pieces(rig)
+        monkeypatch.setattr(PartitionLog, "read", noting)
+        rig.lead(index, 1)
+        await rig.loaded(index)
+    assert threads == [threading.get_ident()] * 5
+
+
+async def test_a_log_that_goes_while_it_is_loaded_is_not_read_on(tmp_path, monkeypatch):
+    async with open_rig(tmp_path, GroupLimits(partition_count=4, load_buffer_bytes=1)) as rig:
+        index = await commits_in_pieces(rig)
+        log, gone = rig.leaders[index].log, tmp_path / "gone"
+
+        async def gone_meanwhile(step, *args):
+            if not gone.exists():
+                rig.resign(index)
+                log.close(clean=False)
+                log.directory.rename(gone)
+            return step(*args)
+
+        monkeypatch.setattr(shard, "run_blocking", gone_meanwhile)
+        rig.lead(index, 1)
+        await rig.loaded(index)
+        with log.storage("still online"):
+            pass
+        gone.rename(log.directory)
