@@ -183,6 +183,7 @@ class LogCleaner:
                 raise
 
         end_offset = await in_thread(cleaning.build_map)
+        check_log()
         await self._settle(partition, partition_log, end_offset)
         for sources in await in_thread(partial(cleaning.groups, end_offset)):
             cleaned = await in_thread(partial(cleaning.clean, sources))

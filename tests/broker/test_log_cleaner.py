@@ -189,6 +189,25 @@ async def test_a_log_that_is_cut_while_it_is_read_is_not_taken_for_damaged(tmp_p
     assert set(map(len, values(log).values())) == {1}
 
 
+async def test_a_replica_that_goes_while_it_is_read_is_not_flushed(tmp_path, monkeypatch):
+    """Its files have other names by then, and there is a new replica of the name."""
+    harness = harness_with(tmp_path, "a")
+    log = write(harness, "a").log
+    log._flushing.flushed_offset = 0  # as in write-behind
+    build_map = Round.build_map
+
+    def recreated(cleaning):
+        end_offset = build_map(cleaning)
+        harness.set_image()
+        harness.set_image(topic("a", partition()))
+        _ = harness.leader("a").log
+        return end_offset
+
+    monkeypatch.setattr(Round, "build_map", recreated)
+    assert not await cleaner_of(harness).clean_dirtiest()
+    assert harness.directory.offline is None
+
+
 async def test_a_damaged_log_is_left_alone(tmp_path, caplog):
     harness = harness_with(tmp_path, "a", "b")
     a = write(harness, "a", rounds=4)
