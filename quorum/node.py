@@ -48,7 +48,7 @@ from quorum.status import QuorumStatus, status_of
 from quorum.strangers import Strangers
 from quorum.translate.answers import read_answer
 from wire.client.errors import VersionMismatch
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import ErrorCode, KafkaError, LocalProtocolError
 from wire.records.metadata import encode_metadata_record, metadata_record_version
 from wire.schema import Message
 from wire.security.listener import PLAINTEXT, ClientSecurity
@@ -256,7 +256,7 @@ class QuorumNode:
 
         Raises:
             NotLeaderError: this node does not lead `epoch`.
-            KafkaError: RECORD_LIST_TOO_LARGE; REQUEST_TIMED_OUT, too much waits for a majority already.
+            KafkaError: as `encode`; RECORD_LIST_TOO_LARGE; REQUEST_TIMED_OUT, too much waits for a majority already.
         """
         leading = self._leading.value
         if self._core is None or leading is None or leading.epoch != epoch:
@@ -293,14 +293,26 @@ class QuorumNode:
         self._awake.set()
 
     def encode(self, records: Sequence[Message]) -> Steps[bytes]:
-        """The batch that `propose` writes."""
+        """The batch that `propose` writes.
+
+        Raises:
+            KafkaError: INVALID_REQUEST, something is longer than a record can hold.
+        """
         timestamp_ms = now_ms()
         builder = BatchBuilder()
         for record in records:
-            version = metadata_record_version(type(record), self.metadata_version)
-            builder.add(NewRecord(None, encode_metadata_record(record, version), timestamp_ms))
+            builder.add(NewRecord(None, self._encode_one(record), timestamp_ms))
             yield 1
         return builder.build()
+
+    def _encode_one(self, record: Message) -> bytes:
+        version = metadata_record_version(type(record), self.metadata_version)
+        try:
+            return encode_metadata_record(record, version)
+        except LocalProtocolError as error:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"it has no room in the metadata log: {error}"
+            ) from error
 
     def _check_size(self, batch: bytes) -> None:
         if len(batch) > BATCH_BYTES_MAX:

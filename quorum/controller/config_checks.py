@@ -24,7 +24,7 @@ from quorum.metadata.topic_names import why_illegal
 from wire.errors import ErrorCode, KafkaError
 
 MIN_ISR = "min.insync.replicas"
-# Longer ones would not fit the strings of older versions. Kafka's number.
+# Bytes; longer ones do not fit a record. Kafka counts characters, and its controller gives up over what then does not fit.
 VALUE_SIZE_MAX = 0x7FFF
 
 Changes = Mapping[str, str | None]
@@ -67,7 +67,7 @@ def check(
 
 
 def _check_changes(kind: int, name: str, changes: Changes, image: MetadataImage) -> None:
-    if any(value is not None and len(value) > VALUE_SIZE_MAX for value in changes.values()):
+    if any(len((value or "").encode()) > VALUE_SIZE_MAX for value in changes.values()):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             "The configuration value cannot be added because it exceeds the maximum value size of "

@@ -6,11 +6,17 @@ from quorum.authorization import authorizer_of
 from quorum.config.definition import ConfigError
 from quorum.config.security_keys import STANDARD_AUTHORIZER
 from tests.quorum.config_of import config_of
-from tests.quorum.controllers import SECONDS, Images, connected_to, open_controllers
+from tests.quorum.controllers import (
+    SECONDS,
+    Images,
+    connected_to,
+    open_controllers,
+)
 from wire.errors import ErrorCode
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from wire.messages.create_acls import AclCreation, CreateAclsRequest
 from wire.messages.create_delegation_token import (
+    CreatableRenewers,
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
@@ -100,6 +106,23 @@ async def test_a_token_is_for_who_asked_through_a_broker_and_runs_out(tmp_path):
         # Without a broker between: this listener is plain text.
         direct = await connection.call(request, timeout=SECONDS)
         assert direct.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+async def test_what_has_no_room_in_a_record_costs_nobody_the_leadership(tmp_path):
+    """A name of the longest size fits a request, and not with "User:" before it."""
+    async with (
+        open_controllers(tmp_path, delegation_token_secret_key="k") as controllers,
+        connected_to(running := await controllers.active()) as connection,
+    ):
+        reign = running.context.controller.reign()
+        renewer = CreatableRenewers(principal_type="User", principal_name="n" * 0x7FFF)
+        request = CreateDelegationTokenRequest(renewers=[renewer], max_lifetime_ms=-1)
+        answer = await connection.call(envelope(request, 3), timeout=SECONDS)
+        _, body = decode_response_header(answer.response_data, 38, 3)
+        token = CreateDelegationTokenResponse.decode(answer.response_data[body:], 3)
+        assert token.error_code == ErrorCode.INVALID_REQUEST
+        assert running.context.controller.reign() is reign
+        assert not reign.committed.closed
 
 
 async def test_nothing_to_do_is_no_error(tmp_path):

@@ -208,6 +208,10 @@ def told(*asked, image=IMAGE):
             "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes.",
         ),
         (
+            resource(TOPIC, "t", ("retention.ms", SET, "é" * 16_384)),
+            "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes.",
+        ),
+        (
             resource(BROKER, "1", ("node.id", SET, "7")),
             "Cannot update these configs dynamically: [node.id]",
         ),
