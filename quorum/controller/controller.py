@@ -36,7 +36,7 @@ from quorum.runtime.clock import now_ms
 from quorum.runtime.deferred import Deferred, Result
 from quorum.runtime.epoch import open_epoch
 from quorum.runtime.errors import NotLeaderError
-from quorum.runtime.steps import Steps
+from quorum.runtime.steps import Steps, at_once
 from wire.errors import ErrorCode, KafkaError
 from wire.records.misc import NoOpRecord
 from wire.schema import Message
@@ -245,7 +245,7 @@ class Controller:
             min_insync_replicas=self.settings.config["min.insync.replicas"],
         )
         if records:
-            _try(reign, Result(records, None))
+            at_once(_try(reign, Result(records, None)))  # nobody has asked for a turn yet
         # Before they are committed: a broker may register at once, and older nodes must be able to read that.
         self._write_for(reign.image.features.metadata_version)
 
@@ -320,19 +320,19 @@ class Controller:
             before = reign.next_offset
             await trio.sleep(self.settings.idle)
             if reign.next_offset == before:
-                await reign.turns.take(partial(_try, reign, Result([NoOpRecord()], None)))
+                await reign.turns.take(_try(reign, Result([NoOpRecord()], None)))
 
     async def _expire_tokens(self, reign: Reign) -> None:
         """Removes delegation tokens that have run out; more than one sweep takes are swept at once."""
 
-        def expire() -> int:
+        def expire() -> Steps[int]:
             records = expired_tokens(reign.image.tokens, now_ms=now_ms())
             if records:
-                _try(reign, Result(records, None))
+                yield from _try(reign, Result(records, None))
             return len(records)
 
         while self.settings.token_sweep:
-            expired = await reign.turns.take(expire)
+            expired = await reign.turns.take(expire())
             await trio.sleep(0 if expired == EXPIRED_MAX else self.settings.token_sweep)
 
     async def _balance(self, reign: Reign) -> None:
@@ -384,6 +384,7 @@ class Controller:
         lease.emptying = False
 
 
+Which = Callable[[PartitionIndex], Iterable[Key]]
 Decide = Callable[[ControllerState, Sequence[Key]], Sequence[Message]]
 
 
@@ -391,46 +392,52 @@ async def _fence_in_turns(reign: Reign, broker: BrokerRegistration) -> None:
     """A part of its partitions in each turn; what is left of them goes with the fencing."""
     decided = Decided()
 
-    def leave(keys: Sequence[Key]) -> None:
+    def leave(keys: Sequence[Key]) -> Steps[None]:
         if _incarnation(reign.image, broker.id, broker.epoch) is not None:
             records = changes_without(reign.state, broker.id, keys=keys)
-            reign.submit(Result(records, None, atomic=False))
+            yield len(keys)
+            yield from reign.write(Result(records, None, atomic=False))
             decided.note(reign.state, keys)
 
-    def fence() -> None:
+    def fence() -> Steps[None]:
         known = _incarnation(reign.image, broker.id, broker.epoch)
         if known is not None and not known.fenced:
             left = decided.others(reign.state, reign.state.index.in_sync(broker.id))
             records = fence_broker(reign.state, known, left)
-            reign.submit(Result(records, None, atomic=False))
+            yield len(left)
+            yield from reign.write(Result(records, None, atomic=False))
 
-    keys = await reign.turns.take(lambda: list(reign.state.index.in_sync(broker.id)))
+    keys = await reign.turns.take(_listed(reign, lambda index: index.in_sync(broker.id)))
     for some in in_slices(keys, PARTITIONS_PER_STEP):
-        await reign.turns.take(partial(leave, some))
-    await reign.turns.take(fence)
+        await reign.turns.take(leave(some))
+    await reign.turns.take(fence())
 
 
-async def _work_off(
-    reign: Reign, which: Callable[[PartitionIndex], Iterable[Key]], decide: Decide
-) -> int:
+async def _work_off(reign: Reign, which: Which, decide: Decide) -> int:
     """Decides on the partitions of now, so many in each turn; returns how many changed."""
 
-    def change(some: Sequence[Key]) -> int | None:
+    def change(some: Sequence[Key]) -> Steps[int | None]:
         """How many changed; None if it could not be written."""
         records = decide(reign.state, some)
-        if records and not _try(reign, Result(records, None, atomic=False)):
-            return None
-        return len(records)
+        yield len(some)
+        written = not records or (yield from _try(reign, Result(records, None, atomic=False)))
+        return len(records) if written else None
 
     changed = 0
-    keys = await reign.turns.take(lambda: list(which(reign.state.index)))
+    keys = await reign.turns.take(_listed(reign, which))
     for some in in_slices(keys, PARTITIONS_PER_STEP):
-        count = await reign.turns.take(partial(change, some))
+        count = await reign.turns.take(change(some))
         while count is None:
             await trio.sleep(FENCE_AGAIN_SECONDS)
-            count = await reign.turns.take(partial(change, some))
+            count = await reign.turns.take(change(some))
         changed += count
     return changed
+
+
+def _listed(reign: Reign, which: Which) -> Steps[list[Key]]:
+    """The keys of now; the index is whole in a turn of one's own only."""
+    yield 1
+    return list(which(reign.state.index))
 
 
 def _changes_with_active(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:
@@ -444,10 +451,10 @@ def _incarnation(
     return broker if broker is not None and broker.epoch == broker_epoch else None
 
 
-def _try(reign: Reign, result: Result[Message, None]) -> bool:
+def _try(reign: Reign, result: Result[Message, None]) -> Steps[bool]:
     """For what the next round does as well; the end of the epoch cancels the caller. False if nothing was written."""
     try:
-        reign.submit(result)
+        yield from reign.write(result)
     except (KafkaError, NotLeaderError) as error:
         log.debug("not written: %s", error)
         return False

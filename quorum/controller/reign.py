@@ -23,7 +23,7 @@ from quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
 from quorum.runtime.clock import now_ms
 from quorum.runtime.deferred import Deferred, ReplicatedState, Result
 from quorum.runtime.errors import NotLeaderError
-from quorum.runtime.steps import Steps, at_once
+from quorum.runtime.steps import Steps
 from quorum.runtime.watermark import Watermark
 from wire.errors import KafkaError
 from wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
@@ -105,12 +105,8 @@ class Reign:
         """The offset of a broker's registration: its epoch, unless the same incarnation has registered again since."""
         return max(self._registered_at.get(broker.id, broker.epoch), broker.epoch)
 
-    def submit(self, result: Result[Message, T]) -> Deferred[T]:
-        """Appends and replays what was decided in one turn; see `ReplicatedState.submit`."""
-        return at_once(self.write(result))
-
     def write(self, result: Result[Message, T]) -> Steps[Deferred[T]]:
-        """The same in steps, in the turn of the decision. The image is the old one until all is replayed, the index until the end."""
+        """Appends and replays what was decided, in the turn of the decision; see `ReplicatedState.write`. The image is the old one until all is replayed, the index until the end."""
         try:
             deferred = yield from self._writes.write(result)
             if self._delta is not None:

@@ -10,12 +10,12 @@ queue of `QuorumController`, whose one thread may take as long as it wants.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import trio
 
 from quorum.runtime.errors import NotLeaderError
+from quorum.runtime.long_lived import LongLived
 from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 # Records decided on, encoded or replayed between two checkpoints: some 10 ms of work.
 STEPS_PER_TURN = 500
+# What the collector of garbage would walk, at the most: a record has five lists, but of a partition it is one step in five.
+OBJECTS_PER_STEP = 3
 # Decisions that wait; each connection has few under way.
 WAITING_MAX = 10_000
 
@@ -39,8 +41,8 @@ class Asked(Generic[T]):
         self._error: Exception | None = None
         self._value: T | None = None
 
-    def go_on(self) -> None:
-        """As much as may be done in one turn."""
+    def go_on(self) -> int:
+        """As much as may be done in one turn; returns how much it was."""
         done = 0
         try:
             while done < STEPS_PER_TURN:
@@ -51,6 +53,7 @@ class Asked(Generic[T]):
         except Exception as error:  # noqa: BLE001 - it is for who asked
             self._error = error
             self._end()
+        return done
 
     def fail(self, error: Exception) -> None:
         self._steps.close()
@@ -78,9 +81,10 @@ class Turns:
     """Belongs to one epoch of the active controller; the first of `_asked` is under way."""
 
     def __init__(self) -> None:
-        self._asked: deque[Asked[object]] = deque()
+        self._asked: deque[Asked[Any]] = deque()
         self._awake = trio.Event()
         self._closed = False
+        self._long_lived = LongLived()
 
     @property
     def busy(self) -> bool:
@@ -100,15 +104,15 @@ class Turns:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too many decisions wait for their turn")
         asked = Asked(steps)
         if not self.busy:
-            asked.go_on()
+            self._go_on(asked)
         if not asked.ended:
-            self._asked.append(asked)  # type: ignore[arg-type]  # nobody here looks at results
+            self._asked.append(asked)
             self._awake.set()
         return asked
 
-    async def take(self, play: Callable[[], T]) -> T:
-        """A decision of one step. Raises what it raises, and as `ask`."""
-        return await self.ask(_in_one_step(play)).wait()
+    async def take(self, steps: Steps[T]) -> T:
+        """The same, and what was decided. Raises what the decision raises, and as `ask`."""
+        return await self.ask(steps).wait()
 
     async def run(self) -> NoReturn:
         """Goes on with what did not end at once."""
@@ -117,17 +121,16 @@ class Turns:
             self._awake = trio.Event()
             while self._asked:
                 await trio.lowlevel.checkpoint()
-                self._asked[0].go_on()
+                self._go_on(self._asked[0])
                 if self._asked[0].ended:
                     self._asked.popleft()
+
+    def _go_on(self, asked: Asked[Any]) -> None:
+        """What is decided stays until it is applied, as records, or longer, as an image."""
+        self._long_lived.add(OBJECTS_PER_STEP * asked.go_on())
 
     def close(self) -> None:
         """Nobody decides any more."""
         self._closed = True
         while self._asked:
             self._asked.popleft().fail(NotLeaderError())
-
-
-def _in_one_step(play: Callable[[], T]) -> Steps[T]:
-    yield 0
-    return play()

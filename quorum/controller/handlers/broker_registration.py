@@ -7,7 +7,6 @@ connection is closed and the new one says that it listens at the same addresses.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import trio
 
@@ -25,6 +24,7 @@ from quorum.controller.reign import Reign
 from quorum.metadata.image import BrokerRegistration
 from quorum.runtime.deferred import Deferred, Result
 from quorum.runtime.errors import NotLeaderError
+from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from wire.transport.calls import Call
@@ -40,27 +40,28 @@ async def broker_registration(
     # A submit that fails is answered, and the broker asks again.
     decided = Decided()
 
-    def leave(keys: Sequence[Key]) -> None:
+    def leave(keys: Sequence[Key]) -> Steps[None]:
         _check(request, ctx, reign)
         records = changes_of_new_incarnation(request, reign.state, keys)
-        reign.submit(Result(records, None, atomic=False))
+        yield len(keys)
+        yield from reign.write(Result(records, None, atomic=False))
         decided.note(reign.state, keys)
 
-    def register() -> Deferred[BrokerRegistrationResponse] | list[Key]:
+    def register() -> Steps[Deferred[BrokerRegistrationResponse] | list[Key]]:
         known = _check(request, ctx, reign)
         left = partitions_of_old_incarnation(request, reign.state, decided)
         if len(left) > PARTITIONS_PER_STEP:
             return left
         result = register_broker(request, reign.state, broker_epoch=reign.next_offset, keys=left)
-        deferred = reign.submit(result)
+        deferred = yield from reign.write(result)
         if known is None or result.response.broker_epoch != known.epoch:
             reign.leases.end(request.broker_id)
         return deferred
 
     try:
-        while isinstance(registered := await reign.turns.take(register), list):
+        while isinstance(registered := await reign.turns.take(register()), list):
             for keys in in_slices(registered, PARTITIONS_PER_STEP):
-                await reign.turns.take(partial(leave, keys))
+                await reign.turns.take(leave(keys))
         return await registered.wait()
     except NotLeaderError as error:
         raise KafkaError(ErrorCode.NOT_CONTROLLER) from error

@@ -1,0 +1,244 @@
+"""How long the active controller holds its loop at most while it decides on many partitions: CPU time from one checkpoint to the next.
+
+A real controller, alone in its quorum, on real sockets; brokers are the requests that they send, which come from another thread.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from bench.scale_steps import LongestStep
+from quorum.metadata.image import MetadataImage
+from quorum.server import RunningController
+from tests.quorum.controllers import CLUSTER_ID, open_controllers
+from tests.quorum.metadata.build import uid
+from wire.blocking import BlockingConnection
+from wire.messages import alter_partition as isr
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from wire.messages.elect_leaders import ElectLeadersRequest
+from wire.messages.unregister_broker import UnregisterBrokerRequest
+from wire.primitives import NIL_UUID
+from wire.schema import Message
+
+SECONDS = 120.0
+BROKERS = (1, 2, 3, 4)
+LATER = 1 << 40  # an offset that a broker has applied
+# A request of each kind is as large as the controller takes.
+MANY = 9_000
+
+
+@dataclass
+class Brokers:
+    """What brokers and operators ask of the controller at one end of a connection."""
+
+    image: Callable[[], MetadataImage]
+    connection: BlockingConnection
+    epochs: dict[int, int] = field(default_factory=dict)
+
+    def call(self, request: Message) -> Any:
+        return self.connection.call(request, timeout=SECONDS)
+
+    def register(self, broker_id: int, life: int = 0) -> None:
+        request = BrokerRegistrationRequest(
+            broker_id=broker_id,
+            cluster_id=CLUSTER_ID,
+            incarnation_id=uid(1_000 * (life + 1) + broker_id),
+            listeners=[
+                Listener(name="PLAINTEXT", host="h", port=9000 + broker_id, security_protocol=0)
+            ],
+            features=[
+                Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)
+            ],
+            rack=None,
+            log_dirs=[uid(500 + broker_id)],
+        )
+        answer = self.call(request)
+        assert not answer.error_code, answer
+        self.epochs[broker_id] = answer.broker_epoch
+
+    def beat(self, broker_id: int, **wishes: Any) -> None:
+        values: dict[str, Any] = {"want_fence": False, "want_shut_down": False, **wishes}
+        request = BrokerHeartbeatRequest(
+            broker_id=broker_id,
+            broker_epoch=self.epochs[broker_id],
+            current_metadata_offset=LATER,
+            **values,
+        )
+        answer = self.call(request)
+        assert not answer.error_code, answer
+
+    def partitions(self, name: str) -> Iterator[tuple[int, Any]]:
+        yield from self.image().topics.by_name[name].partitions.items()
+
+    # --- what is measured, each after the one before
+
+    def wide_topic(self) -> None:
+        self._create({"wide": MANY})
+
+    def many_topics(self) -> None:
+        self._create({f"topic-{number}": 10 for number in range(500)})
+
+    def more_topics(self) -> None:
+        self._create({f"one-{number}": 1 for number in range(5_000)})
+
+    def grow(self) -> None:
+        topic = CreatePartitionsTopic(name="wide", count=2 * MANY, assignments=None)
+        request = CreatePartitionsRequest(topics=[topic], timeout_ms=60_000, validate_only=False)
+        assert not self.call(request).results[0].error_code
+
+    def reassign(self) -> None:
+        moves = [
+            ReassignablePartition(
+                partition_index=index, replicas=[*partition.replicas[1:], partition.replicas[0]]
+            )
+            for index, partition in self.partitions("wide")
+        ]
+        topics = [ReassignableTopic(name="wide", partitions=moves[:MANY])]
+        answer = self.call(AlterPartitionReassignmentsRequest(topics=topics))
+        assert not answer.error_code, answer.error_message
+
+    def elect(self) -> None:
+        answer = self.call(ElectLeadersRequest(election_type=0, topic_partitions=None))
+        assert not answer.error_code, answer.error_message
+
+    def shrink(self) -> None:
+        """The ISR of all that one broker leads, as after a replica fell behind."""
+        wide = self.image().topics.by_name["wide"]
+        proposals = [
+            isr.AlterPartitionRequestPartitionData(
+                partition_index=index,
+                leader_epoch=partition.leader_epoch,
+                partition_epoch=partition.partition_epoch,
+                leader_recovery_state=0,
+                new_isr_with_epochs=[isr.BrokerState(broker_id=1, broker_epoch=-1)],
+            )
+            for index, partition in wide.partitions.items()
+            if partition.leader == 1
+        ]
+        topics = [isr.AlterPartitionRequestTopicData(topic_id=wide.id, partitions=proposals)]
+        request = isr.AlterPartitionRequest(broker_id=1, broker_epoch=self.epochs[1], topics=topics)
+        assert not self.call(request).error_code
+
+    def fence(self) -> None:
+        self.beat(2, want_fence=True)
+
+    def unfence(self) -> None:
+        self.beat(2)
+
+    def lose_a_directory(self) -> None:
+        self.beat(3, offline_log_dirs=[uid(503)])
+
+    def register_again(self) -> None:
+        self.beat(4, want_fence=True, want_shut_down=True)
+        self.register(4, life=1)
+
+    def unregister(self) -> None:
+        assert not self.call(UnregisterBrokerRequest(broker_id=2)).error_code
+
+    def delete_wide(self) -> None:
+        self._delete(["wide"])
+
+    def delete_many(self) -> None:
+        self._delete([name for name in self.image().topics.by_name if name.startswith("topic-")])
+
+    def delete_more(self) -> None:
+        self._delete([name for name in self.image().topics.by_name if name.startswith("one-")])
+
+    def _create(self, counts: dict[str, int]) -> None:
+        topics = [
+            CreatableTopic(
+                name=name, num_partitions=count, replication_factor=3, assignments=[], configs=[]
+            )
+            for name, count in counts.items()
+        ]
+        answer = self.call(CreateTopicsRequest(topics=topics))
+        assert not any(one.error_code for one in answer.topics)
+
+    def _delete(self, names: list[str]) -> None:
+        topics = [DeleteTopicState(name=name, topic_id=NIL_UUID) for name in names]
+        answer = self.call(DeleteTopicsRequest(topics=topics, timeout_ms=60_000))
+        assert not any(one.error_code for one in answer.responses)
+
+
+DECISIONS: dict[str, Callable[[Brokers], None]] = {
+    "a topic of 9,000 partitions": Brokers.wide_topic,
+    "500 topics of 10 partitions": Brokers.many_topics,
+    "5,000 topics of one partition": Brokers.more_topics,
+    "9,000 partitions added": Brokers.grow,
+    "9,000 partitions reassigned": Brokers.reassign,
+    "preferred leaders elected among 28,000 partitions": Brokers.elect,
+    "ISRs of all that a broker leads shrunk": Brokers.shrink,
+    "a broker fenced": Brokers.fence,
+    "a broker unfenced": Brokers.unfence,
+    "a broker's directory lost": Brokers.lose_a_directory,
+    "a broker registered anew": Brokers.register_again,
+    "a broker unregistered": Brokers.unregister,
+    "a topic of 18,000 partitions deleted": Brokers.delete_wide,
+    "500 topics of 10 partitions deleted": Brokers.delete_many,
+    "5,000 topics of one partition deleted": Brokers.delete_more,
+}
+
+
+def longest_steps() -> dict[str, float]:
+    """CPU seconds of the longest step of each of `DECISIONS`, until all that comes of it is applied."""
+    return trio.run(_measure)
+
+
+async def _measure() -> dict[str, float]:
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="decisions-") as root:
+        async with open_controllers(Path(root), broker_session_timeout_ms=600_000) as controllers:
+            active = await controllers.active()
+            address = active.addresses["CONTROLLER"]
+            connection = await trio.to_thread.run_sync(BlockingConnection, address)
+            brokers = Brokers(lambda: active.loader.image, connection)
+            try:
+                for broker_id in BROKERS:
+                    await trio.to_thread.run_sync(brokers.register, broker_id)
+                    await trio.to_thread.run_sync(brokers.beat, broker_id)
+                for name, play in DECISIONS.items():
+                    found[name] = await _longest(active, play, brokers)
+            finally:
+                connection.close()
+    return found
+
+
+async def _longest(
+    active: RunningController, play: Callable[[Brokers], None], brokers: Brokers
+) -> float:
+    longest = LongestStep()
+    trio.lowlevel.add_instrument(longest)
+    await trio.to_thread.run_sync(play, brokers)
+    await _at_rest(active)
+    trio.lowlevel.remove_instrument(longest)
+    return longest.seconds
+
+
+async def _at_rest(active: RunningController) -> None:
+    """What was decided is applied, and nothing more came of it."""
+    end = -1
+    while (
+        active.node.applied_offset < active.node.log_end_offset or end < active.node.applied_offset
+    ):
+        end = active.node.applied_offset
+        await trio.sleep(0.2)
+
+
+if __name__ == "__main__":
+    for name, seconds in longest_steps().items():
+        print(f"{name:60} {seconds * 1000:6.0f} CPU ms", flush=True)
