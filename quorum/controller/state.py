@@ -57,9 +57,11 @@ class ControllerState:
         return self._config_of(topic.name, UNCLEAN_LEADER_ELECTION).lower() == "true"
 
     def _config_of(self, topic: str, key: str) -> str:
+        """What the topic sets, else this controller's dynamic config, else that of all nodes, else its file."""
         configs = self.image.configs
         for value in (
             configs.of(TOPIC_RESOURCE, topic).get(key),
+            configs.of(BROKER_RESOURCE, str(self.config.node_id)).get(key),
             configs.of(BROKER_RESOURCE, "").get(key),
         ):
             if value is not None:

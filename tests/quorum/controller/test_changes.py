@@ -144,6 +144,10 @@ UNCLEAN = config("unclean.leader.election.enable", "true")
     [
         [UNCLEAN],
         [config("unclean.leader.election.enable", "true", (4, ""))],
+        [
+            config("unclean.leader.election.enable", "false", (4, "")),
+            config("unclean.leader.election.enable", "true", (4, "1")),  # of this controller
+        ],
     ],
 )
 def test_a_topic_that_rather_loses_records_gets_a_leader_at_once(allowing):
