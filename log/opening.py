@@ -14,7 +14,8 @@ from log.checkpoints import LEADER_EPOCHS, CheckpointDamaged
 from log.config import LogConfig
 from log.files import Files
 from log.leader_epochs import LeaderEpochs
-from log.recovery import list_segments, list_snapshots, recover_segment
+from log.producers.snapshots import remove_snapshots
+from log.recovery import list_segments, recover_segment
 from log.scan import scan_headers
 from log.segment import (
     LOG_SUFFIX,
@@ -22,7 +23,6 @@ from log.segment import (
     SNAPSHOT_SUFFIX,
     Segment,
     SegmentDamaged,
-    file_name,
 )
 
 log = logging.getLogger(__name__)
@@ -62,6 +62,9 @@ def load_log(
         raise SegmentDamaged(
             f"{directory} ends at {end_offset}, {recovery_point} offsets were flushed"
         )
+    if end_offset < log_start_offset:
+        segments = _begin_anew(segments, log_start_offset, files)
+        end_offset = log_start_offset
     start_offset = max(log_start_offset, segments[0].base_offset)
     if (
         epochs is None
@@ -125,15 +128,33 @@ def _recover(
             break
     for segment in segments[keep:]:
         log.warning("%s goes: what is before it was cut off", segment.path(LOG_SUFFIX))
-        segment.release()
-        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
-            files.unlink(segment.path(suffix))
+        _remove(segment, files)
     del segments[keep:]
     for segment in segments[first:]:
         segment.transaction_index.truncate_to(recovery_point)
-    for offset in list_snapshots(segments[0].directory, files):
-        if offset > recovery_point:  # so that the aborts above it are read, and indexed, again
-            files.unlink(segments[0].directory / file_name(offset, SNAPSHOT_SUFFIX))
+    # So that the aborts above it are read, and indexed, again.
+    remove_snapshots(segments[0].directory, files, above=recovery_point)
+
+
+def _begin_anew(segments: list[Segment], start_offset: int, files: Files) -> list[Segment]:
+    """The start is noted, and a crash took the records that it was moved to: what is left was deleted, and nothing may follow it."""
+    directory = segments[0].directory
+    log.warning(
+        "%s ends at %d, below its start: it begins anew at %d",
+        directory,
+        segments[-1].next_offset,
+        start_offset,
+    )
+    for segment in segments:
+        _remove(segment, files)
+    remove_snapshots(directory, files, above=-1)
+    return [Segment(directory, start_offset, files, size=0, created=True)]
+
+
+def _remove(segment: Segment, files: Files) -> None:
+    segment.release()
+    for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
+        files.unlink(segment.path(suffix))
 
 
 def _read_epochs(directory: Path, files: Files) -> LeaderEpochs | None:

@@ -56,7 +56,7 @@ class PartitionLog:
 
     Invariants: segments ascend without overlap, the last is the one appended to; `flushed_offset` never passes what a
     finished flush covered, and is lowered by truncation. `before_truncate` is called with the new recovery point before
-    bytes below the old one go, so that its owner can lower the checkpoint first.
+    bytes below the old one go, or below the log's start, so that its owner can lower the checkpoints first.
     """
 
     def __init__(
@@ -501,7 +501,8 @@ class PartitionLog:
         return True
 
     def _lower_recovery_point(self, offset: int) -> None:
-        if offset < self.flushed_offset and self.before_truncate is not None:
+        is_noted = offset < max(self.flushed_offset, self.log_start_offset)
+        if is_noted and self.before_truncate is not None:
             self.before_truncate(offset)
         self._flushing.lower(offset)
 

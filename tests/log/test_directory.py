@@ -270,6 +270,21 @@ def test_a_truncation_lowers_the_checkpoint_before_bytes_go(path):
     directory.close(broker_epoch=None)
 
 
+def test_a_start_that_moves_back_is_noted_also_where_nothing_was_synced(path):
+    """Else the next start would take the records behind it for deleted ones."""
+    directory = LogDirectory(path)
+    log = directory.create_log("t", 0, TOPIC_ID, SMALL)
+    log.truncate_fully_and_start_at(100)
+    log._flushing.flushed_offset = 3  # as after the start of a log whose records a crash took
+    directory.save_checkpoints()
+    log.truncate_fully_and_start_at(50)
+    fill(log, 2).flush()
+    directory = killed(directory)
+    log = directory.open_log("t", 0, SMALL)
+    assert (log.log_start_offset, log.log_end_offset) == (50, 56)
+    directory.close(broker_epoch=None)
+
+
 def killed(directory):
     """What its files say is what there is."""
     directory._lock.release()

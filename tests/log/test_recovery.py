@@ -8,7 +8,7 @@ from log.batch import iter_batches
 from log.checkpoints import LEADER_EPOCHS
 from log.config import LogConfig
 from log.scan import scan_headers
-from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log, read_all
+from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log, read_all, view_of
 from wire.errors import ErrorCode, KafkaError
 
 
@@ -296,3 +296,20 @@ def read_all_headers(log):
 
 def test_config_of_the_helpers_has_small_segments():
     assert SMALL.segment_bytes < 10_000
+
+
+def test_a_log_whose_records_a_crash_took_begins_where_its_start_was_moved_to(tmp_path):
+    """A follower notes the leader's start at once, and syncs the records behind it later."""
+    log = fill(open_log(tmp_path / "t-0"), 3)
+    append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0)
+    log.roll(0)
+    log.flush()
+    log.close(clean=False)
+    for _ in range(2):
+        log = open_log(tmp_path / "t-0", recovery_point=10, log_start_offset=20)
+        assert (log.log_start_offset, log.log_end_offset) == (20, 20)
+        assert log.producers.get(7) is None
+        assert log.latest_epoch == -1
+        log.close(clean=False)
+    append(log)
+    assert [view_of(data).base_offset for data in read_all(log)] == [20]
