@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant("unflushed aborts stay in the transaction index", log.opening, "_recover",
            "segment.transaction_index.truncate_to(recovery_point)", "pass"),
     Mutant("producer snapshots above the recovery point are trusted", log.opening, "_recover",
-           "if offset > recovery_point:", "if offset < 0:"),
+           "above=recovery_point", "above=1 << 62"),
     Mutant("aborts are not indexed again", log.producers.snapshots, "_replay",
            "segment.transaction_index.append(aborted)", "pass"),
     Mutant("the active transaction index is not synced", Flushing, "prepare",
