@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from bench import scale_image, scale_steps
+from bench import scale_decisions, scale_image, scale_steps
 from bench.accounting import cpu_seconds, measured, rss_mib
 from bench.clusters import SYSTEMS, Opener, systems_of
 from bench.scale_client import (
@@ -23,6 +23,7 @@ from bench.scale_client import (
     create_topics,
     known_everywhere,
     open_clients,
+    quorum_epoch,
     seconds_until,
 )
 
@@ -70,6 +71,9 @@ def steps(_: Opener, system: str, size: int) -> Iterator[Row]:
         ):
             value = f"{measure(shape) * 1000:.0f} CPU ms"
             yield Row("steps", f"{shape} partitions: longest step, {what}", value, "50 ms")
+    for what, seconds in scale_decisions.longest_steps().items():
+        value = f"{seconds * 1000:.0f} CPU ms"
+        yield Row("steps", f"longest step of the active controller, {what}", value, "50 ms")
 
 
 def topics(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:
@@ -114,7 +118,7 @@ def grow(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:
         return
     last = 100_000 // size
     with open_cluster(3, 3, {}) as cluster, open_clients(cluster) as clients:
-        present = STEP // size
+        present, epoch = STEP // size, quorum_epoch(clients[0])
         create_topics(clients[0], {"grows": present}, replication=1)
         with measured(cluster.pids()) as usage:
             while present < last:
@@ -123,6 +127,7 @@ def grow(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:
                 create_partitions(clients[0], "grows", present)
                 step = time.perf_counter() - began
             seconds_until(lambda: known_everywhere(clients, "grows", last, pause=1.0))
+        elections = quorum_epoch(clients[0]) - epoch
         memory = max(rss_mib(pid) for pid in cluster.pids())
         began_cpu = cpu_seconds(cluster.pids())
         for number in range(50):
@@ -131,6 +136,7 @@ def grow(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:
     name = f"one topic grown to {last:,} partitions"
     yield Row("grow", name, f"{usage.seconds:.1f} s, {usage.cpu_seconds:.1f} CPU s")
     yield Row("grow", f"{name}: the last {STEP // size:,} answered", f"{step:.2f} s")
+    yield Row("grow", f"{name}: elections meanwhile", str(elections), "0")
     yield Row("grow", f"{name}: RSS of the largest node", f"{memory:.0f} MiB")
     yield Row("grow", f"{name}: then a small topic", f"{each * 1000:.1f} CPU ms")
 
@@ -140,15 +146,18 @@ def many_topics(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:
         return
     count = 10_000 // size
     with open_cluster(3, 3, {}) as cluster, open_clients(cluster) as clients:
+        epoch = quorum_epoch(clients[0])
         with measured(cluster.pids()) as usage:
             for start in range(0, count, 500):
                 names = {f"topic-{n}": 10 for n in range(start, min(start + 500, count))}
                 create_topics(clients[0], names)
             last = f"topic-{count - 1}"
             seconds_until(lambda: known_everywhere(clients, last, 10))
+        elections = quorum_epoch(clients[0]) - epoch
         memory = [rss_mib(pid) for pid in cluster.pids()]
     name = f"{count:,} topics × 10 partitions, RF 3, 500 a request"
     yield Row("many-topics", name, f"{usage.seconds:.1f} s, {usage.cpu_seconds:.1f} CPU s")
+    yield Row("many-topics", f"{name}: elections meanwhile", str(elections), "0")
     yield Row("many-topics", f"{name}: RSS of the largest node", f"{max(memory):.0f} MiB")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from bench.clusters import Cluster
+from quorum.metadata.topic_names import METADATA_TOPIC
 from wire.blocking import BlockingConnection
 from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
@@ -16,6 +17,11 @@ from wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
+)
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
 )
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -113,6 +119,14 @@ def create_partitions(client: BlockingConnection, name: str, count: int) -> None
         if result.error_code != ErrorCode.REQUEST_TIMED_OUT or time.monotonic() > deadline:
             raise RuntimeError(f"{name}: {result.error_code} {result.error_message}")
         asked_before = True
+
+
+def quorum_epoch(client: BlockingConnection) -> int:
+    """Of the leader of the metadata quorum; every election makes it larger."""
+    partition = DescribeQuorumRequestPartitionData(partition_index=0)
+    topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    answer = client.call(DescribeQuorumRequest(topics=[topic]), timeout=SECONDS_MAX)
+    return int(answer.topics[0].partitions[0].leader_epoch)
 
 
 def _metadata(client: BlockingConnection, name: str) -> MetadataResponse:

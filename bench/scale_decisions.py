@@ -38,7 +38,7 @@ from wire.schema import Message
 SECONDS = 120.0
 BROKERS = (1, 2, 3, 4)
 LATER = 1 << 40  # an offset that a broker has applied
-# A request of each kind is as large as the controller takes.
+# Nearly what the controller takes in one request.
 MANY = 9_000
 
 
@@ -237,8 +237,3 @@ async def _at_rest(active: RunningController) -> None:
     ):
         end = active.node.applied_offset
         await trio.sleep(0.2)
-
-
-if __name__ == "__main__":
-    for name, seconds in longest_steps().items():
-        print(f"{name:60} {seconds * 1000:6.0f} CPU ms", flush=True)
