@@ -29,7 +29,7 @@ TOKEN_BYTES_MAX = 524_288  # `sasl.server.max.receive.size`, Kafka's default
 FAILURE_DELAY_SECONDS = 0.1  # `connection.failed.authentication.delay.ms`
 # Rounds of one exchange; SCRAM has two, OAUTHBEARER's failure two.
 _ROUNDS_MAX = 8
-_HEAD = struct.Struct(">hh")
+_HEAD = struct.Struct(">hhi")  # api key, api version, correlation id
 M = TypeVar("M", bound=Message)
 
 
@@ -118,7 +118,7 @@ class SaslAuthenticator:
             return self._raw_token(self._exchange, bytes(frame))
         if len(frame) < _HEAD.size:
             raise RemoteProtocolError(f"a request of {len(frame)} bytes has no header")
-        key, version = _HEAD.unpack_from(frame)
+        key, version, _ = _HEAD.unpack_from(frame)
         if self._exchange is None:
             if key == ApiKey.API_VERSIONS:
                 return Reply(passes=True)

@@ -151,7 +151,9 @@ def test_a_token_before_the_handshake_comes_too_early():
     assert Peer().token(b"\0alice\0secret")[0].refused == ErrorCode.ILLEGAL_SASL_STATE
 
 
-@pytest.mark.parametrize("frame", [b"", b"\0", b"\0\x11\0\x09\0\0\0\0", b"\0\x11\0\x01\0"])
+@pytest.mark.parametrize(
+    "frame", [b"", b"\0", b"\0\x11\0\x09\0\0\0\0", b"\0\x11\0\x01\0", b"\0\x0c\0\x04\0\0\0"]
+)
 def test_rubbish_closes(frame):
     with pytest.raises(RemoteProtocolError):
         Peer().raw(frame)
