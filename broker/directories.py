@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 
 import trio
@@ -99,7 +100,11 @@ class LogDirectories:
 
     def holding(self, topic: str, index: int) -> LogDirectory | None:
         """Where the replica is, also if that is offline now; None when it has no directory yet."""
-        return next((one for one in self.all if (topic, index) in one), None)
+        key = (topic, index)
+        for one in self.all:  # asked for every partition at a start
+            if key in one:
+                return one
+        return None
 
     def is_new(self, topic: str, index: int) -> bool:
         """The replica has no directory yet, nor can it be in one that is offline."""
@@ -238,8 +243,8 @@ class LogDirectories:
 
         Raises KafkaError.
         """
-        for directory in self.online:
-            for topic, index in directory.partitions():
+        for one, other in combinations(self.online, 2):
+            for topic, index in one.in_both(other):
                 self._settle_twins(topic, index)
         if self.failed_at_start:
             return
@@ -250,8 +255,6 @@ class LogDirectories:
 
     def _settle_twins(self, topic: str, index: int) -> None:
         twins = [one for one in self.online if (topic, index) in one]
-        if len(twins) < 2:
-            return
         found = {one.path: one.open_log(topic, index, LogConfig()) for one in twins}
         twins.sort(key=lambda one: (found[one.path].latest_epoch, found[one.path].log_end_offset))
         for one in twins[:-1]:

@@ -65,7 +65,7 @@ def read_offsets(path: Path, files: Files = REAL_FILES) -> dict[TopicPartition, 
         }
     except ValueError as error:
         raise CheckpointDamaged(f"{path}: {error}") from None
-    if any(offset < 0 for offset in offsets.values()):
+    if min(offsets.values(), default=0) < 0:
         raise CheckpointDamaged(f"{path}: a negative offset")
     return offsets
 

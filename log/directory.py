@@ -127,6 +127,10 @@ class LogDirectory:
         """All partitions with a directory, `__cluster_metadata-0` not among them."""
         return sorted(self._names - {CLUSTER_METADATA})
 
+    def in_both(self, other: LogDirectory) -> list[TopicPartition]:
+        """Partitions that have a directory here and in `other`."""
+        return sorted(self._names & other._names)
+
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._names
 
@@ -419,12 +423,12 @@ class LogDirectory:
 
     def _list_names(self) -> None:
         for name in self._files.list_directory(self.path):
-            if name.endswith(DELETE_SUFFIX):
+            if (key := partition_of(name)) is not None:
+                self._names.add(key)
+            elif name.endswith(DELETE_SUFFIX):
                 self._deleted[self.path / name] = None
             elif name.endswith(FUTURE_SUFFIX):
                 self.futures.note(name)
-            elif (key := partition_of(name)) is not None:
-                self._names.add(key)
 
     def _take_lock(self) -> DirectoryLock:
         if not self._files.is_directory(self.path):
