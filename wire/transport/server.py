@@ -76,12 +76,16 @@ class Listener:
 
 
 def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        host = "::"
     family, *_, address = socket.getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:  # takes IPv4 too, as Java's sockets do
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         sock.bind(address)
         sock.listen(backlog)
     except BaseException:
@@ -92,6 +96,11 @@ def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
 
 def _endpoint(sock: socket.socket, security: ListenerSecurity) -> Endpoint:
     return SocketEndpoint(sock) if security.tls is None else TlsEndpoint(sock, security.tls)
+
+
+def _ip(address: Any) -> str:
+    """A socket for both families names the old addresses in the new way."""
+    return str(address[0]).removeprefix("::ffff:")
 
 
 # What `Connection.progress` said, and since when it says so.
@@ -190,8 +199,7 @@ class _Acceptor(Server):
     def _admit(
         self, listener: Listener, accepted: socket.socket, peer: Any, nursery: trio.Nursery
     ) -> None:
-        # A socket for both families names the old addresses in the new way.
-        ip = str(peer[0]).removeprefix("::ffff:")
+        ip = _ip(peer)
         if self._per_ip[ip] >= self._limits.connections_max_of(ip):
             self.counters.refused += 1
             self._log.warning(
@@ -205,7 +213,7 @@ class _Acceptor(Server):
         except OSError:  # reset before we looked
             accepted.close()
             return
-        info = ConnectionInfo(next(self._ids), listener.name, (ip, peer[1]), (local[0], local[1]))
+        info = ConnectionInfo(next(self._ids), listener.name, (ip, peer[1]), (_ip(local), local[1]))
         connection = Connection(
             endpoint,
             info,

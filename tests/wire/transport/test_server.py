@@ -41,6 +41,21 @@ def test_a_taken_address_is_an_error_and_leaks_nothing():
     listener.socket.close()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_no_host_means_all_interfaces_of_both_families(host):
+    if host == "::1" and not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    toy, listener = Toy(), Listener.bind("A", "", 0)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_listener, [listener], Registry([heartbeat]), toy)
+        async with await trio.open_tcp_stream(host, listener.address[1]) as stream:
+            await stream.send_all(heartbeat_frame("g"))
+            assert await stream.receive_some()
+        info = toy.connections["g"]
+        assert (info.peer[0], info.local) == (host, (host, listener.address[1]))
+        nursery.cancel_scope.cancel()
+
+
 async def test_idle_connections_are_closed(autojump_clock):
     async with open_server(heartbeat, context=Toy(), idle_seconds=600) as server:
         async with open_raw(server) as client:
