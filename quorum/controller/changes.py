@@ -47,8 +47,8 @@ def change_partition(
     old = place.partition
     keeps_eligible = state.has_eligible_leaders
     new = complete_reassignment(old if wanted is None else wanted)
-    if keeps_eligible:
-        new = new._replace(elr=_eligible(old, new, state.min_isr(place.topic), lost))
+    if keeps_eligible and (elr := _eligible(place, new, state, lost)) != new.elr:
+        new = new._replace(elr=elr)
     leader, unclean = elect(old, new, acceptable, election, last_known=keeps_eligible)
     if leader == old.leader:
         unclean = False
@@ -64,7 +64,9 @@ def change_partition(
         new = new._replace(leader=leader)
     names_leader = _begins_epoch(old, new, state.image.features.metadata_version)
     if keeps_eligible and names_leader:
-        new = new._replace(last_known_elr=_last_known_leader(old, leader))
+        last_known = _last_known_leader(old, leader)
+        if last_known != new.last_known_elr:
+            new = new._replace(last_known_elr=last_known)
     if state.image.features.metadata_version < DIRECTORIES_LEVEL:
         new = new._replace(directories=old.directories)
     return _difference(place, new, names_leader=names_leader)
@@ -120,10 +122,13 @@ def complete_reassignment(partition: PartitionImage) -> PartitionImage:
 
 
 def _eligible(
-    old: PartitionImage, new: PartitionImage, min_isr: int, lost: int | None
+    place: Place, new: PartitionImage, state: ControllerState, lost: int | None
 ) -> tuple[int, ...]:
     """While the ISR is too small to commit anything, who leaves it has all that is committed."""
-    if len(new.isr) >= min_isr:
+    old = place.partition
+    if new.isr == old.isr and not old.elr:
+        return ()
+    if len(new.isr) >= state.min_isr(place.topic):
         return ()
     return tuple(
         one

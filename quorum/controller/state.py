@@ -6,7 +6,7 @@ A decision uses it at once and keeps nothing of it: the index moves on with the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from quorum.config.server import ServerConfig
@@ -40,6 +40,8 @@ class ControllerState:
     image: MetadataImage
     index: PartitionIndex
     config: ServerConfig
+    # topic → what `allows_unclean` says: thousands of partitions are decided on one after another
+    _unclean: dict[str, bool] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def has_eligible_leaders(self) -> bool:
@@ -54,7 +56,11 @@ class ControllerState:
 
     def allows_unclean(self, topic: TopicImage) -> bool:
         """Whether a replica that may lack committed records can be elected when there is no other."""
-        return self._config_of(topic.name, UNCLEAN_LEADER_ELECTION).lower() == "true"
+        allows = self._unclean.get(topic.name)
+        if allows is None:
+            allows = self._config_of(topic.name, UNCLEAN_LEADER_ELECTION).lower() == "true"
+            self._unclean[topic.name] = allows
+        return allows
 
     def _config_of(self, topic: str, key: str) -> str:
         """What the topic sets, else this controller's dynamic config, else that of all nodes, else its file."""
