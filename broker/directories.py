@@ -186,6 +186,24 @@ class LogDirectories:
             )
         self.on_placed(topic, index, topic_id, LOST_DIRECTORY)
 
+    def claim(
+        self, topic: str, index: int, topic_id: bytes, assigned: bytes, *, is_only_replica: bool
+    ) -> None:
+        """Of a replica that nobody leads, so that nobody opens its log: tells where it is if `assigned` is no directory here any more, as
+        when its disk was replaced or it was moved; else it could never lead again (KIP-858).
+
+        One that is not here is begun anew only where nobody else may have its records.
+        """
+        known = {UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY, *(one.directory_id for one in self.all)}
+        if assigned in known or (topic, index) in self._told:
+            return
+        found = self.holding(topic, index)
+        if found is None:
+            if is_only_replica and self.is_new(topic, index):
+                self.on_placed(topic, index, topic_id, UNASSIGNED_DIRECTORY)
+        elif found.offline is None and found.topic_id(topic, index) == topic_id:
+            self.on_placed(topic, index, topic_id, found.directory_id)
+
     def _place(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
         online = self.online
         wanted = next((one for one in online if one.directory_id == assigned), None)

@@ -112,6 +112,17 @@ class Partition:
             self.topic, self.index, self.topic_id, self.settings.log
         )
 
+    def claim(self) -> None:
+        """Nobody leads: see `LogDirectories.claim`."""
+        node_id = self.services.node_id
+        self.services.directories.claim(
+            self.topic,
+            self.index,
+            self.topic_id,
+            self.state.directory_of(node_id),
+            is_only_replica=self.state.replicas == (node_id,),
+        )
+
     @property
     def is_new(self) -> bool:
         """The replica has no directory yet, so there is nothing in it."""

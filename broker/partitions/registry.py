@@ -175,7 +175,9 @@ class Partitions:
     def _begin(self, partition: Partition) -> None:
         if partition.follows:
             self._follows.follow(partition)
-        elif partition.leads and (listener := self._listeners.get(partition.topic)):
+        elif not partition.leads:
+            partition.claim()
+        elif listener := self._listeners.get(partition.topic):
             try:
                 leader = partition.leader
             except KafkaError as error:

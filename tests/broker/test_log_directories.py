@@ -193,6 +193,46 @@ async def test_a_damaged_replica_is_lost_and_fetched_anew_when_it_was_moved_away
         assert segment.read_bytes() == intact
 
 
+async def placed_in_both(running: Cluster, path) -> tuple[object, set[int]]:
+    """What was written, and the partitions in directory b, all of one replica; the controller knows where they are. The broker is stopped."""
+    broker = await running.start_broker(11, **two(path))
+    written = await in_thread(produce, running.bootstrap, "t")
+    ids = {one.directory_id for one in broker.context.directories.all}
+    await until(
+        running, lambda image: all(one.directory_of(11) in ids for one in states(running).values())
+    )
+    in_b = {index for index, directory in where(running).items() if directory == "b"}
+    assert in_b
+    await running.stop(11)
+    return written, in_b
+
+
+async def all_lead(running: Cluster) -> None:
+    await until(running, lambda image: all(one.leader == 11 for one in states(running).values()))
+
+
+async def test_where_a_disk_was_replaced_the_only_replicas_begin_anew(tmp_path):
+    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+        _, in_b = await placed_in_both(running, tmp_path)
+        shutil.rmtree(tmp_path / "11-b")
+        await running.start_broker(11, **two(tmp_path))
+        await all_lead(running)
+        await in_thread(produce, running.bootstrap, "t")
+        ends = {i: running.brokers[11].context.partitions.leader_of("t", i) for i in in_b}
+        assert all(leader.start_offset == 0 for leader in ends.values())
+
+
+async def test_replicas_that_were_moved_while_the_broker_was_down_lead_again(tmp_path):
+    """Directory b is given up, what it held is in a now."""
+    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+        written, in_b = await placed_in_both(running, tmp_path)
+        for index in in_b:
+            (tmp_path / "11-b" / f"t-{index}").rename(tmp_path / "11-a" / f"t-{index}")
+        await running.start_broker(11, log_dirs=str(tmp_path / "11-a"))
+        await all_lead(running)
+        assert await in_thread(consume, running.bootstrap, "t") == written
+
+
 @pytest.mark.parametrize("which", ["all", "metadata"])
 async def test_the_broker_ends_when_all_fail_or_the_one_with_the_metadata(tmp_path, which):
     async with cluster(tmp_path, brokers=0) as running:

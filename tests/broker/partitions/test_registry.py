@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from quorum.metadata.image import UNASSIGNED_DIRECTORY
 from tests.broker.batches import append
-from tests.broker.harness import open_harness, partition, registration, topic
+from tests.broker.harness import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode, KafkaError
 
 
@@ -149,3 +150,15 @@ def test_changes_cost_nothing_for_the_others(harness):
     assert partitions.find("t", 1).state.leader_epoch == 1
     partitions.apply_changes(new, {0: new.partitions[0]})
     assert [partitions.find("t", index) is not None for index in range(4)] == [False, True, True, True]  # fmt: skip
+
+
+def test_a_replica_that_is_gone_begins_anew_only_where_nobody_else_has_its_records(tmp_path):
+    """KIP-858: its directory is none of ours any more."""
+    harness = open_harness(tmp_path)
+    told = []
+    harness.directories.on_placed = lambda *placed: told.append(placed)
+    elsewhere = bytes([9] * 16)
+    alone = partition((11,), leader=-1, directories=(elsewhere,))
+    shared = partition((11, 12), leader=-1, isr=(11,), directories=(elsewhere, elsewhere))
+    harness.set_image(topic("t", alone, shared, partition((11,), leader=-1)))
+    assert told == [("t", 0, topic_id("t"), UNASSIGNED_DIRECTORY)]
