@@ -1,0 +1,141 @@
+"""Decisions that take many turns of the loop, on a real controller: what others see, and what becomes of them."""
+
+from functools import partial
+
+import pytest
+import trio
+
+from quorum.controller import turns
+from tests.quorum.controllers import SECONDS, Images, connected_to, open_controllers
+from tests.quorum.test_many_partitions import joined
+from tests.quorum.test_server import creation
+from wire.errors import ErrorCode
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from wire.primitives import NIL_UUID
+
+METADATA = DescribeQuorumRequestTopicData(
+    topic_name="__cluster_metadata",
+    partitions=[DescribeQuorumRequestPartitionData(partition_index=0)],
+)
+QUORUM = DescribeQuorumRequest(topics=[METADATA])
+CONTROLLERS = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
+PARTITIONS = 60
+STEP = 5
+
+
+@pytest.fixture(autouse=True)
+def _small_turns(monkeypatch):
+    monkeypatch.setattr(turns, "STEPS_PER_TURN", STEP)
+
+
+async def underway(active):
+    """Waits until somebody decides for longer than a turn."""
+    with trio.fail_after(SECONDS):
+        while not active.context.controller.reign().turns.busy:
+            await trio.lowlevel.checkpoint()
+
+
+def deletion(name):
+    topics = [DeleteTopicState(name=name, topic_id=NIL_UUID)]
+    return DeleteTopicsRequest(topics=topics, timeout_ms=5000)
+
+
+async def test_no_turn_is_longer_than_it_may_be(tmp_path, monkeypatch):
+    done = []
+
+    def go_on(self):
+        done.append(real(self))
+        return done[-1]
+
+    real = turns.Asked.go_on
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection:
+            await joined(controllers, connection, 1)
+            monkeypatch.setattr(turns.Asked, "go_on", go_on)
+            await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
+    placed, made, encoded, replayed, indexed = [PARTITIONS] * 5
+    assert sum(done) >= placed + made + encoded + replayed + indexed
+    assert max(done) == STEP
+
+
+async def test_what_is_asked_for_meanwhile_is_decided_afterwards(tmp_path):
+    """A heartbeat extends the lease at once all the same."""
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection, connected_to(active) as another:
+            one = (await joined(controllers, another, 1))[1]
+            reign = active.context.controller.reign()
+            answers = {}
+
+            async def ask(name, play):
+                answers[name] = await play()
+
+            async with trio.open_nursery() as nursery:
+                create = creation("t", partitions=PARTITIONS)
+                nursery.start_soon(
+                    ask, "created", partial(connection.call, create, timeout=SECONDS)
+                )
+                await underway(active)
+                lease = reign.leases.get(1, one.epoch)
+                deadline, image = lease.deadline, reign.image
+                delete = partial(another.call, deletion("t"), timeout=SECONDS)
+                nursery.start_soon(ask, "deleted", delete)
+                nursery.start_soon(ask, "beaten", one.beat)
+                with trio.fail_after(SECONDS):
+                    while lease.deadline == deadline:
+                        await trio.lowlevel.checkpoint()
+                assert reign.turns.busy
+                assert reign.image is image
+            assert answers["created"].topics[0].error_code == ErrorCode.NONE
+            assert answers["deleted"].responses[0].error_code == ErrorCode.NONE  # it was there
+            assert not answers["beaten"].is_fenced
+            assert "t" not in reign.image.topics.by_name
+
+
+async def test_the_quorum_and_who_reads_do_not_wait(tmp_path):
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection, connected_to(active) as another:
+            await joined(controllers, connection, 1)
+            turns = active.context.controller.reign().turns
+            create = creation("t", partitions=30 * PARTITIONS)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(connection.call, create, timeout=SECONDS))
+                await underway(active)
+                quorum = await another.call(QUORUM, timeout=SECONDS)
+                controllers_ = await another.call(CONTROLLERS, timeout=SECONDS)
+                assert turns.busy
+            assert quorum.topics[0].partitions[0].leader_id == 1
+            assert [one.broker_id for one in controllers_.brokers] == [1]
+
+
+async def test_an_epoch_that_ends_in_the_middle_leaves_nothing(tmp_path):
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        images = Images(active)
+        async with connected_to(active) as connection:
+            await joined(controllers, connection, 1)
+            controller, answers = active.context.controller, []
+            epoch, end = controller.reign().epoch, active.node.log_end_offset
+
+            async def create():
+                request = creation("t", partitions=20 * PARTITIONS)
+                answers.append(await connection.call(request, timeout=SECONDS))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(create)
+                await underway(active)
+                active.node.resign()
+            assert [one.error_code for one in answers[0].topics] == [ErrorCode.NOT_CONTROLLER]
+            image = await images.wait_for(lambda image: image.provenance.epoch > epoch)
+            assert "t" not in image.topics.by_name
+            assert active.node.log_end_offset < end + PARTITIONS
+            again = await connection.call(creation("t", partitions=1), timeout=SECONDS)
+            assert again.topics[0].error_code == ErrorCode.NONE
