@@ -24,6 +24,8 @@ from wire.schema import Message
 
 log = logging.getLogger(__name__)
 
+_OF_TRANSACTIONS = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -77,12 +79,15 @@ class MetadataLoader:
         self._batch_count += batch.ends
         self._size_bytes += batch.size_bytes
         for offset, record in enumerate(batch.records, batch.base_offset):
-            before = Provenance(offset - 1, batch.epoch, batch.appended_at_ms)
-            self._replay(record, before)
+            if type(record) in _OF_TRANSACTIONS:
+                self._mark(record, Provenance(offset - 1, batch.epoch, batch.appended_at_ms))
+            else:
+                self._delta.replay(record)
         if batch.ends and not self._in_transaction:
             self._publish(Provenance(batch.last_offset, batch.epoch, batch.appended_at_ms))
 
-    def _replay(self, record: Message, before: Provenance) -> None:
+    def _mark(self, record: Message, before: Provenance) -> None:
+        """A transaction begins or ends."""
         match record:
             case BeginTransactionRecord():
                 # What came before it must be seen whatever becomes of the transaction.
@@ -94,8 +99,6 @@ class MetadataLoader:
             case AbortTransactionRecord():
                 self._delta = MetadataDelta(self.image)
                 self._in_transaction = False
-            case _:
-                self._delta.replay(record)
 
     def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
         """Replaces the image at the end and publishes the difference."""

@@ -250,12 +250,14 @@ def merge_change(partition: PartitionImage, record: PartitionChangeRecord) -> Pa
     """The partition after a change: every change is one partition epoch, one that names a leader one leader epoch."""
     names_leader = record.leader != NO_LEADER_CHANGE
     keeps_recovery = record.leader_recovery_state == NO_RECOVERY_CHANGE
+    replicas, directories = partition.replicas, partition.directories
+    if record.replicas is not None or record.directories is not None:
+        replicas = _or(record.replicas, replicas)
+        changed = directories if record.directories is None else tuple(record.directories)
+        directories = _directories(changed, len(replicas))
     return PartitionImage(
-        replicas := _or(record.replicas, partition.replicas),
-        _directories(
-            partition.directories if record.directories is None else tuple(record.directories),
-            len(replicas),
-        ),
+        replicas,
+        directories,
         _or(record.isr, partition.isr),
         _or(record.removing_replicas, partition.removing),
         _or(record.adding_replicas, partition.adding),
