@@ -3,12 +3,14 @@
 
 Cython compiles this very file (its pure-Python mode). Two rules keep both ways the same and hostile bytes harmless: every index
 into a buffer is checked against its bounds (compiled too), and whatever could pass 64 bits is masked or compared before it is added.
-Grammar of a record: see `log.batch.BatchView`. Use it through `log.columns`; the types for callers are in `columns_walk.pyi`.
+Grammar of a record: see `log.batch.BatchView`. Use it through `log.columns` and `log.validate`; the types for callers are in `columns_walk.pyi`.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+
+from crc32c import crc32c as _crc32c
 
 try:
     import cython
@@ -48,6 +50,9 @@ _TRAILING_BYTES = cython.declare(cython.int, Problem.TRAILING_BYTES)
 
 # Size of a record whose attributes, two deltas and key size are certain to lie before its end, at two bytes each.
 _PLAIN_BYTES_MIN = cython.declare(cython.int, 8)
+_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
+_CRC_START = 21
+_TRANSACTIONAL = cython.declare(cython.longlong, 0x10)
 _INT64_MAX = cython.declare(cython.longlong, (1 << 63) - 1)
 _INT64_MIN = cython.declare(cython.longlong, -(1 << 63))
 _MASK_32 = cython.declare(cython.ulonglong, (1 << 32) - 1)
@@ -118,6 +123,27 @@ class Walker:
         else:
             problem = self._check(records, base, keys, least, most)
         return problem, self.index, self.max_timestamp, self.max_delta
+
+    def is_sound_batch(self, batch, requires_keys, timestamp_min, timestamp_max, ignores_largest):
+        keys: cython.bint = requires_keys
+        least: cython.longlong = timestamp_min
+        most: cython.longlong = timestamp_max
+        data: cython.const[cython.uchar][::1] = self.data
+        problem: cython.int
+        self._open(_HEADER_BYTES, len(data))
+        if (
+            not self._has_sound_header()
+            or _crc32c(batch[_CRC_START:]) != _number(data, 17, 4) & _MASK_32
+        ):
+            return False
+        base: cython.longlong = _number(data, 27, 8)
+        records: cython.Py_ssize_t = _number(data, 57, 4)
+        if self.stop > _LOCK_HELD_BYTES_MAX:
+            with cython.nogil:
+                problem = self._check(records, base, keys, least, most)
+        else:
+            problem = self._check(records, base, keys, least, most)
+        return not problem and (ignores_largest or self.max_timestamp == _number(data, 35, 8))
 
     def write_to(self, columns) -> None:
         self.row = 0
@@ -200,6 +226,26 @@ class Walker:
                 value_start[row], value_size[row] = self.start, self.size
                 row += 1
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def _has_sound_header(self) -> cython.bint:
+        """The grammar is in `log.batch.BatchView`."""
+        data: cython.const[cython.uchar][::1] = self.data
+        if (
+            self.stop < _HEADER_BYTES
+            or _number(data, 0, 8)  # base offset
+            or _number(data, 8, 4) != self.stop - 12
+            or data[16] != 2  # magic
+        ):
+            return False
+        attributes: cython.longlong = _number(data, 21, 2)
+        last_delta: cython.longlong = _number(data, 23, 4)
+        if attributes & ~_TRANSACTIONAL or last_delta < 0 or _number(data, 57, 4) != last_delta + 1:
+            return False
+        if _number(data, 43, 8) < 0:  # producer id
+            return not attributes
+        return _number(data, 51, 2) >= 0 and _number(data, 53, 4) >= 0  # its epoch, its sequence
 
     @cython.cfunc
     def _open(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.void:
@@ -537,6 +583,23 @@ class Walker:
             self.max_timestamp = self.timestamp
             self.max_delta = self.offset_delta
         return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(-1, check=True)
+def _number(
+    data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, size: cython.int
+) -> cython.longlong:
+    """The signed number of `size` bytes at `at`."""
+    value: cython.longlong = data[at]
+    if value > 0x7F:
+        value -= 0x100
+    for _ in range(1, size):
+        at += 1
+        value = value * 0x100 + data[at]
+    return value
 
 
 @cython.cfunc

@@ -41,6 +41,14 @@ class Walker:
         timestamp_min: int,
         timestamp_max: int,
     ) -> tuple[int, int, int, int]: ...
+    def is_sound_batch(
+        self,
+        batch: memoryview,
+        requires_keys: bool,
+        timestamp_min: int,
+        timestamp_max: int,
+        ignores_largest: bool,
+    ) -> bool: ...
     def write_to(self, columns: _Columns) -> None: ...
     def fill(
         self,

@@ -50,6 +50,7 @@ class IndexFile:
         self._file = NamedFile(path, files)
         self._pending = bytearray()
         self._written = 0  # entries in the file
+        self._entries = 0  # and pending
         self._cut = False  # the file has more, which go before it is written to
         self._created = created
         self._loaded = created
@@ -60,7 +61,7 @@ class IndexFile:
     def entries(self) -> int:
         if not self._loaded:
             self._load()
-        return self._written + len(self._pending) // self.layout.size
+        return self._entries
 
     @property
     def last(self) -> tuple[int, int] | None:
@@ -79,17 +80,20 @@ class IndexFile:
     def append(self, first: int, second: int) -> None:
         if not self._loaded:
             self._load()
-        self._pending += self.layout.pack(first, second)
+        entry = (first, second)
         if self._last is None:
-            self._first = (first, second)
-        self._last = (first, second)
-        if len(self._pending) >= PENDING_BYTES_MAX:
+            self._first = entry
+        self._last = entry
+        self._entries += 1
+        pending = self._pending
+        pending += self.layout.pack(first, second)
+        if len(pending) >= PENDING_BYTES_MAX:
             self.write_pending()
 
     def clear(self) -> None:
         """Starts again with no entries, whatever the file holds."""
         self._pending = bytearray()
-        self._written = 0
+        self._written = self._entries = 0
         self._cut = False
         self._created = self._loaded = True
         self._file.close()
@@ -105,14 +109,15 @@ class IndexFile:
             self._cut = False
         if self._pending:
             self._files.pwrite(file, self._pending, self._written * self.layout.size)
-            self._written += len(self._pending) // self.layout.size
+            self._written = self._entries
             self._pending = bytearray()
 
     def keep(self, entries: int) -> None:
         """Drops all entries from slot `entries` on."""
         self._load()
-        if entries >= self.entries:
+        if entries >= self._entries:
             return
+        self._entries = entries
         if entries >= self._written:
             del self._pending[(entries - self._written) * self.layout.size :]
         else:
@@ -126,7 +131,7 @@ class IndexFile:
         """As `keep`, but the file stays as it is until it is written to: opening a log writes nothing."""
         self._load()
         if entries < self._written and not self._pending:
-            self._written, self._cut = entries, True
+            self._written, self._entries, self._cut = entries, entries, True
             self._last = self.entry(entries - 1) if entries else None
 
     def floor(self, key: int, field: int = 0) -> int:
@@ -134,7 +139,7 @@ class IndexFile:
         self._load()
         last = self._last
         if last is not None and last[field] <= key:
-            return self.entries - 1
+            return self._entries - 1
         return self._search(bisect_right, key, field) - 1
 
     def ceiling(self, key: int, field: int = 0) -> int:
@@ -178,7 +183,7 @@ class IndexFile:
         """The slot that would have `key` if entries lay on the line between the first and the last."""
         assert self._last is not None
         first, last = self._first[field], self._last[field]
-        return (key - first) * (self.entries - 1) // max(1, last - first)
+        return (key - first) * (self._entries - 1) // max(1, last - first)
 
     def reopen_for_use(self) -> OpenFile:
         """The file to fsync; made if it was not."""
@@ -215,7 +220,7 @@ class IndexFile:
         for begin, end in zip(first, last, strict=True):
             if begin < 0 or end - begin < entries - 1:
                 raise IndexDamaged(f"{self.path}: entries do not ascend")
-        self._written, self._cut = entries, entries < stored
+        self._written, self._entries, self._cut = entries, entries, entries < stored
         self._loaded = True
         self._first, self._last = (first[0], first[1]), (last[0], last[1]) if entries else None
 
@@ -245,7 +250,13 @@ class OffsetIndex(IndexFile):
     layout = struct.Struct(">ii")
 
 
+OFFSET_ENTRY_BYTES = OffsetIndex.layout.size
+
+
 class TimeIndex(IndexFile):
     """Entries (largest timestamp so far, relative last offset of the batch that had it)."""
 
     layout = struct.Struct(">qi")
+
+
+TIME_ENTRY_BYTES = TimeIndex.layout.size

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from log.atomic_file import write_unsynced
-from log.batch import MAGIC, BatchView, TimestampType, check_batch, iter_batches
+from log.batch import LOG_APPEND_TIME, MAGIC, BatchView, check_batch, iter_batches
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.files import REAL_FILES, Files
 from log.flush import Flush, Names
@@ -206,13 +206,13 @@ class PartitionLog:
         if batches.readonly:
             batches = memoryview(bytearray(batches))
             views = list(iter_batches(batches))
-        append_time = self.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        append_time = self.config.message_timestamp_type is LOG_APPEND_TIME
         first_offset = offset = self.log_end_offset
         for view in views:
             view.stamp(offset, leader_epoch)
             if append_time and not view.is_control:
                 view.stamp_append_time(now_ms)
-            offset = view.next_offset
+            offset += view.last_offset_delta + 1
         self._append(batches, views, now_ms)
         if leader_epoch != self.epochs.latest_epoch:
             self.epochs.assign(leader_epoch, first_offset)
@@ -281,14 +281,18 @@ class PartitionLog:
                 self._flushing.names_changed()
             active.append(data, views, self.config.index_interval_bytes)
             for view in views:
-                # Before the state moves on, so that a failure leaves the last stable offset where it is (KAFKA-7866).
-                aborted = producers.aborted_by(view)
-                if aborted is not None and active.transaction_index.append(aborted):
-                    self._flushing.names_changed()
-                producers.update(view)
+                if view.producer_id >= 0:
+                    self._follow_producer(producers, view)
         except OSError as error:
             raise self._health.fail(f"append to {self.directory}: {error}") from error
-        self.log_end_offset = last_offset + 1
+        self.log_end_offset = producers.end_offset = last_offset + 1
+
+    def _follow_producer(self, producers: ProducerState, view: BatchView) -> None:
+        # Before the state moves on, so that a failure leaves the last stable offset where it is (KAFKA-7866).
+        aborted = producers.aborted_by(view)
+        if aborted is not None and self._segments.active.transaction_index.append(aborted):
+            self._flushing.names_changed()
+        producers.update(view)
 
     def roll(self, now_ms: int) -> None:
         """Begins a new segment at the log's end, unless the active one is empty. Raises KafkaError."""

@@ -23,22 +23,26 @@ def must_roll(
     """Whether batches of `size` bytes up to `last_offset`, the last of `timestamp_ms`, need a new segment."""
     if last_offset - active.base_offset > RELATIVE_OFFSET_MAX:
         return True
-    return active.size > 0 and (
-        active.size + size > config.segment_bytes
-        or active.age_ms(timestamp_ms, now_ms) > _age_ms_max(active, config)
+    used = active.size
+    return used > 0 and (
+        used + size > config.segment_bytes
         or active.indexes_are_full(config.segment_index_bytes)
+        or _is_old(active, config, active.age_ms(timestamp_ms, now_ms))
     )
 
 
-def _age_ms_max(active: Segment, config: LogConfig) -> int:
-    """`segment.ms` less a jitter of the segment's own, and for compaction not above `max.compaction.lag.ms`: it passes over the active segment."""
-    age_ms = config.segment_ms
-    if config.compacts:
-        age_ms = min(age_ms, config.max_compaction_lag_ms)
-    jitter_ms = min(config.segment_jitter_ms, age_ms)
+def _is_old(active: Segment, config: LogConfig, age_ms: int) -> bool:
+    """Above `segment.ms` less a jitter of the segment's own, or above `max.compaction.lag.ms`: compaction passes over the active segment."""
+    age_ms_max = config.segment_ms
+    if config.compacts and config.max_compaction_lag_ms < age_ms_max:
+        age_ms_max = config.max_compaction_lag_ms
+    if age_ms <= age_ms_max - config.segment_jitter_ms:
+        return False
+    jitter_ms = min(config.segment_jitter_ms, age_ms_max)
     if jitter_ms:  # spread over segments and partitions, and the same after a restart
-        age_ms -= crc32c.crc32c(bytes(active.path(LOG_SUFFIX))[-JITTER_PATH_BYTES:]) % jitter_ms
-    return age_ms
+        path = bytes(active.path(LOG_SUFFIX))
+        age_ms_max -= crc32c.crc32c(path[-JITTER_PATH_BYTES:]) % jitter_ms
+    return age_ms > age_ms_max
 
 
 def runs_within_segment(

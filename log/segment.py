@@ -16,7 +16,13 @@ from typing import NamedTuple
 from log.batch import MAGIC, NO_TIMESTAMP, BatchView
 from log.config import RELATIVE_OFFSET_MAX
 from log.files import Files, OpenFile
-from log.index import IndexDamaged, OffsetIndex, TimeIndex
+from log.index import (
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    IndexDamaged,
+    OffsetIndex,
+    TimeIndex,
+)
 from log.old_batches import opened
 from log.open_files import NamedFile
 from log.scan import FIRST_BLOCK_BYTES, read_batch, scan_headers
@@ -129,12 +135,13 @@ class Segment:
         self.size = position
 
     def _note(self, position: int, view: BatchView, index_interval: int) -> None:
-        last_offset = view.last_offset
-        if view.max_timestamp > self.max_timestamp:
-            self.max_timestamp = view.max_timestamp
+        last_offset = view.base_offset + view.last_offset_delta
+        timestamp = view.max_timestamp
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
             self.max_timestamp_offset = last_offset
         if self.first_timestamp is None:
-            self.first_timestamp = view.max_timestamp
+            self.first_timestamp = timestamp
         if self._bytes_since_index > index_interval:
             self.offset_index.append(last_offset - self.base_offset, position)
             self._note_time()
@@ -143,11 +150,12 @@ class Segment:
         self.last_epoch = view.leader_epoch
         self.next_offset = last_offset + 1
         self._tail_last_offsets.append(last_offset)
-        self._tail_positions.append(position)
-        if len(self._tail_positions) > TAIL_BATCHES_MAX:
+        positions = self._tail_positions
+        positions.append(position)
+        if len(positions) > TAIL_BATCHES_MAX:
             half = TAIL_BATCHES_MAX // 2
             self._tail_floor = self._tail_last_offsets[half - 1]
-            del self._tail_last_offsets[:half], self._tail_positions[:half]
+            del self._tail_last_offsets[:half], positions[:half]
 
     def _note_time(self) -> None:
         last = self.time_index.last
@@ -157,17 +165,16 @@ class Segment:
 
     def age_ms(self, timestamp_ms: int, now_ms: int) -> int:
         """How far a batch of `timestamp_ms` is from the first one; by the clock when there are no timestamps."""
-        if self.first_timestamp is not None and self.first_timestamp >= 0 and timestamp_ms >= 0:
-            return timestamp_ms - self.first_timestamp
-        return now_ms - self.opened_ms
+        first = self.first_timestamp
+        if first is None or first < 0 or timestamp_ms < 0:
+            return now_ms - self.opened_ms
+        return timestamp_ms - first
 
     def indexes_are_full(self, index_bytes_max: int) -> bool:
         """One time entry stays free for `seal`."""
-        return (
-            self.offset_index.entries + 1
-        ) * self.offset_index.layout.size > index_bytes_max or (
+        return (self.offset_index.entries + 1) * OFFSET_ENTRY_BYTES > index_bytes_max or (
             self.time_index.entries + 2
-        ) * self.time_index.layout.size > index_bytes_max
+        ) * TIME_ENTRY_BYTES > index_bytes_max
 
     def index_files(self) -> list[OpenFile]:
         """The files of the indexes, everything written to them."""

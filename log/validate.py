@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from log.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_CONTROL,
+    ATTRIBUTES_END,
     ATTRIBUTES_LOG_APPEND_TIME,
+    CREATE_TIME,
     HEADER_BYTES,
     MAGIC,
     BatchView,
@@ -38,6 +40,7 @@ from log.columns import (
     Problem,
     check_records,
 )
+from log.columns_walk import Walker
 from log.config import LogConfig
 from log.records import rebuilt, records_bytes
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -111,6 +114,8 @@ def validate_produced(
         KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
         OverBudget: `budget` is spent.
     """
+    if _is_sound(records, rules, now_ms, budget):
+        return [BatchView(records)]
     batch = _only_batch(records)
     codec = batch.compression
     if codec is Compression.ZSTD and version < PRODUCE_VERSION_WITH_ZSTD:
@@ -135,11 +140,35 @@ def validate_produced(
     largest = _check_body(batch, body, rules, now_ms)
     if is_compressed_anew:
         return [_compressed_anew(batch, body, largest, rules)]
-    if largest.timestamp_ms != batch.max_timestamp and _has_create_time(rules):
+    if largest.timestamp_ms != batch.max_timestamp and rules.message_timestamp_type is CREATE_TIME:
         if records.readonly:
             batch = BatchView(memoryview(bytearray(batch.buffer)))
         batch.stamp_max_timestamp(largest.timestamp_ms)
     return [batch]
+
+
+def _is_sound(records: memoryview, rules: ProduceRules, now_ms: int, budget: Budget | None) -> bool:
+    """Whether this is an uncompressed batch of which nothing is to be said, and in which nothing is to be changed.
+
+    Nearly all are, of the uncompressed ones: they are looked at in one step, where it is compiled. All others are left to the checks
+    behind this one, which find out what is wrong, and make the sentences.
+    """
+    size = len(records)
+    if (
+        not HEADER_BYTES <= size <= rules.max_message_bytes
+        or records[ATTRIBUTES_END - 1] & ATTRIBUTES_COMPRESSION
+        or rules.compression  # to another codec than NONE
+    ):
+        return False
+    if budget is not None:
+        if size > budget.bytes_left:
+            return False
+        budget.bytes_left -= size  # whatever is found: the bytes have been walked
+    least, most = _timestamp_limits(rules, now_ms)
+    ignores_largest = rules.message_timestamp_type is not CREATE_TIME
+    return Walker(records).is_sound_batch(
+        records, rules.requires_keys, least, most, ignores_largest
+    )
 
 
 def _compressed_anew(
@@ -152,7 +181,11 @@ def _compressed_anew(
         compress(rules.compression, body, level=rules.compression_level),
         attributes=batch.attributes & ~ATTRIBUTES_COMPRESSION | rules.compression,
         base_timestamp=batch.base_timestamp,
-        max_timestamp=largest.timestamp_ms if _has_create_time(rules) else batch.max_timestamp,
+        max_timestamp=(
+            largest.timestamp_ms
+            if rules.message_timestamp_type is CREATE_TIME
+            else batch.max_timestamp
+        ),
         count=batch.count,
     )
     if new.size > rules.max_message_bytes:
@@ -209,8 +242,12 @@ def _check_fields(batch: BatchView) -> None:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "log append time is for brokers to set")
 
 
-def _has_create_time(rules: ProduceRules) -> bool:
-    return rules.message_timestamp_type is TimestampType.CREATE_TIME
+def _timestamp_limits(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
+    """The least and the largest that a record may have."""
+    if rules.message_timestamp_type is not CREATE_TIME:
+        return INT64_MIN, INT64_MAX
+    least = max(0, now_ms - rules.timestamp_before_max_ms)
+    return least, min(now_ms + rules.timestamp_after_max_ms, INT64_MAX)
 
 
 def _body(batch: BatchView, rules: ProduceRules, budget: Budget | None) -> Buffer:
@@ -237,10 +274,7 @@ def _check_body(
     batch: BatchView, body: Buffer, rules: ProduceRules, now_ms: int
 ) -> LargestTimestamp:
     """mB7, mB8, mB12, mB13: every record."""
-    least, most = INT64_MIN, INT64_MAX
-    if _has_create_time(rules):
-        least = max(0, now_ms - rules.timestamp_before_max_ms)
-        most = min(now_ms + rules.timestamp_after_max_ms, INT64_MAX)
+    least, most = _timestamp_limits(rules, now_ms)
     try:
         return check_records(
             body,
