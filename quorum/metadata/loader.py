@@ -87,7 +87,7 @@ class MetadataLoader:
             self._publish(Provenance(batch.last_offset, batch.epoch, batch.appended_at_ms))
 
     def _mark(self, record: Message, before: Provenance) -> None:
-        """A transaction begins or ends."""
+        """A transaction begins, ends or is aborted."""
         match record:
             case BeginTransactionRecord():
                 # What came before it must be seen whatever becomes of the transaction.
@@ -96,7 +96,7 @@ class MetadataLoader:
                 self._in_transaction = True
             case EndTransactionRecord():
                 self._in_transaction = False
-            case AbortTransactionRecord():
+            case _:
                 self._delta = MetadataDelta(self.image)
                 self._in_transaction = False
 
