@@ -62,8 +62,6 @@ LOOK_AGAIN_SECONDS = 0.25
 class Node(ReignNode, Protocol):
     """The part of `QuorumNode` that the controller needs."""
 
-    metadata_version: int
-
     @property
     def log_end_offset(self) -> int: ...
 
@@ -181,7 +179,8 @@ class Controller:
 
     def _applied(self, end_offset: int) -> None:
         self._applied_end = end_offset
-        self._write_for(self.loader.image.features.metadata_version)
+        if self._reign is None:  # else its own image says it, which is ahead
+            self._write_for(self.loader.image.features.metadata_version)
         if self._reign is not None and not self._reign.committed.closed:
             self._reign.committed.advance(end_offset)
 
@@ -244,10 +243,9 @@ class Controller:
             in_transaction=self.loader.in_transaction,
             min_insync_replicas=self.settings.config["min.insync.replicas"],
         )
+        self._write_for(reign.image.features.metadata_version)
         if records:
             at_once(_try(reign, Result(records, None)))  # nobody has asked for a turn yet
-        # Before they are committed: a broker may register at once, and older nodes must be able to read that.
-        self._write_for(reign.image.features.metadata_version)
 
     def _write_for(self, metadata_version: int) -> None:
         """From now on records are of versions that nodes of this level read; 0 is no level."""

@@ -20,6 +20,7 @@ from quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
 from quorum.controller.turns import Turns
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
+from quorum.metadata.other_deltas import METADATA_VERSION
 from quorum.runtime.clock import now_ms
 from quorum.runtime.deferred import Deferred, ReplicatedState, Result
 from quorum.runtime.errors import NotLeaderError
@@ -28,6 +29,7 @@ from quorum.runtime.watermark import Watermark
 from wire.errors import KafkaError
 from wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
 from wire.records.configs import ConfigRecord
+from wire.records.features import FeatureLevelRecord
 from wire.schema import Message
 
 log = logging.getLogger(__name__)
@@ -39,7 +41,9 @@ RECORDS_PER_BATCH = 10_000
 
 
 class Node(Protocol):
-    """What a reign writes with: `QuorumNode`."""
+    """What a reign writes with: `QuorumNode`. Records are of the level that `metadata_version` is."""
+
+    metadata_version: int
 
     def encode(self, records: Sequence[Message]) -> Steps[bytes]: ...
 
@@ -169,3 +173,6 @@ class Reign:
             self._registered_at.pop(record.broker_id, None)
         elif isinstance(record, ConfigRecord) and record.name == UNCLEAN_LEADER_ELECTION:
             self.unclean_wanted.set()
+        elif isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
+            # Before it is committed: what is decided next is decided at this level, and older nodes must be able to read it.
+            self._node.metadata_version = record.feature_level

@@ -5,13 +5,18 @@ import pytest
 from quorum.authorization import authorizer_of
 from quorum.config.definition import ConfigError
 from quorum.config.security_keys import STANDARD_AUTHORIZER
+from quorum.runtime.deferred import Result
+from quorum.runtime.steps import at_once
+from quorum.storage import format_paths
 from tests.quorum.config_of import config_of
 from tests.quorum.controllers import (
+    CLUSTER_ID,
     SECONDS,
     Images,
     connected_to,
     open_controllers,
 )
+from tests.quorum.metadata.build import features
 from wire.errors import ErrorCode
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from wire.messages.create_acls import AclCreation, CreateAclsRequest
@@ -26,6 +31,7 @@ from wire.messages.describe_acls import DescribeAclsRequest
 from wire.messages.envelope import EnvelopeRequest
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from wire.records.misc import NoOpRecord
 
 NOBODY = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:admin"}
 
@@ -123,6 +129,22 @@ async def test_what_has_no_room_in_a_record_costs_nobody_the_leadership(tmp_path
         assert token.error_code == ErrorCode.INVALID_REQUEST
         assert running.context.controller.reign() is reign
         assert not reign.committed.closed
+
+
+async def test_a_level_counts_from_when_it_is_written(tmp_path):
+    """What is decided next may need it, though it is not committed yet, nor is what came before."""
+    format_paths([tmp_path / "controller-1"], CLUSTER_ID, 1, metadata_version=29)
+    async with open_controllers(tmp_path) as controllers:
+        running = await controllers.active()
+        controller, node = running.context.controller, running.context.node
+        assert node.metadata_version == 29
+        before = at_once(controller.reign().write(Result([NoOpRecord()], None)))
+        after = at_once(controller.reign().write(Result([features(30)], None)))
+        assert node.metadata_version == 30
+        await before.wait()
+        assert node.metadata_version == 30
+        await after.wait()
+        assert node.metadata_version == 30
 
 
 async def test_nothing_to_do_is_no_error(tmp_path):
