@@ -35,6 +35,7 @@ from quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, Send
 from quorum.raft.roles import Leader, describe
 from quorum.raft.types import Election, Identity, Peer, Timeouts, ensure
 from quorum.raft.voters import VoterSet
+from quorum.runtime.alarm import Alarm
 from quorum.runtime.clock import now_ms
 from quorum.runtime.errors import NotLeaderError
 from quorum.runtime.group_commit import GroupCommit
@@ -48,10 +49,11 @@ from quorum.status import QuorumStatus, status_of
 from quorum.strangers import Strangers
 from quorum.translate.answers import read_answer
 from wire.client.errors import VersionMismatch
-from wire.errors import ErrorCode, KafkaError, LocalProtocolError
+from wire.errors import ErrorCode, KafkaError, LocalProtocolError, RemoteProtocolError
 from wire.records.metadata import encode_metadata_record, metadata_record_version
 from wire.schema import Message
 from wire.security.listener import PLAINTEXT, ClientSecurity
+from wire.transport.node_connection import OnAnswer
 
 log = logging.getLogger(__name__)
 
@@ -353,21 +355,16 @@ class QuorumNode:
 
     async def _drive(self, raft: Raft, peers: Peers, nursery: trio.Nursery) -> None:
         """Feeds the core one input at a time, each followed by all the work that comes of it."""
+        alarm = Alarm(lambda: self._submit(raft.handle_timeout))
+        nursery.start_soon(alarm.run)
         while True:
             await self._settle(raft, peers, nursery)
             if self._inbox:
                 self._inbox.popleft()(trio.current_time())
-            elif await self._wait(raft.deadline()):
-                await self._settle(raft, peers, nursery)  # what was proposed in the same moment
-                raft.handle_timeout(trio.current_time())
-
-    async def _wait(self, deadline: float) -> bool:
-        """True if the deadline passed, False if there is an input or a proposal."""
-        with trio.move_on_at(min(deadline, trio.current_time() + 3600)):
-            await self._awake.wait()
-            self._awake = trio.Event()
-            return False
-        return True
+            else:
+                alarm.set(raft.deadline())
+                await self._awake.wait()
+                self._awake = trio.Event()
 
     async def _settle(self, raft: Raft, peers: Peers, nursery: trio.Nursery) -> None:
         while (ready := raft.ready()) is not None:
@@ -375,7 +372,7 @@ class QuorumNode:
             for reply in ready.replies:
                 self._questions.answer(reply.token, self._fill(reply.answer))
             for send in ready.sends:
-                nursery.start_soon(self._send, peers, raft, send)
+                peers.ask(send.to, send.request, send.timeout, self._taker(raft, send, nursery))
             if ready.committed is not None:
                 self._committed(ready.committed)
             if ready.append or ready.snapshot or ready.truncate_to is not None:
@@ -427,37 +424,46 @@ class QuorumNode:
             return core.with_data(answer, self.log.snapshots.read(*answer.read))
         return answer
 
-    async def _send(self, peers: Peers, raft: Raft, send: Send) -> None:
-        step: Callable[[float], object] = partial(raft.request_failed, send.token)
+    def _taker(self, raft: Raft, send: Send, nursery: trio.Nursery) -> OnAnswer:
+        """Takes what comes of a request to the driver."""
+        return lambda found: self._submit(partial(self._take, raft, send, nursery, found))
+
+    def _take(
+        self, raft: Raft, send: Send, nursery: trio.Nursery, found: Message | Exception, now: float
+    ) -> None:
+        answer = self._understood(send, found)
+        if answer is None:
+            raft.request_failed(send.token, now)
+        elif isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
+            nursery.start_soon(self._take_snapshot, raft, send.token, answer)
+        else:
+            raft.receive(core.Envelope(send.token, answer), now)
+
+    def _understood(self, send: Send, found: Message | Exception) -> core.AnyAnswer | None:
+        """Nothing damaged or out of place reaches the core; None is no answer."""
         try:
-            response = await peers.call(send.to, send.request, send.timeout)
-            answer = read_answer(response)
+            if isinstance(found, Exception):
+                raise found
+            answer = read_answer(found)
             self._strangers.note(send.to, answer, len(self.voters))
-            answer = await self._check(send, answer)
-            step = partial(raft.receive, core.Envelope(send.token, answer))
+            return _with_checked_records(send, answer)
         except VersionMismatch as error:
             log.info("%s: %s", send.to, error)
-            too_old = _TOO_OLD.get(type(send.request))
-            if too_old is not None:
-                step = partial(raft.receive, core.Envelope(send.token, too_old))
+            return _TOO_OLD.get(type(send.request))
         except (*CALL_ERRORS, KafkaError) as error:
             log.debug("%s to %s: %r", send.request, send.to, error)
+            return None
+
+    async def _take_snapshot(
+        self, raft: Raft, token: int, answer: core.FetchSnapshotAnswer
+    ) -> None:
+        step: Callable[[float], object] = partial(raft.request_failed, token)
+        try:
+            checked = await self._snapshot_fetch.check(answer)
+            step = partial(raft.receive, core.Envelope(token, checked))
+        except (RemoteProtocolError, KafkaError) as error:
+            log.debug("a piece of a snapshot cannot be checked: %r", error)
         self._submit(step)
-
-    async def _check(self, send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
-        """Nothing damaged or out of place reaches the core.
-
-        Raises:
-            RemoteProtocolError, KafkaError: the records are not what was asked for.
-        """
-        if isinstance(answer, core.FetchAnswer) and len(answer.records):
-            assert isinstance(send.request, core.FetchRequest)
-            offset = send.request.fetch_offset
-            epoch = max(answer.epoch, send.request.epoch)
-            return core.with_records(answer, validate_fetched(answer.records, offset, epoch))
-        if isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
-            return await self._snapshot_fetch.check(answer)
-        return answer
 
     def _committed(self, offset: int) -> None:
         while self._uncommitted and self._uncommitted[0][0] <= offset:
@@ -499,3 +505,14 @@ class QuorumNode:
     async def _lead(self, leading: Leading) -> None:
         await self._applier.applied.wait_reached(leading.start_offset)
         await self._listener.lead(leading.epoch)
+
+
+def _with_checked_records(send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
+    """Raises RemoteProtocolError or KafkaError: the records are not what was asked for."""
+    if not isinstance(answer, core.FetchAnswer) or not len(answer.records):
+        return answer
+    assert isinstance(send.request, core.FetchRequest)
+    epoch = max(answer.epoch, send.request.epoch)
+    return core.with_records(
+        answer, validate_fetched(answer.records, send.request.fetch_offset, epoch)
+    )

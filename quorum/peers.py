@@ -29,7 +29,12 @@ from wire.messages.update_raft_voter import UpdateRaftVoterRequest
 from wire.messages.vote import VoteRequest
 from wire.schema import Message
 from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.transport.node_connection import NodeConnection, connect, open_node_connection
+from wire.transport.node_connection import (
+    NodeConnection,
+    OnAnswer,
+    connect,
+    open_node_connection,
+)
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +63,7 @@ _LineKey = tuple[str, int, bool]
 
 
 class Peers:
-    """`call` is for any number of tasks; the lines live in the nursery given."""
+    """The lines live in the nursery given."""
 
     def __init__(
         self,
@@ -75,28 +80,41 @@ class Peers:
         self._connect_seconds = connect_seconds
         self._lines: dict[_LineKey, _Line] = {}
 
-    async def call(self, peer: Peer, request: core.Request, seconds: float) -> Message:
-        """Sends a request of the core and returns the response.
+    def ask(self, peer: Peer, request: core.Request, seconds: float, on_answer: OnAnswer) -> None:
+        """Sends a request of the core, which waits at most so long for a connection. How long it waits for the answer is the core's affair.
 
-        Raises:
-            one of `CALL_ERRORS`; VersionMismatch also when the peer's version cannot say what is asked.
+        `on_answer` is given the response or one of `CALL_ERRORS`: VersionMismatch also when the peer's version cannot say what is asked.
         """
         is_fetch = isinstance(request, core.FetchRequest | core.FetchSnapshotRequest)
         line = self._line((peer.host, peer.port, is_fetch), peer)
+        connection = line.open_connection()
+        if connection is None:
+            self._nursery.start_soon(self._ask_when_open, line, peer, request, seconds, on_answer)
+        else:
+            _ask(connection, request, on_answer)
+
+    async def _ask_when_open(
+        self,
+        line: _Line,
+        peer: Peer,
+        request: core.Request,
+        seconds: float,
+        on_answer: OnAnswer,
+    ) -> None:
         try:
             with trio.fail_after(seconds):
                 connection = await line.connection()
-                return await _call(connection, request, seconds)
         except trio.TooSlowError:
-            raise RequestTimedOut(
-                f"no answer from {peer.host}:{peer.port} in {seconds} s"
-            ) from None
-        except ConnectRefused:
+            on_answer(RequestTimedOut(f"no connection to {peer.host}:{peer.port} in {seconds} s"))
+        except ConnectRefused as error:
             self._on_gone(peer.id)
-            raise
-        except ConnectionLost:
-            await self._probe(peer)
-            raise
+            on_answer(error)
+        except CALL_ERRORS as error:
+            if isinstance(error, ConnectionLost):
+                await self._probe(peer)
+            on_answer(error)
+        else:
+            _ask(connection, request, on_answer)
 
     def _line(self, key: _LineKey, peer: Peer) -> _Line:
         line = self._lines.get(key)
@@ -125,14 +143,14 @@ class Peers:
             sock.close()
 
 
-async def _call(connection: NodeConnection, request: core.Request, seconds: float) -> Message:
-    version = connection.negotiated.best(_WIRE[type(request)])
-    message = write_request(request, version)
+def _ask(connection: NodeConnection, request: core.Request, on_answer: OnAnswer) -> None:
     try:
-        response: Message = await connection.call(message, version=version, timeout=seconds)
+        version = connection.negotiated.best(_WIRE[type(request)])
+        connection.ask(write_request(request, version), on_answer, version=version)
     except LocalProtocolError as error:
-        raise VersionMismatch(str(error)) from error
-    return response
+        on_answer(VersionMismatch(str(error)))
+    except (ConnectionLost, VersionMismatch) as error:
+        on_answer(error)
 
 
 class _Attempt:
@@ -171,8 +189,14 @@ class _Line:
         self._wanted = trio.Event()
         self._used_at = 0.0
 
+    def open_connection(self) -> NodeConnection | None:
+        """The connection, if there is one."""
+        self._used_at = trio.current_time()
+        attempt = self._attempt
+        return None if attempt is None or attempt.is_over else attempt.connection
+
     async def connection(self) -> NodeConnection:
-        """The open connection, or why there is none."""
+        """The connection once it is open; raises why there is none."""
         self._used_at = trio.current_time()
         attempt = self._attempt
         if attempt is None or attempt.is_over:

@@ -149,7 +149,7 @@ class Raft:
         ensure(upto <= state.log.end_offset, "R6 flushed is in the log", upto, state.log.end_offset)
         state.flushed_offset = max(state.flushed_offset, upto)
         if isinstance(state.role, Leader):
-            leading.on_flushed(state, state.role)
+            leading.on_flushed(state, state.role, now)
         elif isinstance(state.role, Follower):
             following.on_flushed(state, state.role, now)
         self._poll(now)
@@ -158,9 +158,9 @@ class Raft:
         """The driver has done the truncation, snapshot or append of a `Ready`: what waited for the log goes on."""
         self._count_voters(now)
         if isinstance(self._state.role, Leader):
-            leading.after_append(self._state)
+            leading.after_append(self._state, now)
         else:
-            following.after_append(self._state, self._fetched_watermark)
+            following.after_append(self._state, self._fetched_watermark, now)
             self._fetched_watermark = -1
         self._poll(now)
 
@@ -173,7 +173,7 @@ class Raft:
         if isinstance(state.role, Leader):
             state.role.reign.take_voters(state.voters, now)
         elif isinstance(state.role, Follower):
-            following.on_voters_changed(state, state.role, now)
+            following.mind_leader(state, state.role, now)
 
     def peer_gone(self, node_id: int, now: float) -> None:
         """The process of `node_id` is gone: its connection broke and its endpoint refuses (idea 11)."""

@@ -95,10 +95,12 @@ def on_fetch_answer(state: State, answer: FetchAnswer, now: float) -> None:
     state.update(_fed(state, role, now))
 
 
-def after_append(state: State, high_watermark: int) -> None:
-    """The records of a fetch are in the log; what of them is committed may be applied."""
+def after_append(state: State, high_watermark: int, now: float) -> None:
+    """The records of a fetch are in the log; what of them is committed may be applied. It may be what we could not stand without."""
     if high_watermark >= 0:
         state.commit(min(high_watermark, state.log.end_offset))
+        if isinstance(state.role, Follower):
+            mind_leader(state, state.role, now)
 
 
 def _fed(state: State, role: Follower, now: float) -> Follower:
@@ -114,10 +116,11 @@ def on_flushed(state: State, role: Follower, now: float) -> None:
         state.update(replace(role, deadline=max(role.deadline, deadline)))
 
 
-def on_voters_changed(state: State, role: Follower, now: float) -> None:
-    """A follower that has become a voter minds its leader; one that is none any more only listens."""
+def mind_leader(state: State, role: Follower, now: float) -> None:
+    """A follower that may stand from now on minds its leader; one that may no more only listens."""
     if not state.may_stand:
-        state.update(replace(role, deadline=inf))
+        if role.deadline < inf:
+            state.update(replace(role, deadline=inf))
     elif role.deadline == inf:
         state.update(replace(role, deadline=state.fetch_deadline(role.leader_id, now)))
 

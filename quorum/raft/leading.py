@@ -1,7 +1,7 @@
 """Rules of a leader: append, answer fetches, advance the high watermark, resign.
 
-Source: KIP-595, KIP-630, KIP-1166 (answer at once when the fetcher's high watermark is behind), Kafka's `KafkaRaftClient`, which
-wakes observers for what is not committed too: two fetches of every broker for each change.
+Source: KIP-595, KIP-630, KIP-1166 (answer when the fetcher's high watermark is behind), Kafka's `KafkaRaftClient`, which wakes
+everybody for the record and again for the watermark: two fetches of every replica for each change, where one will do.
 """
 
 from __future__ import annotations
@@ -69,23 +69,23 @@ def _voters_to_repeat(state: State) -> tuple[ControlRecord, ...]:
     return KRaftVersionChange(history.kraft_version), VotersChange(voters)
 
 
-def after_append(state: State) -> None:
+def after_append(state: State, now: float) -> None:
     """New records: whoever waits for them is answered. Called once the driver has appended."""
     if isinstance(state.role, Leader):
-        _wake(state, state.role)
+        _wake(state, state.role, now)
 
 
-def on_flushed(state: State, leader: Leader) -> None:
+def on_flushed(state: State, leader: Leader, now: float) -> None:
     if leader.reign.flushed(state.flushed_offset):
-        _on_high_watermark(state, leader)
+        _on_high_watermark(state, leader, now)
 
 
-def _on_high_watermark(state: State, leader: Leader) -> None:
+def _on_high_watermark(state: State, leader: Leader, now: float) -> None:
     reached = leader.reign.high_watermark
     assert reached is not None
     ensure(reached <= state.log.end_offset, "R6 the high watermark is in the log", reached)
     state.commit(reached)
-    _wake(state, leader)
+    _wake(state, leader, now)
 
 
 # --- fetches
@@ -98,17 +98,20 @@ def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> Non
     if isinstance(role, Leader) and not (answer.error or answer.diverging or answer.snapshot_id):
         end = state.log.end_offset
         if role.reign.fetched_by(request.replica, request.fetch_offset, end, now):
-            _on_high_watermark(state, role)
+            _on_high_watermark(state, role, now)
             answer = replace(answer, high_watermark=_known_watermark(role))
     if (
         not isinstance(role, Leader)
-        or _is_worth_sending(answer, _has_news(role, request, state.log.end_offset))
+        or answer.error
+        or answer.diverging
+        or answer.snapshot_id
+        or (tell_at := _tell_at(state, role, request, now)) <= now
         or request.max_wait <= 0
         or len(role.reign.parked) >= PARKED_MAX
     ):
         state.reply(token, answer)
     else:
-        expires = now + min(request.max_wait, MAX_WAIT)
+        expires = min(tell_at, now + min(request.max_wait, MAX_WAIT))
         role.reign.parked[token] = ParkedFetch(token, request, expires)
 
 
@@ -154,26 +157,29 @@ def _known_watermark(leader: Leader) -> int:
     return -1 if known is None else known
 
 
-def _is_worth_sending(answer: FetchAnswer, has_news: bool) -> bool:
-    return bool(answer.error or answer.diverging or answer.snapshot_id or has_news)
+def _tell_at(state: State, leader: Leader, request: FetchRequest, now: float) -> float:
+    """When the fetcher is told what it does not know yet; infinite if it knows everything.
+
+    A voter's copy counts, so it hears of every record at once, and acknowledges it: of a watermark alone it then hears with the next record, or after a
+    while, but for the first one that it hears of. An observer acts on what is committed only: one answer tells it both.
+    """
+    is_voter = request.replica in leader.reign.voter_set
+    if is_voter and request.fetch_offset < state.log.end_offset:
+        return now
+    if _known_watermark(leader) <= min(request.high_watermark, request.fetch_offset):
+        return inf
+    lingers = is_voter and request.high_watermark >= 0
+    return now + state.timeouts.watermark_linger if lingers else now
 
 
-def _has_news(leader: Leader, request: FetchRequest, end_offset: int) -> bool:
-    """A voter's copy counts, so it hears of every record at once. An observer acts on what is committed only: one answer tells it both."""
-    if _known_watermark(leader) > min(request.high_watermark, request.fetch_offset):
-        return True
-    return request.fetch_offset < end_offset and request.replica in leader.reign.voter_set
-
-
-def _wake(state: State, leader: Leader) -> None:
+def _wake(state: State, leader: Leader, now: float) -> None:
     """Answers the parked fetches that have something to learn. Their offsets were counted when they came."""
-    reign = leader.reign
-    if not reign.parked:
-        return
-    end = state.log.end_offset
-    for parked in list(reign.parked.values()):
-        if _has_news(leader, parked.request, end):
+    for parked in list(leader.reign.parked.values()):
+        tell_at = _tell_at(state, leader, parked.request, now)
+        if tell_at <= now:
             _answer_parked(state, leader, parked)
+        elif tell_at < parked.expires:
+            leader.reign.parked[parked.token] = parked._replace(expires=tell_at)
 
 
 def _answer_parked(state: State, leader: Leader, parked: ParkedFetch) -> None:

@@ -110,6 +110,8 @@ class Timeouts:
     # Kafka retries every 20 ms for ever; we double up to this, so that a dead peer costs little.
     retry_backoff_max: float = 0.1
     fetch_max_wait: float = 0.5
+    # A voter that has every record hears of the watermark with the next one, or after this: nothing but its own image waits for it.
+    watermark_linger: float = 0.05
     fetch_max_bytes: int = 1 << 20
     snapshot_max_bytes: int = 1 << 20
     # A vanished leader (closed socket, refused connection) is succeeded by rank: voter number n waits n steps and a

@@ -201,14 +201,47 @@ def test_a_fetch_waits_for_news_and_is_refused_when_leadership_ends():
     assert [answer.error for answer in refused] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_a_fetch_that_knows_less_than_the_watermark_is_answered_at_once():
+OBSERVER = ReplicaKey(7)
+
+
+def test_an_observer_that_knows_less_than_the_watermark_is_answered_at_once():
     talk = Talk().lead()
     talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1))
     answer = talk.ask(
-        fetch(replica=ReplicaKey(3), fetch_offset=1, last_fetched_epoch=1, high_watermark=0)
+        fetch(replica=OBSERVER, fetch_offset=1, last_fetched_epoch=1, high_watermark=0)
     )
     assert isinstance(answer, core.FetchAnswer)
     assert answer.high_watermark == 1
+
+
+def test_a_voter_hears_of_a_watermark_alone_after_a_while():
+    talk = Talk().lead()
+    assert talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, high_watermark=0)) is None
+    assert talk.raft.high_watermark == 1
+    talk.replies.clear()
+    before, talk.now = talk.now, talk.raft.deadline()
+    assert talk.now == before + Timeouts().watermark_linger
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert [answer.high_watermark for answer in talk.replies] == [1]
+
+
+def test_a_voter_hears_of_record_and_watermark_in_one_answer_to_each_of_its_fetches():
+    """One fetch a change: acknowledging the record parks the fetch that the next record answers."""
+    talk = Talk().lead()
+    for end in range(1, 6):
+        acknowledges = fetch(fetch_offset=end, last_fetched_epoch=1, high_watermark=end - 1)
+        assert talk.ask(acknowledges) is None
+        assert talk.raft.high_watermark == end
+        talk.replies.clear()
+        talk.raft.propose(b"x", 1, talk.raft.epoch)
+        talk._drain()
+        (answer,) = talk.replies
+        assert isinstance(answer, core.FetchAnswer)
+        assert answer.read is not None
+        assert (answer.read.offset, answer.high_watermark) == (end, end)
+        talk.raft.flushed(talk.log.end_offset, talk.now)
+        talk._drain()
 
 
 def test_snapshot_requests_are_judged():
@@ -451,6 +484,23 @@ def test_who_has_lost_flushed_data_neither_votes_nor_stands_until_it_has_fetched
         talk.raft.handle_timeout(talk.now)
         talk._drain()
         assert isinstance(talk.raft.role, Prospective) == stands
+
+
+def test_who_has_fetched_what_it_lost_minds_a_leader_that_then_says_no_more():
+    """R15 ends with the answer that brings the last record and its watermark."""
+    log = log_of((5, 1))
+    log.refetch_upto = 8
+    talk = Talk(log, Election(1))
+    talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None))
+    entries = log_of((5, 1), (3, 1)).entries[-1:]
+    log.append(entries[0])  # as the driver does with the answer
+    talk.answer(core.FetchAnswer(epoch=5, leader_id=2, high_watermark=8, records=entries))
+    talk.raft.flushed(log.end_offset, talk.now)
+    talk._drain()
+    talk.now += 100
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert isinstance(talk.raft.role, Prospective)
 
 
 def test_a_slow_disk_of_ours_is_not_the_leaders_silence():

@@ -121,7 +121,7 @@ def _votes_once_it_is_as_long() -> Patch:
 
 
 def _watermark_beyond_the_log() -> Patch:
-    def after_append(raft: state.State, high_watermark: int) -> None:
+    def after_append(raft: state.State, high_watermark: int, _now: float) -> None:
         if high_watermark >= 0:
             raft.commit(high_watermark + 1)
 

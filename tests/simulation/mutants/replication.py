@@ -37,11 +37,11 @@ def _fetch_before_flush() -> AbstractContextManager[Any]:
 
 
 def _leader_counts_unflushed() -> AbstractContextManager[Any]:
-    def after_append(raft: state.State) -> None:
+    def after_append(raft: state.State, now: float) -> None:
         if isinstance(raft.role, Leader):
             raft.flushed_offset = raft.log.end_offset
-            leading.on_flushed(raft, raft.role)
-            leading._wake(raft, raft.role)
+            leading.on_flushed(raft, raft.role, now)
+            leading._wake(raft, raft.role, now)
 
     return mock.patch.object(leading, "after_append", after_append)
 
