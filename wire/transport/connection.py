@@ -266,12 +266,16 @@ class Connection:
     async def _send_ready(self) -> None:
         """Sends everything up to the first answer that must be waited for."""
         self._take_ready()
+        if not self._unsent:
+            return
         self._writer_sends = True
         try:
             await self._endpoint.send(self._unsent)
         finally:
             self._writer_sends = False
         self._room_made.set()
+        if self._owed:
+            await trio.lowlevel.checkpoint()
 
     def _take_ready(self) -> None:
         while self._owed and isinstance(answer := self._owed[0], Outgoing):

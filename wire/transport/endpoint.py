@@ -36,7 +36,7 @@ _MORE = getattr(socket, "MSG_MORE", 0)
 class _Next(enum.Enum):
     """What must happen before more can be sent."""
 
-    TURN = enum.auto()  # the others' turn, or nothing is left
+    TURN = enum.auto()  # the others' turn
     WRITABLE = enum.auto()
     READABLE = enum.auto()
     WARM = enum.auto()  # the file piece at the front is not in memory
@@ -59,7 +59,7 @@ class Endpoint(Protocol):
         """Sends what can be sent without waiting, perhaps nothing."""
 
     async def send(self, queue: SendQueue) -> None:
-        """Sends until the queue is empty, what is added meanwhile included."""
+        """Sends until the queue is empty, what is added meanwhile included; no checkpoint where one turn is enough."""
 
     async def aclose(self) -> None:
         """Closes at once; whoever waits gets an error."""
@@ -103,7 +103,9 @@ class SocketEndpoint:
 
     async def send(self, queue: SendQueue) -> None:
         while queue:
-            await _wait(self._socket, self._send_some(queue), queue)
+            wanted = self._send_some(queue)
+            if queue:
+                await _wait(self._socket, wanted, queue)
 
     def _send_some(self, queue: SendQueue) -> _Next:
         """Sends up to a turn's worth."""
@@ -197,7 +199,9 @@ class TlsEndpoint:
 
     async def send(self, queue: SendQueue) -> None:
         while queue:
-            await _wait(self._socket, self._send_some(queue), queue)
+            wanted = self._send_some(queue)
+            if queue:
+                await _wait(self._socket, wanted, queue)
 
     def _send_some(self, queue: SendQueue) -> _Next:
         """Sends up to a turn's worth. What OpenSSL took and could not send must come first again: pieces only grow."""

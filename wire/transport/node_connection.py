@@ -10,7 +10,7 @@ import errno
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -45,15 +45,27 @@ _UNANSWERED_MAX = 256
 _ANSWERS_PER_TURN = 32
 
 
-class _Waiter:
-    """A call that waits; `error` or `response` is set before `done`."""
+OnAnswer = Callable[[Any], object]
+"""Is given the response, or the ConnectionLost that took its place. Called by the connection's reader: it must not raise."""
 
-    __slots__ = ("done", "error", "response")
+
+class _Waiter:
+    """A call that waits: `take` is its `OnAnswer`."""
+
+    __slots__ = ("_answer", "done")
 
     def __init__(self) -> None:
         self.done = trio.Event()
-        self.response: Any = None
-        self.error: Exception | None = None
+        self._answer: Any = None
+
+    def take(self, answer: Any) -> None:
+        self._answer = answer
+        self.done.set()
+
+    def result(self) -> Any:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
 
 
 class NodeConnection:
@@ -72,7 +84,7 @@ class NodeConnection:
         # Set when no call can succeed any more; those that wait then fail.
         self.closed = trio.Event()
         self._endpoint = endpoint
-        self._conversation: Conversation[_Waiter] = Conversation(
+        self._conversation: Conversation[OnAnswer] = Conversation(
             client_id, copy_records=copy_records
         )
         self._frames = FrameBuffer(answer_bytes_max)
@@ -110,16 +122,31 @@ class NodeConnection:
         """
         waiter = _Waiter()
         with trio.move_on_after(timeout):
-            async with self._places:
-                self._check_open()
-                self._send(self._conversation.request(request, version, waiter))
+            await self._take_place()
+            try:
+                self.ask(request, waiter.take, version=version)
                 await waiter.done.wait()
+            finally:
+                self._places.release()
         if not waiter.done.is_set():
             name = type(request).__name__
             raise RequestTimedOut(f"{name}: no answer from {self._name} in {timeout} s")
-        if waiter.error is not None:
-            raise waiter.error
-        return waiter.response
+        return waiter.result()
+
+    async def _take_place(self) -> None:
+        try:
+            self._places.acquire_nowait()
+        except trio.WouldBlock:
+            await self._places.acquire()
+
+    def ask(self, request: Message, on_answer: OnAnswer, *, version: int | None = None) -> None:
+        """`call` without a task that waits, for who has few requests under way and a clock of its own.
+
+        Raises:
+            ConnectionLost, VersionMismatch: as `call`; nothing was sent, and `on_answer` will not be called.
+        """
+        self._check_open()
+        self._send(self._conversation.request(request, version, on_answer))
 
     def send_unanswered(self, request: Message, *, version: int | None = None) -> None:
         """Sends a request that gets no answer (Produce with acks=0)."""
@@ -141,7 +168,7 @@ class NodeConnection:
             while True:
                 waiter = _Waiter()
                 hello = self._conversation.hello
-                frame = hello(waiter) if version is None else hello(waiter, version)
+                frame = hello(waiter.take) if version is None else hello(waiter.take, version)
                 version = self._conversation.negotiate(await self._exchange(frame, waiter))
                 if version is None:
                     break
@@ -156,7 +183,7 @@ class NodeConnection:
             request = next(steps)
             while True:
                 waiter = _Waiter()
-                frame = self._conversation.request(request, None, waiter)
+                frame = self._conversation.request(request, None, waiter.take)
                 request = steps.send(await self._exchange(frame, waiter))
         except StopIteration:
             return
@@ -165,9 +192,7 @@ class NodeConnection:
         self._check_open()
         self._send(frame)
         await waiter.done.wait()
-        if waiter.error is not None:
-            raise waiter.error
-        return waiter.response
+        return waiter.result()
 
     @property
     def _name(self) -> str:
@@ -216,10 +241,9 @@ class NodeConnection:
         taken = 0
         while await self._endpoint.receive(self._frames):
             while (frame := self._frames.next_frame()) is not None:
-                waiter, response = self._conversation.answer(frame)
-                waiter.response = response
-                waiter.done.set()
-                del frame, waiter, response  # or the views in them outlive their use
+                on_answer, response = self._conversation.answer(frame)
+                on_answer(response)
+                del frame, on_answer, response  # or the views in them outlive their use
                 taken += 1
                 if taken % _ANSWERS_PER_TURN == 0:
                     await trio.lowlevel.checkpoint()
@@ -241,10 +265,10 @@ class NodeConnection:
             self._why = ConnectionLost(f"the connection to {self._name} broke: {why}")
             self._why.__cause__ = why
         self.closed.set()
-        for waiter in self._conversation.unanswered():
-            waiter.error = ConnectionLost(str(self._why))
-            waiter.error.__cause__ = self._why
-            waiter.done.set()
+        for on_answer in self._conversation.unanswered():
+            error = ConnectionLost(str(self._why))
+            error.__cause__ = self._why
+            on_answer(error)
 
 
 async def connect(
