@@ -105,8 +105,10 @@ def _has_other_voters(config: ServerConfig, history: QuorumHistory, key: Replica
     return bool(set(config.quorum_bootstrap) - own)
 
 
-def snapshot_of(loader: MetadataLoader) -> SnapshotContent:
-    """The newest image as a snapshot."""
+def snapshot_of(loader: MetadataLoader) -> SnapshotContent | None:
+    """The newest image as a snapshot; None while a transaction of records is open, which may have begun inside a batch."""
+    if loader.in_transaction:
+        return None
     image = loader.image
     return SnapshotContent(
         end_offset=image.provenance.offset + 1,

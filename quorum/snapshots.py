@@ -63,12 +63,12 @@ class SnapshotContent:
 
 
 class Snapshotter:
-    """`source`, set by whoever has the image, is called on the loop when a snapshot is due."""
+    """`source`, set by whoever has the image, is called on the loop when a snapshot is due; None: not now."""
 
     def __init__(
         self, metadata_log: MetadataLog | MemoryLog, policy: SnapshotPolicy, applier: Applier
     ) -> None:
-        self.source: Callable[[], SnapshotContent] | None = None
+        self.source: Callable[[], SnapshotContent | None] | None = None
         self._log = metadata_log
         self._policy = policy
         self._applier = applier
@@ -81,8 +81,10 @@ class Snapshotter:
         while True:
             await trio.sleep(LOOK_SECONDS)
             if self.source is not None and self._is_due(self._log, trio.current_time() - last):
-                await self.write(self.source())
-                last = trio.current_time()
+                content = self.source()
+                if content is not None:
+                    await self.write(content)
+                    last = trio.current_time()
 
     def _is_due(self, metadata_log: MetadataLog, seconds: float) -> bool:
         latest = metadata_log.latest_snapshot

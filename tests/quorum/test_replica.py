@@ -8,14 +8,18 @@ import pytest
 
 from log.directory import LogDirectory
 from quorum.initial_voters import parse_initial_voters
+from quorum.listener import CommittedBatch
+from quorum.metadata.loader import MetadataLoader
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft.voters import VoterSet
-from quorum.replica import open_log, timeouts_of
+from quorum.replica import open_log, snapshot_of, timeouts_of
 from quorum.runtime.clock import now_ms
 from quorum.snapshot_format import SnapshotDamaged, encode_snapshot
 from quorum.storage import format_directories
 from tests.quorum.config_of import config_of
+from tests.quorum.metadata.build import features, topic
 from wire.primitives import uuid_to_text
+from wire.records.transactions import BeginTransactionRecord, EndTransactionRecord
 
 
 def test_a_linger_that_was_set_is_obeyed_and_an_unset_one_is_none():
@@ -109,3 +113,22 @@ def test_the_only_voter_is_not_emptied(
         open_log(config_of(log_dirs=tmp_path, **changes), directory)
     assert (tmp_path / "__cluster_metadata-0" / f"{7:020d}-{2:010d}.checkpoint").exists()
     directory.close(broker_epoch=-1)
+
+
+def test_no_snapshot_ends_where_a_transaction_began_inside_a_batch():
+    """Apache Kafka joins what is appended within its linger into one batch; a snapshot ends where a batch does (R9)."""
+    loader = MetadataLoader()
+    loader.apply_committed(
+        committed(0, features(), BeginTransactionRecord(name="t"), topic("t", 1))
+    )
+    assert loader.image.provenance.offset == 0
+    assert snapshot_of(loader) is None
+    loader.apply_committed(committed(3, EndTransactionRecord()))
+    content = snapshot_of(loader)
+    assert content is not None
+    assert content.end_offset == 4
+
+
+def committed(base_offset, *records):
+    last_offset = base_offset + len(records) - 1
+    return CommittedBatch(base_offset, last_offset, 1, 1000, 100, list(records))
