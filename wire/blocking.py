@@ -286,7 +286,7 @@ def _connect(address: Address, timeout: float) -> socket.socket:
         kind = ConnectRefused if refused else ConnectionLost
         reason = group.exceptions[-1]
         raise kind(f"cannot connect to {_text(address)}: {reason}") from reason
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # what cannot be a name is met before it is asked for
         raise ConnectionLost(f"cannot connect to {_text(address)}: {error}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock

@@ -157,8 +157,14 @@ class TlsEndpoint:
     def __init__(
         self, sock: socket.socket, context: ssl.SSLContext, *, server_name: str | None = None
     ) -> None:
-        """`server_name`: we are the client, and this is whom we want; None: we are the server."""
+        """`server_name`: we are the client, and this is whom we want; None: we are the server.
+
+        Raises:
+            OSError: the peer has reset the connection; `sock` is the caller's still.
+            ValueError: no certificate can have this name.
+        """
         sock.setblocking(False)
+        sock.getpeername()  # of one that was reset `wrap_socket` would take the descriptor along
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = context.wrap_socket(
             sock,

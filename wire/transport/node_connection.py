@@ -287,20 +287,18 @@ async def connect(
     with trio.move_on_after(timeout):
         try:
             found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as error:
+        except (
+            OSError,
+            UnicodeError,
+        ) as error:  # what cannot be a name is met before it is asked for
             raise ConnectionLost(f"cannot look up {host}: {error}") from error
         for family, kind, protocol, _, address in found:
-            sock = trio.socket.socket(family, kind, protocol)
             try:
-                await sock.connect(address)
-            except OSError as error:
+                with trio.socket.socket(family, kind, protocol) as sock:
+                    await sock.connect(address)
+                    return socket.socket(fileno=sock.detach())
+            except OSError as error:  # also of a family that this machine has not
                 failures.append(error)
-                sock.close()
-            except BaseException:
-                sock.close()
-                raise
-            else:
-                return socket.socket(fileno=sock.detach())
         cause = failures[-1]
         refused = all(error.errno == errno.ECONNREFUSED for error in failures)
         kind_of_error = ConnectRefused if refused else ConnectionLost
@@ -323,7 +321,11 @@ async def connect_endpoint(
     sock = await connect(host, port, timeout=timeout)
     if security.tls is None:
         return SocketEndpoint(sock)
-    endpoint = TlsEndpoint(sock, security.tls, server_name=host)
+    try:
+        endpoint = TlsEndpoint(sock, security.tls, server_name=host)
+    except (OSError, ValueError) as error:  # reset already; a name that no certificate has
+        sock.close()
+        raise ConnectionLost(f"TLS with {host}:{port} failed: {error}") from error
     try:
         with trio.fail_after(timeout):
             await endpoint.handshake()

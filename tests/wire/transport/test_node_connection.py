@@ -1,11 +1,14 @@
 """The trio client against our server, and against peers that misbehave."""
 
+import errno
+import os
 import random
 
 import pytest
 import trio
 
 from tests.wire.transport.support import Toy, heartbeat, open_server, settled, sized
+from wire.blocking import BlockingConnection
 from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
 from wire.framing import FrameBuffer
 from wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -19,7 +22,7 @@ from wire.messages.header import encode_response
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.metadata import MetadataRequest
 from wire.messages.produce import ProduceRequest
-from wire.transport.node_connection import open_node_connection
+from wire.transport.node_connection import connect, open_node_connection
 from wire.transport.registry import handles
 
 
@@ -126,9 +129,27 @@ async def test_refused_is_told_from_lost():
         with pytest.raises(ConnectRefused):
             async with open_to(server):
                 pytest.fail("connected")
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "two..dots", "x" * 64, "\udcff"])
+async def test_a_host_that_cannot_be_looked_up_is_lost_whatever_it_is_called(host):
+    """Brokers connect to what others registered: what they raise else ends them."""
     with pytest.raises(ConnectionLost) as caught:
-        async with open_node_connection("no-such-host.invalid", 1):
-            pytest.fail("connected")
+        await connect(host, 1)
+    assert not isinstance(caught.value, ConnectRefused)
+    with pytest.raises(ConnectionLost) as caught:
+        await trio.to_thread.run_sync(BlockingConnection, (host, 1))
+    assert not isinstance(caught.value, ConnectRefused)
+
+
+@pytest.mark.parametrize("error", [errno.EAFNOSUPPORT, errno.EMFILE])
+async def test_a_socket_that_cannot_be_made_is_lost(monkeypatch, error):
+    def refuse(*_):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(trio.socket, "socket", refuse)
+    with pytest.raises(ConnectionLost) as caught:
+        await connect("127.0.0.1", 1)
     assert not isinstance(caught.value, ConnectRefused)
 
 

@@ -4,6 +4,7 @@ import os
 import random
 import socket
 import ssl
+import struct
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,7 @@ from wire.messages.heartbeat import HeartbeatRequest
 from wire.outgoing import Outgoing
 from wire.security.listener import ClientSecurity, ListenerSecurity
 from wire.security.tls import server_context
+from wire.transport import node_connection
 from wire.transport.endpoint import TlsEndpoint
 from wire.transport.node_connection import open_node_connection
 from wire.transport.sending import SendQueue
@@ -318,3 +320,23 @@ async def test_an_end_at_any_byte_of_a_handshake_leaves_nothing_behind(certifica
                 await settled()
         assert not server.connections
         await ask(server, certificates.client_context())
+
+
+async def test_a_node_that_resets_before_the_handshake_is_lost(certificates, monkeypatch):
+    """The process is gone while its kernel still accepts."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    sock = socket.create_connection(listener.getsockname())
+    accepted, _ = listener.accept()
+    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    accepted.close()
+    listener.close()
+    await trio.lowlevel.wait_readable(sock)
+
+    async def connected(*_args, **_options):
+        return sock
+
+    monkeypatch.setattr(node_connection, "connect", connected)
+    security = ClientSecurity(tls=certificates.client_context())
+    with pytest.raises(ConnectionLost):
+        await node_connection.connect_endpoint("localhost", 1, security)
+    assert sock.fileno() == -1
