@@ -40,11 +40,11 @@ def _is_surplus(log: PartitionLog, segment: Segment, remaining_bytes: int, now_m
         return False
     if 0 <= config.retention_bytes <= remaining_bytes - segment.size:
         return True
-    return config.retention_ms >= 0 and now_ms - _newest_ms(log, segment) > config.retention_ms
+    return config.retention_ms >= 0 and now_ms - newest_ms(log, segment) > config.retention_ms
 
 
-def _newest_ms(log: PartitionLog, segment: Segment) -> int:
-    """The largest timestamp; without any, when the file was written last."""
+def newest_ms(log: PartitionLog, segment: Segment) -> int:
+    """How old a segment is: its largest timestamp; without any, when the file was written last. Raises OSError."""
     timestamp = segment.largest_timestamp(log.config.index_interval_bytes)
     if timestamp >= 0:
         return timestamp

@@ -12,7 +12,7 @@ from log.config import RELATIVE_OFFSET_MAX, LogConfig
 
 
 class SealedSegment(NamedTuple):
-    """Facts about a segment that is not the active one. Times in ms; -1 where no batch has a timestamp."""
+    """Facts about a segment that is not the active one. Times in ms; -1 where they are not asked for, or the first batch has none."""
 
     base_offset: int
     next_base_offset: int  # that of the segment after it

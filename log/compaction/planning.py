@@ -8,6 +8,7 @@ from log.compaction.choosing import Dirt, SealedSegment, measure
 from log.compaction.cleaning import CleanerLimits, Round, Source
 from log.compaction.retention import LastRecord, Retention
 from log.partition_log import PartitionLog
+from log.retention import newest_ms
 from log.scan import scan_headers
 from log.segment import Segment
 
@@ -40,7 +41,7 @@ def _facts(log: PartitionLog, segment: Segment, end: int) -> SealedSegment:
             first = view.max_timestamp
             break
     if config.min_compaction_lag_ms > 0:
-        largest = segment.largest_timestamp(config.index_interval_bytes)
+        largest = newest_ms(log, segment)
     return SealedSegment(segment.base_offset, end, segment.size, first, largest)
 
 

@@ -1,6 +1,7 @@
 """Kafka's rules of compaction, one by one."""
 
 import contextlib
+import os
 from dataclasses import replace
 
 import pytest
@@ -360,3 +361,15 @@ def stop_after(files, count):
     for name in ("rename", "unlink", "pwrite", "fdatasync"):
         setattr(files, name, hook(getattr(files, name)))
     return lambda: bool(gone)
+
+
+def test_records_without_timestamps_are_as_old_as_their_file(tmp_path):
+    """Producers of Kafka 0.9, and those that send -1."""
+    log = opened(tmp_path, replace(CONFIG, min_compaction_lag_ms=60_000))
+    append(log, build_batch([NewRecord(b"a", b"1", -1), NewRecord(b"a", b"2", -1)]))
+    written_ms = 1_000_000
+    [path] = log.directory.glob("*.log")
+    os.utime(path, ns=(0, written_ms * 1_000_000))
+    sealed(log)
+    assert dirt(log, now_ms=written_ms + 59_999).dirty_bytes == 0
+    assert dirt(log, now_ms=written_ms + 60_000).dirty_bytes > 0
