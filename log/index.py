@@ -17,8 +17,8 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from operator import lt
 from pathlib import Path
 
@@ -134,50 +134,55 @@ class IndexFile:
             self._written, self._entries, self._cut = entries, entries, True
             self._last = self.entry(entries - 1) if entries else None
 
-    def floor(self, key: int, field: int = 0) -> int:
-        """The last slot whose `field` (0 or 1) is at most `key`; -1 when there is none."""
+    def floor(self, key: int, field: int = 0) -> tuple[int, int] | None:
+        """The last entry whose `field` (0 or 1) is at most `key`; None when there is none."""
         self._load()
         last = self._last
-        if last is not None and last[field] <= key:
-            return self._entries - 1
-        return self._search(bisect_right, key, field) - 1
+        if last is None or last[field] <= key:
+            return last
+        return self._search(key + 1, field)[1]
 
     def ceiling(self, key: int, field: int = 0) -> int:
         """The first slot whose `field` is at least `key`; `entries` when there is none."""
         self._load()
-        return self._search(bisect_left, key, field)
+        return self._search(key, field)[0]
 
-    def _search(self, bisect: Callable[..., int], key: int, field: int) -> int:
-        """`bisect` of the `field` of all entries, a block of the file at a time.
+    def _search(self, key: int, field: int) -> tuple[int, tuple[int, int] | None]:
+        """The first slot whose `field` is at least `key`, and the entry before it; looked for a block of the file at a time.
 
         Entries lie nearly on a line, so mostly the first block that is looked at is the right one; every second look
         halves what is left, whatever they lie on.
         """
-        if self._last is None:
-            return 0
-        within = self._within(bisect, self._pending, key, field)
-        if within:
-            return self._written + within
+        below, before = self._below(self._pending, key, field)
+        if below:
+            return self._written + below, before
         low, high = 0, self._written
         halve = False
         while low < high:
             at = (low + high) // 2 if halve else self._guess(key, field)
             start = max(low, min(at, high) - BLOCK_ENTRIES // 2)
             end = min(high, start + BLOCK_ENTRIES)
-            slot = start + self._within(bisect, self._stored(start, end - start), key, field)
-            if start < slot < end:
-                return slot
-            low, high = (low, start) if slot == start else (end, high)
+            below, entry = self._below(self._stored(start, end - start), key, field)
+            if below:
+                low, before = start + below, entry
+                if low < end:
+                    break
+            else:
+                high = start
             halve = not halve
-        return low
+        return low, before
 
-    def _within(
-        self, bisect: Callable[..., int], data: bytes | bytearray, key: int, field: int
-    ) -> int:
-        """`bisect` in entries that are in memory."""
+    def _below(
+        self, data: bytes | bytearray, key: int, field: int
+    ) -> tuple[int, tuple[int, int] | None]:
+        """How many of these entries have a `field` below `key`, and the last of them."""
         size, unpack = self.layout.size, self.layout.unpack_from
         places = range(0, len(data), size)
-        return bisect(places, key, key=lambda place: unpack(data, place)[field])
+        below = bisect_left(places, key, key=lambda place: unpack(data, place)[field])
+        if not below:
+            return 0, None
+        first, second = unpack(data, places[below - 1])
+        return below, (first, second)
 
     def _guess(self, key: int, field: int) -> int:
         """The slot that would have `key` if entries lay on the line between the first and the last."""

@@ -220,8 +220,8 @@ def _start_of_check(segment: Segment, recovery_point: int) -> _Start:
     if recovery_point <= segment.base_offset:
         return _Start(0, segment.base_offset, -1)
     try:
-        slot = segment.offset_index.floor(recovery_point - 1 - segment.base_offset)
-        indexed = segment.offset_index.entry(slot)[1] if slot >= 0 else 0
+        entry = segment.offset_index.floor(recovery_point - 1 - segment.base_offset)
+        indexed = entry[1] if entry else 0
     except IndexDamaged:
         indexed = 0
     found = _skip_flushed(segment, indexed, recovery_point)
@@ -247,7 +247,7 @@ def _forget_unflushed_index(segment: Segment, position: int) -> None:
         segment.offset_index.keep(slot)
         last = segment.offset_index.last
         limit = last[0] if last else -1
-        segment.time_index.keep(segment.time_index.floor(limit, field=1) + 1)
+        segment.time_index.keep(segment.time_index.ceiling(limit + 1, field=1))
     except IndexDamaged:
         segment.offset_index.clear()
         segment.time_index.clear()

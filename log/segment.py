@@ -238,7 +238,9 @@ class Segment:
         start = 0 if entry is None else entry[1]
         if time_entry is not None and (entry is None or time_entry[1] > entry[0]):
             # The entry that `seal` adds may stand above the offset index: it comes again from the batches.
-            self.time_index.set_aside(self.time_index.floor(entry[0] if entry else -1, field=1) + 1)
+            self.time_index.set_aside(
+                self.time_index.ceiling(entry[0] + 1 if entry else 0, field=1)
+            )
         newest = self._newest_before(start)
         if newest is None:
             return self.rebuild(index_interval)
@@ -266,8 +268,8 @@ class Segment:
         start = 0
         if last is not None:
             newest = (last[0], self.base_offset + last[1])
-            slot = self.offset_index.floor(last[1])
-            start = self.offset_index.entry(slot)[1] if slot >= 0 else 0
+            indexed = self.offset_index.floor(last[1])
+            start = indexed[1] if indexed else 0
         elif self.offset_index.entries:
             return None
         checked = last is None
@@ -415,13 +417,13 @@ class Segment:
         """
         for _ in range(2):
             try:
-                slot = self.offset_index.floor(key, field)
-                if slot < 0:
-                    return 0, self._headers(0)
-                relative_offset, position = self.offset_index.entry(slot)
+                entry = self.offset_index.floor(key, field)
             except IndexDamaged:
                 self._check_reached(self.rebuild(index_interval))
                 continue
+            if entry is None:
+                return 0, self._headers(0)
+            relative_offset, position = entry
             headers = self._headers(position) if 0 <= position < self.size else iter(())
             first = next(headers, None)
             if first is not None and first[1].last_offset == self.base_offset + relative_offset:

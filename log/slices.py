@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from log.files import Files, OpenFile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # to make a frozen one takes as long as to find its place
 class LogSlice:
     """Whole batches: `size` bytes at `position` of `file`. A `wire.outgoing.Splice`.
 

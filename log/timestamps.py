@@ -90,13 +90,13 @@ def _start_position(segment: Segment, timestamp_ms: int, index_interval: int) ->
     """A batch before which no record is as late; the index entry used is checked against its batch."""
     for _ in range(2):
         try:
-            slot = segment.time_index.floor(timestamp_ms)
-            if slot < 0:
-                return 0
-            indexed_timestamp, relative_offset = segment.time_index.entry(slot)
+            entry = segment.time_index.floor(timestamp_ms)
         except IndexDamaged:
             segment.rebuild(index_interval)
             continue
+        if entry is None:
+            return 0
+        indexed_timestamp, relative_offset = entry
         offset = segment.base_offset + relative_offset
         position = segment.locate(offset, index_interval)
         if position is not None:
