@@ -165,9 +165,6 @@ def _lifecycle(
     metadata: BrokerMetadata,
     listeners: Sequence[Listener],
 ) -> Lifecycle:
-    previous_epoch = (
-        directories.metadata.previous_broker_epoch if directories.clean_shutdown else None
-    )
     identity = BrokerIdentity(
         node_id=config.node_id,
         cluster_id=directories.metadata.meta_properties.cluster_id,
@@ -175,7 +172,7 @@ def _lifecycle(
         features=REGISTERED_FEATURES,
         rack=config["broker.rack"],
         directory_ids=directories.online_ids(),
-        previous_broker_epoch=-1 if previous_epoch is None else previous_epoch,
+        previous_broker_epoch=directories.previous_broker_epoch,
     )
     return Lifecycle(
         channel,

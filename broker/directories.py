@@ -15,6 +15,7 @@ from pathlib import Path
 
 import trio
 
+from log.clean_shutdown import EPOCH_UNKNOWN
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.partition_log import PartitionLog
@@ -68,8 +69,12 @@ class LogDirectories:
         return None
 
     @property
-    def clean_shutdown(self) -> bool:
-        return all(one.clean_shutdown for one in self.online)
+    def previous_broker_epoch(self) -> int:
+        """That of the last life, if that ended cleanly in every directory: then nothing that was acknowledged is missing (KIP-966). Else -1."""
+        if self.failed_at_start:
+            return EPOCH_UNKNOWN
+        first, *others = {one.previous_broker_epoch for one in self.all}
+        return EPOCH_UNKNOWN if first is None or others else first
 
     def online_ids(self) -> list[bytes]:
         return [one.directory_id for one in self.online]

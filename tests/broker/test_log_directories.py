@@ -8,8 +8,12 @@ import uuid
 import pytest
 import trio
 
+from broker.directories import LogDirectories
+from log.directory import LogDirectory
+from log.meta_properties import MetaProperties
 from log.names import FUTURE_SUFFIX
 from quorum.metadata.image import LOST_DIRECTORY
+from quorum.runtime.clock import now_ms
 from quorum.runtime.errors import StorageFailure
 from tests.broker.cluster import Cluster, cluster
 from tests.broker.test_end_to_end import VALUES, consume, in_thread, produce
@@ -248,6 +252,29 @@ async def test_the_broker_ends_when_all_fail_or_the_one_with_the_metadata(tmp_pa
             failure = failure.exceptions[0]
         assert isinstance(failure, StorageFailure)
         del running.brokers[11]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "failed", "previous"),
+    [
+        ((7, 7), (), 7),
+        ((7, 6), (), -1),  # one was away when the broker ended last
+        ((7, None), (), -1),
+        ((7, 7), ("c",), -1),
+    ],
+)
+def test_the_epoch_of_a_clean_end_is_that_of_every_directory(tmp_path, epochs, failed, previous):
+    """KIP-966: the controller goes on trusting a broker that says it; as Kafka's `readBrokerEpochFromCleanShutdownFiles`."""
+    opened = []
+    for name, epoch in zip("ab", epochs, strict=True):
+        path = tmp_path / name
+        path.mkdir()
+        MetaProperties("c", 11, name.encode() * 16).save(path)
+        LogDirectory(path, now_ms=now_ms).close(broker_epoch=epoch)
+        opened.append(LogDirectory(path, now_ms=now_ms))
+    directories = LogDirectories(opened, failed_at_start={tmp_path / one: "gone" for one in failed})
+    assert directories.previous_broker_epoch == previous
+    directories.close(broker_epoch=None, high_watermarks={})
 
 
 async def test_a_directory_that_cannot_be_read_at_the_start_is_left_out(tmp_path):
