@@ -1,5 +1,7 @@
 """One decision after the other: in order, none in the middle of another, none longer than a turn of the loop."""
 
+from contextlib import asynccontextmanager
+
 import pytest
 import trio
 from hypothesis import given
@@ -18,7 +20,16 @@ def _small_turns(monkeypatch):
     monkeypatch.setattr(module, "STEPS_PER_TURN", STEP)
 
 
-class Diary:
+@asynccontextmanager
+async def running(turns):
+    with trio.fail_after(10.0):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(turns.run)
+            yield
+            nursery.cancel_scope.cancel()
+
+
+class Diary(trio.abc.Instrument):
     """What happened, in order: steps of decisions and, between turns, the loop's ("tick")."""
 
     def __init__(self):
@@ -34,10 +45,9 @@ class Diary:
         yield steps
         raise ValueError("broken")
 
-    async def tick(self):
-        while True:
-            self.lines.append("tick")
-            await trio.lowlevel.checkpoint()
+    def after_io_wait(self, timeout):
+        """As an instrument of trio."""
+        self.lines.append("tick")
 
 
 async def test_what_takes_one_turn_has_ended_when_it_was_asked_for():
@@ -49,11 +59,10 @@ async def test_what_takes_one_turn_has_ended_when_it_was_asked_for():
 
 async def test_a_long_one_lets_the_loop_have_its_turn():
     turns, diary = Turns(), Diary()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(turns.run)
-        nursery.start_soon(diary.tick)
+    trio.lowlevel.add_instrument(diary)
+    async with running(turns):
         assert await turns.take(diary.decide("a", 4 * STEP)) == "a"
-        nursery.cancel_scope.cancel()
+    trio.lowlevel.remove_instrument(diary)
     parts = "".join("|" if line == "tick" else "." for line in diary.lines).split("|")
     assert sum(map(len, parts)) == 4 * STEP
     assert max(map(len, parts)) == STEP
@@ -63,10 +72,8 @@ async def test_others_wait_for_their_turn_in_order():
     turns, diary = Turns(), Diary()
     asked = [turns.ask(diary.decide(name, steps)) for name, steps in (("a", 7), ("b", 1), ("c", 5))]
     assert [one.ended for one in asked] == [False] * 3
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(turns.run)
+    async with running(turns):
         assert [await one.wait() for one in asked] == ["a", "b", "c"]
-        nursery.cancel_scope.cancel()
     assert diary.lines == [*(f"a{i}" for i in range(7)), "b0", *(f"c{i}" for i in range(5))]
 
 
@@ -79,10 +86,8 @@ async def test_a_step_says_how_much_it_was():
 
     asked = turns.ask(decide())
     assert not asked.ended
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(turns.run)
+    async with running(turns):
         assert await asked.wait() == "made"
-        nursery.cancel_scope.cancel()
 
 
 async def test_an_error_is_for_who_asked():
@@ -90,10 +95,8 @@ async def test_an_error_is_for_who_asked():
     with pytest.raises(ValueError, match="broken"):
         turns.ask(diary.fail()).result()
     late, following = turns.ask(diary.fail(STEP)), turns.ask(diary.decide("b", 1))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(turns.run)
+    async with running(turns):
         assert await following.wait() == "b"
-        nursery.cancel_scope.cancel()
     with pytest.raises(ValueError, match="broken"):
         await late.wait()
 
@@ -135,8 +138,7 @@ def test_it_is_as_if_each_had_been_made_at_once(asked):
 
     async def main():
         turns = Turns()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(turns.run)
+        async with running(turns):
             made = []
             for number, (steps, ticks) in enumerate(asked):
                 for _ in range(ticks):
@@ -144,7 +146,6 @@ def test_it_is_as_if_each_had_been_made_at_once(asked):
                 made.append(turns.ask(diary.decide(f"{number}:", steps)))
             for number, one in enumerate(made):
                 assert await one.wait() == f"{number}:"
-            nursery.cancel_scope.cancel()
 
     trio.run(main)
     for number, (steps, _) in enumerate(asked):
