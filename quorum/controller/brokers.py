@@ -296,11 +296,15 @@ def heartbeat(
             following = _next_of_unfenced(request, state)
         case _:
             following = _next_in_shutdown(state, lease, lowest_active_offset)
+    lost: list[Message] = []
+    if _names_directories(state.image):
+        lost = yield from _lost_directories(request, broker, state)
+    if lost and following is State.UNFENCED:
+        following = present  # what it may lead is known with its next heartbeat
     records: list[Message] = []
     if following is not present:
         records += yield from _transition(following, broker, state)
-    if _names_directories(state.image):
-        records += yield from _lost_directories(request, broker, state)
+    records += lost
     if state.image.features.metadata_version >= versions.CORDONED_LOG_DIRS:
         records += _cordoned_directories(request, broker)
     return Result(records, HeartbeatReply(caught_up, following), atomic=False)

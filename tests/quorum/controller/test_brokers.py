@@ -296,6 +296,23 @@ def test_a_directory_that_failed_takes_its_replicas_out():
     ]
 
 
+def test_a_directory_that_failed_before_the_broker_serves_gets_no_leaderships():
+    """Its only replicas would be led where nobody can read them, until the broker is fenced again."""
+    image = image_of(
+        features(),
+        broker(1, fenced=True, log_dirs=[uid(501), uid(601)]),
+        topic("t", 1),
+        partition(1, 0, [1], leader=-1, directories=[uid(601)]),
+        partition(1, 1, [1], leader=-1, directories=[uid(501)]),
+    )
+    first = beat(image, offline_log_dirs=[uid(601)])
+    assert first.records == [changed_broker(1, log_dirs=[uid(501)])]
+    assert first.response.is_fenced
+    image = image_of(*first.records, base=image)
+    second = beat(image, offline_log_dirs=[uid(601)])
+    assert second.records == [changed_broker(1, fenced=-1), change(1, 1, leader=1)]
+
+
 def test_cordoned_directories_are_written_when_they_change():
     image = image_of(features(), broker(1))
     assert beat(image, cordoned_log_dirs=[]).records == [changed_broker(1, cordoned_log_dirs=[])]
