@@ -46,6 +46,8 @@ class LogDirectories:
         """`metadata` holds the metadata log: one of `directories`, or a directory of its own."""
         self.all = list(directories)
         self.metadata = metadata or self.all[0]
+        self._assignable = {one.directory_id for one in self.all}
+        self._assignable |= {UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY}
         self.failed_at_start = dict(failed_at_start or {})
         self.preferred: dict[Key, LogDirectory] = {}  # at most one for each partition of an image
         self.on_placed: OnPlaced = lambda *_: None
@@ -199,8 +201,7 @@ class LogDirectories:
 
         One that is not here is begun anew only where nobody else may have its records.
         """
-        known = {UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY, *(one.directory_id for one in self.all)}
-        if assigned in known or (topic, index) in self._told:
+        if assigned in self._assignable or (topic, index) in self._told:
             return
         found = self.holding(topic, index)
         if found is None:

@@ -24,8 +24,9 @@ from wire.schema import Message
 
 log = logging.getLogger(__name__)
 
-# How often it is looked whether a snapshot is due.
+# How often it is looked whether a snapshot is due, and when first: a node that starts has something better to do.
 LOOK_SECONDS = 1.0
+FIRST_LOOK_SECONDS = 5.0
 # Below it a start reads the log in a fraction of a second.
 BYTES_MIN = 1 << 20
 # A snapshot costs about what applying as many bytes of log costs, so that at most a third of the work goes into snapshots.
@@ -78,8 +79,10 @@ class Snapshotter:
         if not isinstance(self._log, MetadataLog):
             return
         last = trio.current_time()
+        pause = FIRST_LOOK_SECONDS
         while True:
-            await trio.sleep(LOOK_SECONDS)
+            await trio.sleep(pause)
+            pause = LOOK_SECONDS
             if self.source is not None and self._is_due(self._log, trio.current_time() - last):
                 content = self.source()
                 if content is not None:

@@ -25,6 +25,7 @@ def test_what_is_configured_is_the_most(snapshot_bytes):
 
 
 async def test_a_node_follows_that(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshots, "FIRST_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(snapshots, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(snapshots, "BYTES_MIN", 2000)
     async with open_controllers(tmp_path) as controllers:
