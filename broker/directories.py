@@ -204,11 +204,15 @@ class LogDirectories:
         if assigned in self._assignable or (topic, index) in self._told:
             return
         found = self.holding(topic, index)
-        if found is None:
-            if is_only_replica and self.is_new(topic, index):
-                self.on_placed(topic, index, topic_id, UNASSIGNED_DIRECTORY)
-        elif found.offline is None and found.topic_id(topic, index) == topic_id:
-            self.on_placed(topic, index, topic_id, found.directory_id)
+        try:
+            if found is None:
+                if is_only_replica and self.is_new(topic, index):
+                    self.on_placed(topic, index, topic_id, UNASSIGNED_DIRECTORY)
+            elif found.offline is None and found.topic_id(topic, index) == topic_id:
+                self.on_placed(topic, index, topic_id, found.directory_id)
+        except KafkaError as error:
+            log.error("%s-%d: %s", topic, index, error)
+            self.storage_failed()
 
     def _place(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
         online = self.online
