@@ -9,7 +9,6 @@ appended, the answer waits for its commit. Source: KIP-853; Kafka's `AddVoterHan
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from quorum.raft.messages import (
     AddVoterAnswer,
@@ -231,8 +230,7 @@ def upgrade(state: State, leader: Leader, version: int, *, validate_only: bool) 
 def poll_change(state: State, leader: Leader, now: float) -> None:
     """Finishes the change that is committed or has taken too long."""
     change, reached = leader.reign.change, leader.reign.high_watermark
-    if change is None:
-        return
+    assert change is not None
     if change.offset is not None and reached is not None and reached > change.offset:
         _finish(state, leader, ErrorCode.NONE)
     elif now >= change.expires:
@@ -241,7 +239,7 @@ def poll_change(state: State, leader: Leader, now: float) -> None:
 
 def is_voted_out(state: State, leader: Leader) -> bool:
     """The set without us is committed: others lead from now on."""
-    return not state.is_voter and _is_committed(state, leader)
+    return not leader.reign.is_voter and _is_committed(state, leader)
 
 
 def _check_change(
@@ -311,7 +309,7 @@ def _finish(state: State, leader: Leader, error: ErrorCode, message: str | None 
 
 
 def _refuse(state: State, cls: type[ChangeAnswer], refusal: _Refused, token: int) -> None:
-    answer = replace(cls(error=int(refusal.error)), message=refusal.message)
+    answer = cls(error=int(refusal.error), message=refusal.message)
     state.reply(token, answer)  # type: ignore[arg-type]
 
 

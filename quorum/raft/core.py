@@ -59,6 +59,8 @@ from quorum.raft.types import (
 from quorum.raft.voters import VoterSet
 from wire.errors import ErrorCode
 
+_UNDONE = "the driver does each Ready before the next input"
+
 
 class NotLeader(Exception):
     """`propose` was called for an epoch that this node does not lead (any more)."""
@@ -83,7 +85,7 @@ class Raft:
         now: float,
     ) -> None:
         timeouts = timeouts or Timeouts()
-        log.history.static = VoterSet.static(identity.voters.values())
+        log.history.configure(VoterSet.static(identity.voters.values()))
         role = _first_role(identity, log, election, timeouts, prng, now)
         self._state = State(identity, log, timeouts, prng, role, election)
         self._fetched_watermark = -1
@@ -97,7 +99,7 @@ class Raft:
 
     def receive(self, envelope: Envelope, now: float) -> None:
         """A request (to be answered under its token) or an answer (to a request sent under its token)."""
-        self._begin()
+        ensure(self._state.is_drained, _UNDONE)
         if isinstance(envelope.message, Answer):
             self._on_answer(envelope.token, envelope.message, now)
         else:
@@ -106,7 +108,7 @@ class Raft:
 
     def request_failed(self, token: int, now: float) -> None:
         """No answer will come: connection lost or refused, timed out, or the answer was unusable."""
-        self._begin()
+        ensure(self._state.is_drained, _UNDONE)
         state = self._state
         sent = state.requests.answered(token)
         if sent is not None:
@@ -116,7 +118,7 @@ class Raft:
 
     def handle_timeout(self, now: float) -> None:
         """To be called at `deadline()`; harmless at any other time."""
-        self._begin()
+        ensure(self._state.is_drained, _UNDONE)
         self._poll(now)
 
     def propose(self, batch: bytes, count: int, epoch: int) -> int:
@@ -144,7 +146,7 @@ class Raft:
 
     def flushed(self, upto: int, now: float) -> None:
         """Everything below offset `upto` of the present log is on disk."""
-        self._begin()
+        ensure(self._state.is_drained, _UNDONE)
         state = self._state
         ensure(upto <= state.log.end_offset, "R6 flushed is in the log", upto, state.log.end_offset)
         state.flushed_offset = max(state.flushed_offset, upto)
@@ -177,20 +179,20 @@ class Raft:
 
     def peer_gone(self, node_id: int, now: float) -> None:
         """The process of `node_id` is gone: its connection broke and its endpoint refuses (idea 11)."""
-        self._begin()
+        ensure(self._state.is_drained, _UNDONE)
         elections.leader_gone(self._state, node_id, now)
         self._poll(now)
 
     def resign(self, now: float) -> None:
         """Gives up leadership, if we have it."""
-        self._begin()
+        ensure(self._state.is_drained, _UNDONE)
         if isinstance(self._state.role, Leader):
             leading.resign(self._state, self._state.role, now)
         self._poll(now)
 
     def shutdown(self, now: float) -> None:
         """Stands for nothing any more; a leader hands over (EndQuorumEpoch) and waits for a higher epoch."""
-        self._begin()
+        ensure(self._state.is_drained, _UNDONE)
         self._state.shutting_down = True
         self.resign(now)
 
@@ -198,17 +200,20 @@ class Raft:
 
     def ready(self) -> Ready | None:
         """Takes what is to be done; None if there is nothing."""
-        return self._state.take()
+        return self._state.take() if self._state.has_effects else None
 
     def deadline(self) -> float:
         """When `handle_timeout` wants to be called; may be infinite."""
         state = self._state
-        if isinstance(state.role, Leader):
+        role = state.role
+        if isinstance(role, Leader):
             requests = state.requests.deadline(inf)
-            return min(state.role.reign.deadline(), state.linger.deadline, requests)
+            return min(role.reign.deadline(), state.linger.deadline, requests)
         resumes_after = inf if following.is_waiting_for_flush(state) else self._polled_at
         requests = state.requests.deadline(resumes_after)
-        own = min(self._role_deadline(), self._look_deadline(), self._resume_deadline())
+        own = self._role_deadline(role)
+        if isinstance(role, Follower):
+            return min(own, following.next_request_at(role, self._polled_at), requests)
         return min(own, requests)
 
     @property
@@ -261,27 +266,9 @@ class Raft:
 
     # --- inside
 
-    def _begin(self) -> None:
-        ensure(self._state.is_drained, "the driver does each Ready before the next input")
-
-    def _role_deadline(self) -> float:
-        state = self._state
-        stays = state.shutting_down and not isinstance(state.role, Resigned)
-        return inf if stays else state.role.deadline
-
-    def _look_deadline(self) -> float:
-        """When the follower looks at the voters; while it cannot, what it waits for wakes it."""
-        role = self._state.role
-        if isinstance(role, Follower) and role.look_at_voters > self._polled_at:
-            return role.look_at_voters
-        return inf
-
-    def _resume_deadline(self) -> float:
-        """When the follower asks again that had lost a snapshot."""
-        role = self._state.role
-        if isinstance(role, Follower) and role.resume > self._polled_at:
-            return role.resume
-        return inf
+    def _role_deadline(self, role: Role) -> float:
+        stays = self._state.shutting_down and not isinstance(role, Resigned)
+        return inf if stays else role.deadline
 
     def _on_request(self, token: int, request: Request, now: float) -> None:
         state = self._state
@@ -376,20 +363,20 @@ class Raft:
 
     def _poll_role(self, role: Role, now: float) -> None:
         state = self._state
-        expired = now >= self._role_deadline()
+        expired = now >= self._role_deadline(role)
         match role:
             case Leader():
                 leading.poll_leader(state, role, now)
-            case Resigned():
-                leading.poll_resigned(state, role, now)
-            case Candidate() | Prospective() if not expired:
-                elections.ask_for_votes(state, now)
-            case Prospective():
-                elections.give_up_pre_vote(state, now)
             case Follower() if not expired:
                 following.poll_follower(state, role, now)
             case Unattached() if not expired:
                 following.poll_unattached(state, now)
+            case Candidate() | Prospective() if not expired:
+                elections.ask_for_votes(state, now)
+            case Resigned():
+                leading.poll_resigned(state, role, now)
+            case Prospective():
+                elections.give_up_pre_vote(state, now)
             case Candidate() | Follower() | Unattached():
                 elections.on_expired(state, now)
 

@@ -57,7 +57,7 @@ def _is_stranger(state: State, sender: int) -> bool:
 
 
 def _is_for_us(state: State, voter: ReplicaKey | None) -> bool:
-    return voter is None or voter.matches(state.identity.key)
+    return voter is None or voter.matches(state.key)
 
 
 def on_vote_request(state: State, request: VoteRequest, token: int, now: float) -> None:
@@ -93,7 +93,7 @@ def _ask_anew(state: State, candidate: ReplicaKey) -> None:
     """Who asks for a pre-vote itself has given its leader up: that it refused us ours before is void."""
     role = state.role
     if isinstance(role, Prospective) and candidate.id in role.rejected:
-        state.update(replace(role, rejected=role.rejected - {candidate.id}))
+        state.update(role._replace(rejected=role.rejected - {candidate.id}))
 
 
 def _record_vote(state: State, candidate: ReplicaKey, now: float) -> None:
@@ -102,7 +102,7 @@ def _record_vote(state: State, candidate: ReplicaKey, now: float) -> None:
     assert isinstance(role, Unattached | Prospective)
     if role.voted is None:
         # the candidate has as good a chance as we have: leave it a whole election timeout
-        state.update(replace(role, voted=candidate, deadline=state.election_deadline(now)))
+        state.update(role._replace(voted=candidate, deadline=state.election_deadline(now)))
 
 
 def on_begin_request(
@@ -128,7 +128,7 @@ def _see_alive(state: State, now: float) -> None:
     role = state.role
     if isinstance(role, Follower) and role.leader_gone:
         deadline = state.fetch_deadline(role.leader_id, now)
-        state.update(replace(role, leader_gone=False, deadline=deadline))
+        state.update(role._replace(leader_gone=False, deadline=deadline))
 
 
 def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now: float) -> None:
@@ -145,7 +145,7 @@ def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now
         if isinstance(role, Follower) and role.leader_id == request.leader_id and state.may_stand:
             wait = _succession_wait(state, request.successors)
             deadline = min(role.deadline, now + wait)
-            state.update(replace(role, leader_gone=True, deadline=deadline))
+            state.update(role._replace(leader_gone=True, deadline=deadline))
     state.reply(token, state.answer(EndQuorumEpochAnswer, error or 0))
 
 
@@ -157,7 +157,7 @@ def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
     """The first of the preferred successors stands at once, each further one waits twice as long (Kafka's rule)."""
     longest = state.timeouts.election_backoff_max
     for position, successor in enumerate(successors):
-        if successor.matches(state.identity.key):
+        if successor.matches(state.key):
             base = longest / 2 ** (len(successors) - 1)
             return 0.0 if position == 0 else min(longest, base * 2 ** (position - 1))
     return longest
@@ -168,8 +168,8 @@ def follow_if_news(state: State, leader_id: int, epoch: int, hint: Peer | None, 
     if epoch < state.epoch or epoch >= EPOCH_MAX:
         return False
     known = state.election.leader_id
-    if epoch == state.epoch and leader_id >= 0 and known >= 0 and state.is_voter:
-        ensure(leader_id == known, "R1 two leaders in epoch", epoch, leader_id, known)
+    if epoch == state.epoch and leader_id >= 0 and known >= 0 and leader_id != known:
+        ensure(not state.is_voter, "R1 two leaders in epoch", epoch, leader_id, known)
     if epoch == state.epoch and (leader_id < 0 or isinstance(state.role, Follower)):
         return False
     # an epoch that we led but know nothing of (a replaced disk): take it over unattached, so without a vote in it
@@ -211,7 +211,7 @@ def on_expired(state: State, now: float) -> None:
         become_prospective(state, now)
     elif isinstance(role, Follower | Unattached):
         # the set without us is committed meanwhile
-        state.update(replace(role, deadline=inf))
+        state.update(role._replace(deadline=inf))
 
 
 def become_prospective(state: State, now: float) -> None:
@@ -236,7 +236,7 @@ def become_prospective(state: State, now: float) -> None:
 
 def become_candidate(state: State, now: float) -> None:
     deadline = state.election_deadline(now)
-    state.become(Candidate(state.epoch + 1, deadline, state.identity.key, granted=state.own_vote))
+    state.become(Candidate(state.epoch + 1, deadline, state.key, granted=state.own_vote))
     _go_on_if_granted(state, now)
 
 
@@ -256,13 +256,13 @@ def on_vote_answer(state: State, voter: Peer, answer: VoteAnswer, now: float) ->
     if not isinstance(role, Prospective | Candidate):
         return
     if answer.granted:
-        state.update(replace(role, granted=role.granted | {voter.id}))
+        state.update(role._replace(granted=role.granted | {voter.id}))
         _go_on_if_granted(state, now)
     elif isinstance(role, Prospective) and role.leader_gone:
         # it will see within milliseconds what we saw: ask again
         state.requests.back_off(voter, now)
     else:
-        state.update(replace(role, rejected=role.rejected | {voter.id}))
+        state.update(role._replace(rejected=role.rejected | {voter.id}))
         _handle_loss(state, now)
 
 
@@ -276,7 +276,7 @@ def _handle_loss(state: State, now: float) -> None:
         if not _can_win(state, role):
             give_up_pre_vote(state, now)
     elif state.voters.is_majority(role.granted | role.rejected):
-        state.update(replace(role, deadline=min(role.deadline, state.backoff_deadline(now))))
+        state.update(role._replace(deadline=min(role.deadline, state.backoff_deadline(now))))
 
 
 def give_up_pre_vote(state: State, now: float) -> None:
@@ -288,7 +288,7 @@ def give_up_pre_vote(state: State, now: float) -> None:
         return
     state.become_unattached(role.epoch, now, role.leader_id)
     assert isinstance(state.role, Unattached)
-    state.update(replace(state.role, deadline=state.backoff_deadline(now)))
+    state.update(state.role._replace(deadline=state.backoff_deadline(now)))
 
 
 def ask_for_votes(state: State, now: float) -> None:
@@ -298,15 +298,14 @@ def ask_for_votes(state: State, now: float) -> None:
     if not _can_win(state, role):
         return
     end = end_of(state.log)
-    for voter in state.other_voters:
-        peer = state.peer_of(voter)
-        has_answered = voter.id in role.granted or voter.id in role.rejected
+    for voter, peer in state.other_voters:
+        has_answered = peer.id in role.granted or peer.id in role.rejected
         if has_answered or not state.requests.is_ready(peer, now):
             continue
         request = VoteRequest(
             cluster_id=state.identity.cluster_id,
             epoch=state.epoch,
-            candidate=state.identity.key,
+            candidate=state.key,
             voter=voter.key,
             last_epoch=end.epoch,
             end_offset=end.offset,
@@ -325,8 +324,8 @@ def leader_gone(state: State, node_id: int, now: float) -> None:
     if not state.may_stand:
         return
     if isinstance(role, Prospective) and role.leader_id == node_id and not role.leader_gone:
-        state.update(replace(role, leader_gone=True, rejected=frozenset()))
+        state.update(role._replace(leader_gone=True, rejected=frozenset()))
     if isinstance(role, Follower) and role.leader_id == node_id and not role.leader_gone:
         jitter = state.prng.uniform(0, state.timeouts.succession_jitter)
         wait = state.succession_wait(node_id) + jitter
-        state.update(replace(role, leader_gone=True, deadline=min(role.deadline, now + wait)))
+        state.update(role._replace(leader_gone=True, deadline=min(role.deadline, now + wait)))

@@ -6,7 +6,6 @@ offset is its promise to the leader.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 from quorum.raft import elections, joining
@@ -106,23 +105,23 @@ def after_append(state: State, high_watermark: int, now: float) -> None:
 def _fed(state: State, role: Follower, now: float) -> Follower:
     """The leader has answered: the fetch timeout begins anew."""
     deadline = state.fetch_deadline(role.leader_id, now) if state.may_stand else inf
-    return replace(role, deadline=deadline, has_fetched=True, leader_gone=False)
+    return role._replace(deadline=deadline, has_fetched=True, leader_gone=False)
 
 
 def on_flushed(state: State, role: Follower, now: float) -> None:
     """We may ask on: a slow disk of ours was not the leader's silence."""
     if role.deadline < inf and not role.leader_gone and _is_flushed(state):
         deadline = state.fetch_deadline(role.leader_id, now)
-        state.update(replace(role, deadline=max(role.deadline, deadline)))
+        state.update(role._replace(deadline=max(role.deadline, deadline)))
 
 
 def mind_leader(state: State, role: Follower, now: float) -> None:
     """A follower that may stand from now on minds its leader; one that may no more only listens."""
     if not state.may_stand:
         if role.deadline < inf:
-            state.update(replace(role, deadline=inf))
+            state.update(role._replace(deadline=inf))
     elif role.deadline == inf:
-        state.update(replace(role, deadline=state.fetch_deadline(role.leader_id, now)))
+        state.update(role._replace(deadline=state.fetch_deadline(role.leader_id, now)))
 
 
 def on_snapshot_answer(state: State, answer: FetchSnapshotAnswer, now: float) -> None:
@@ -144,7 +143,7 @@ def on_snapshot_answer(state: State, answer: FetchSnapshotAnswer, now: float) ->
     )
     onward = None if is_last else SnapshotFetch(fetch.snapshot_id, end)
     loss = None if is_last else role.loss
-    state.update(replace(_fed(state, role, now), snapshot=onward, loss=loss))
+    state.update(_fed(state, role, now)._replace(snapshot=onward, loss=loss))
     if is_last:
         state.commit(fetch.snapshot_id.offset)
 
@@ -155,10 +154,10 @@ def _begin_snapshot(
     """Another snapshot than the one that was lost is fetched at once."""
     loss = role.loss
     if loss is None or loss.snapshot_id != snapshot_id:
-        return replace(role, snapshot=SnapshotFetch(snapshot_id), loss=None)
+        return role._replace(snapshot=SnapshotFetch(snapshot_id), loss=None)
     if now >= loss.until:
-        return replace(role, snapshot=SnapshotFetch(snapshot_id))
-    return replace(role, resume=_next_word(state, loss.until, now))
+        return role._replace(snapshot=SnapshotFetch(snapshot_id))
+    return role._replace(resume=_next_word(state, loss.until, now))
 
 
 def _lose_snapshot(
@@ -166,10 +165,10 @@ def _lose_snapshot(
 ) -> Follower:
     """A snapshot that is damaged on the leader's disk stays so for long, and is large: it is fetched ever more seldom."""
     before = role.loss
-    count = 1 if before is None or before.snapshot_id != snapshot_id else before.count + 1
-    until = now + state.random_pause(SNAPSHOT_PAUSE, SNAPSHOT_PAUSE_MAX, count - 1)
-    loss = SnapshotLoss(snapshot_id, count, until)
-    return replace(role, snapshot=None, loss=loss, resume=_next_word(state, until, now))
+    losses = 1 if before is None or before.snapshot_id != snapshot_id else before.losses + 1
+    until = now + state.random_pause(SNAPSHOT_PAUSE, SNAPSHOT_PAUSE_MAX, losses - 1)
+    loss = SnapshotLoss(snapshot_id, losses, until)
+    return role._replace(snapshot=None, loss=loss, resume=_next_word(state, until, now))
 
 
 def _next_word(state: State, until: float, now: float) -> float:
@@ -190,8 +189,8 @@ def poll_follower(state: State, role: Follower, now: float) -> None:
     requests = state.requests
     if requests.is_ready(role.leader, now):
         if not requests.is_waiting(now):
-            request = joining.next_request(state, role, now) or _next_request(state, role)
-            state.send(role.leader, request, now)
+            news = joining.next_request(state, role, now) if now >= role.look_at_voters else None
+            state.send(role.leader, news or _next_request(state, role), now)
     elif requests.is_backing_off(role.leader, now) or (
         role.deadline == inf and requests.is_overdue(role.leader, now)
     ):
@@ -204,7 +203,7 @@ def poll_unattached(state: State, now: float) -> None:
 
 
 def _is_flushed(state: State) -> bool:
-    return not state.identity.can_vote or state.flushed_offset >= state.log.end_offset
+    return not state.can_vote or state.flushed_offset >= state.log.end_offset
 
 
 def _look_around(state: State, now: float) -> None:
@@ -212,7 +211,7 @@ def _look_around(state: State, now: float) -> None:
         return
     peer = state.next_discovery(now)
     if peer is not None:
-        state.send(peer, replace(_fetch(state), max_wait=0.0), now)
+        state.send(peer, _fetch(state)._replace(max_wait=0.0), now)
 
 
 def _next_request(state: State, role: Follower) -> FetchRequest | FetchSnapshotRequest:
@@ -221,7 +220,7 @@ def _next_request(state: State, role: Follower) -> FetchRequest | FetchSnapshotR
     return FetchSnapshotRequest(
         cluster_id=state.identity.cluster_id,
         epoch=state.epoch,
-        replica=state.identity.key,
+        replica=state.key,
         snapshot_id=role.snapshot.snapshot_id,
         position=role.snapshot.position,
         max_bytes=state.timeouts.snapshot_max_bytes,
@@ -233,7 +232,7 @@ def _fetch(state: State) -> FetchRequest:
     return FetchRequest(
         cluster_id=state.identity.cluster_id,
         epoch=state.epoch,
-        replica=state.identity.key,
+        replica=state.key,
         fetch_offset=end.offset,
         last_fetched_epoch=end.epoch,
         high_watermark=-1 if state.high_watermark is None else state.high_watermark,
@@ -242,5 +241,11 @@ def _fetch(state: State) -> FetchRequest:
     )
 
 
+def next_request_at(role: Follower, after: float) -> float:
+    """When a look at the voters is due, or the lost snapshot is asked for again; while that cannot be done, what it waits for wakes us."""
+    look = role.look_at_voters if role.look_at_voters > after else inf
+    return min(look, role.resume) if role.resume > after else look
+
+
 def is_waiting_for_flush(state: State) -> bool:
-    return isinstance(state.role, Follower | Unattached) and not _is_flushed(state)
+    return not _is_flushed(state) and isinstance(state.role, (Follower, Unattached))

@@ -8,7 +8,6 @@ has another directory, then itself added. Source: KIP-853, KAFKA-19082; Kafka's 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 from quorum.raft.messages import (
@@ -33,10 +32,8 @@ _NO_FAILURE = (
 
 
 def next_request(state: State, role: Follower, now: float) -> Request | None:
-    """What is due to be said to the leader; asking counts as having looked."""
-    if now < role.look_at_voters:
-        return None
-    state.update(replace(role, look_at_voters=now + state.timeouts.fetch))
+    """What is to be said to the leader, once the look at the voters is due; asking counts as having looked."""
+    state.update(role._replace(look_at_voters=now + state.timeouts.fetch))
     if state.is_voter:
         return _update(state) if _must_update(state, role) else None
     if state.identity.auto_join and state.log.history.is_dynamic:
@@ -79,7 +76,7 @@ def on_update_answer(state: State, now: float) -> None:
     role = state.role
     if isinstance(role, Follower):
         deadline = now + state.timeouts.fetch if state.may_stand else inf
-        state.update(replace(role, has_told_leader=True, deadline=deadline))
+        state.update(role._replace(has_told_leader=True, deadline=deadline))
 
 
 def on_change_answer(state: State, source: Peer, answer: ChangeAnswer, now: float) -> None:

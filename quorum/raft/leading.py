@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from quorum.raft import changing
-from quorum.raft.log_view import FetchKind, validate_fetch
+from quorum.raft.log_view import FetchKind, FetchPosition, validate_fetch
 from quorum.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -93,35 +93,34 @@ def _on_high_watermark(state: State, leader: Leader, now: float) -> None:
 
 def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> None:
     """Answers, or parks the fetch until there is something new."""
-    answer = _try_fetch(state, request)
-    role = state.role
-    if isinstance(role, Leader) and not (answer.error or answer.diverging or answer.snapshot_id):
+    error, role = _fetch_error(state, request), state.role
+    if error is not None or not isinstance(role, Leader):
+        state.reply(token, state.answer(FetchAnswer, error or 0))
+        return
+    position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
+    if position.kind is FetchKind.VALID:
         end = state.log.end_offset
         if role.reign.fetched_by(request.replica, request.fetch_offset, end, now):
             _on_high_watermark(state, role, now)
-            answer = replace(answer, high_watermark=_known_watermark(role))
-    if (
-        not isinstance(role, Leader)
-        or answer.error
-        or answer.diverging
-        or answer.snapshot_id
-        or (tell_at := _tell_at(state, role, request, now)) <= now
-        or request.max_wait <= 0
-        or len(role.reign.parked) >= PARKED_MAX
-    ):
-        state.reply(token, answer)
-    else:
-        expires = min(tell_at, now + min(request.max_wait, MAX_WAIT))
-        role.reign.parked[token] = ParkedFetch(token, request, expires)
+        tell_at = _tell_at(state, role, request, now)
+        if tell_at > now and _park(role.reign, request, token, tell_at, now):
+            return
+    state.reply(token, _fetch_answer(state, role, request, position))
 
 
-def _try_fetch(state: State, request: FetchRequest) -> FetchAnswer:
-    error = _fetch_error(state, request)
-    if error is not None:
-        return state.answer(FetchAnswer, error)
-    leader = state.role
-    assert isinstance(leader, Leader)
-    kind, at = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
+def _park(reign: Reign, request: FetchRequest, token: int, tell_at: float, now: float) -> bool:
+    """False if it cannot wait."""
+    if request.max_wait <= 0 or len(reign.parked) >= PARKED_MAX:
+        return False
+    expires = min(tell_at, now + min(request.max_wait, MAX_WAIT))
+    reign.parked[token] = ParkedFetch(token, request, expires)
+    return True
+
+
+def _fetch_answer(
+    state: State, leader: Leader, request: FetchRequest, position: FetchPosition
+) -> FetchAnswer:
+    kind, at = position
     is_valid = kind is FetchKind.VALID
     read = None
     if is_valid and request.fetch_offset < state.log.end_offset:
@@ -183,8 +182,11 @@ def _wake(state: State, leader: Leader, now: float) -> None:
 
 
 def _answer_parked(state: State, leader: Leader, parked: ParkedFetch) -> None:
+    """It was good when it came, and whoever leads keeps leading that epoch; but the log may begin later by now."""
     if leader.reign.parked.pop(parked.token, None) is not None:
-        state.reply(parked.token, _try_fetch(state, parked.request))
+        request = parked.request
+        position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
+        state.reply(parked.token, _fetch_answer(state, leader, request, position))
 
 
 def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, now: float) -> None:
@@ -217,7 +219,8 @@ def poll_leader(state: State, leader: Leader, now: float) -> None:
     reign = leader.reign
     if state.linger.has_ended(now):
         state.end_linger()
-    changing.poll_change(state, leader, now)
+    if reign.change is not None:
+        changing.poll_change(state, leader, now)
     if now >= reign.check_deadline or changing.is_voted_out(state, leader):
         resign(state, leader, now)
         return
@@ -244,7 +247,7 @@ def _announce(state: State, leader: Leader, now: float) -> None:
 
 def resign(state: State, leader: Leader, now: float) -> None:
     """Ends our leadership: tell the others, the most advanced first in line, and wait for one of them."""
-    others = frozenset(voter.id for voter in state.other_voters)
+    others = frozenset(peer.id for _, peer in state.other_voters)
     deadline = inf if state.shutting_down else state.election_deadline(now)
     state.become(Resigned(state.epoch, deadline, others, leader.reign.successors()))
 
@@ -254,9 +257,8 @@ def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
     if now >= resigned.deadline:
         state.become_unattached(state.epoch + 1, now)
         return
-    for voter in state.other_voters:
-        peer = state.peer_of(voter)
-        if voter.id in resigned.unacked and state.requests.is_ready(peer, now):
+    for _, peer in state.other_voters:
+        if peer.id in resigned.unacked and state.requests.is_ready(peer, now):
             request = EndQuorumEpochRequest(
                 cluster_id=state.identity.cluster_id,
                 epoch=state.epoch,
@@ -269,4 +271,4 @@ def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
 
 def on_end_answer(state: State, voter: int) -> None:
     if isinstance(state.role, Resigned):
-        state.update(replace(state.role, unacked=state.role.unacked - {voter}))
+        state.update(state.role._replace(unacked=state.role.unacked - {voter}))

@@ -14,8 +14,7 @@ from quorum.raft.types import NO_NODE, Endpoint, OffsetAndEpoch, Peer, ReplicaKe
 from wire.errors import ErrorCode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteRequest:
+class VoteRequest(NamedTuple):
     cluster_id: str | None
     epoch: int
     candidate: ReplicaKey
@@ -29,8 +28,7 @@ class VoteRequest:
         return f"{name} epoch={self.epoch} log={self.end_offset}@{self.last_epoch}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginQuorumEpochRequest:
+class BeginQuorumEpochRequest(NamedTuple):
     cluster_id: str | None
     epoch: int
     leader_id: int
@@ -41,8 +39,7 @@ class BeginQuorumEpochRequest:
         return f"Begin epoch={self.epoch} leader={self.leader_id}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndQuorumEpochRequest:
+class EndQuorumEpochRequest(NamedTuple):
     cluster_id: str | None
     epoch: int
     leader_id: int
@@ -54,8 +51,7 @@ class EndQuorumEpochRequest:
         return f"End epoch={self.epoch} leader={self.leader_id} successors={successors}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRequest:
+class FetchRequest(NamedTuple):
     """`high_watermark` is what the fetcher knows (-1: nothing, KIP-1166); `max_wait` in seconds."""
 
     cluster_id: str | None
@@ -74,8 +70,7 @@ class FetchRequest:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSnapshotRequest:
+class FetchSnapshotRequest(NamedTuple):
     cluster_id: str | None
     epoch: int
     replica: ReplicaKey
@@ -87,8 +82,7 @@ class FetchSnapshotRequest:
         return f"FetchSnapshot epoch={self.epoch} {self.snapshot_id} at={self.position}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddVoterRequest:
+class AddVoterRequest(NamedTuple):
     """`voter` is None if the message names none; answered at once when appended if not `ack_when_committed`."""
 
     cluster_id: str | None
@@ -100,8 +94,7 @@ class AddVoterRequest:
         return f"AddVoter {self.voter}" + ("" if self.ack_when_committed else " early")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveVoterRequest:
+class RemoveVoterRequest(NamedTuple):
     cluster_id: str | None
     voter: ReplicaKey | None
 
@@ -109,8 +102,7 @@ class RemoveVoterRequest:
         return f"RemoveVoter {self.voter}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateVoterRequest:
+class UpdateVoterRequest(NamedTuple):
     """A voter says where it listens and which kraft.versions it supports."""
 
     cluster_id: str | None
@@ -124,7 +116,7 @@ class UpdateVoterRequest:
         return f"UpdateVoter {self.voter} epoch={self.epoch}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ApiVersionsRequest:
     """Which kraft.versions does a voter to be support?"""
 

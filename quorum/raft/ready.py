@@ -7,7 +7,6 @@ Source: the obligations of etcd's `Ready`, made a value that a driver walks thro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from quorum.raft.messages import AnyAnswer, Request
@@ -95,8 +94,7 @@ class Reply(NamedTuple):
     answer: AnyAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(NamedTuple):
     """Fields in the order of work.
 
     election: write and fsync; nothing of the new epoch may be seen outside before (R2, R3).

@@ -74,7 +74,8 @@ PARKED_MAX = 4000
 class Reign:
     """State of one leadership; dies with it.
 
-    `voter_set` is the newest of the log, `told` the set of a static quorum as its voters have described themselves, `asked_version` a level
+    `voter_set` is the newest of the log, `others` are its voters but us, of whom `needed` make a majority (with us, if we are a voter);
+    `told` is the set of a static quorum as its voters have described themselves, `asked_version` a level
     of kraft.version that is being appended.
     """
 
@@ -87,6 +88,7 @@ class Reign:
     begin_deadline: float
     own: Progress
     others: tuple[Voter, ...] = ()
+    needed: int = 0
     high_watermark: int | None = None
     voters: dict[int, Progress] = field(default_factory=dict)
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
@@ -135,6 +137,7 @@ class Reign:
         """Who was an observer may be a voter now, and the reverse."""
         known = {progress.key: progress for progress in self.voters.values()} | self.observers
         self.others = self.voter_set.others(self.me.key)
+        self.needed = self.voter_set.majority - self.is_voter
         self.voters = {}
         for voter in self.voter_set:
             if voter not in self.others:
@@ -145,6 +148,11 @@ class Reign:
             self.voters[voter.id].key = voter.key
         known.pop(self.me.key, None)
         self.observers = known
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether we count ourselves."""
+        return len(self.others) < len(self.voter_set.by_id)
 
     def flushed(self, end_offset: int) -> bool:
         """Our own flushed end; True if the high watermark moved."""
@@ -164,8 +172,7 @@ class Reign:
         if replica not in self.voter_set or replica.id == self.me.id:
             return
         self.fetched.add(replica.id)
-        needed = self.voter_set.majority - (len(self.voter_set) - len(self.others))
-        if len(self.fetched) >= needed:
+        if len(self.fetched) >= self.needed:
             self.fetched.clear()
             self.check_deadline = now + self.timeouts.check_quorum
 
@@ -210,7 +217,7 @@ class Reign:
 
     def _advance(self) -> bool:
         """Moves the high watermark to what a majority has flushed, once that includes a record of our own epoch."""
-        ends = sorted((p.end_offset for p in self.voters.values()), reverse=True)
+        ends = sorted([p.end_offset for p in self.voters.values()], reverse=True)
         majority_end = majority_offset(ends)
         if majority_end <= self.start_offset:
             return False

@@ -34,13 +34,15 @@ class Sent(NamedTuple):
 class Requests:
     """Keyed by peer id; tokens are never reused."""
 
-    __slots__ = ("_by_token", "_lines", "_next_token", "_timeouts")
+    __slots__ = ("_by_token", "_lines", "_next_expiry", "_next_token", "_timeouts")
 
     def __init__(self, timeouts: Timeouts, first_token: int = 1) -> None:
         self._timeouts = timeouts
         self._lines: dict[int, _Line] = {}
         self._by_token: dict[int, Sent] = {}
         self._next_token = first_token
+        # nothing expires before
+        self._next_expiry = inf
 
     def reset(self) -> None:
         """Forgets requests in flight and backoffs."""
@@ -71,9 +73,10 @@ class Requests:
         """Registers a request whose answer is overdue after `patience`, or at once if the peer has failed us last time; returns its token."""
         token = self._next_token
         self._next_token += 1
-        line = self._lines.setdefault(peer.id, _Line())
+        line = self._line_to(peer)
         line.token, line.expires = token, now + self._timeouts.request
         line.overdue = now if line.failures else now + patience
+        self._next_expiry = min(self._next_expiry, line.expires)
         self._by_token[token] = Sent(peer, log_end)
         return token
 
@@ -91,18 +94,27 @@ class Requests:
             line.failures, line.resume = 0, -inf
 
     def back_off(self, peer: Peer, now: float) -> None:
-        line = self._lines.setdefault(peer.id, _Line())
+        line = self._line_to(peer)
         line.failures += 1
         first = self._timeouts.retry_backoff
         delay = first * 2 ** min(line.failures - 1, 16)
         line.resume = now + min(delay, max(first, self._timeouts.retry_backoff_max))
 
+    def _line_to(self, peer: Peer) -> _Line:
+        line = self._lines.get(peer.id)
+        if line is None:
+            line = self._lines[peer.id] = _Line()
+        return line
+
     def expire(self, now: float) -> None:
         """Gives up the requests whose time is over; their peers back off."""
+        if now < self._next_expiry:
+            return
         for line in [line for line in self._lines.values() if line.expires <= now]:
             sent = None if line.token is None else self.answered(line.token)
             if sent is not None:
                 self.back_off(sent.peer, now)
+        self._next_expiry = min((line.expires for line in self._lines.values()), default=inf)
 
     def deadline(self, now: float) -> float:
         """When a request is overdue or expires, or a peer may be asked again."""

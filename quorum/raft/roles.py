@@ -7,9 +7,8 @@ same epoch, we restart it unattached with its vote: it can then never lead one e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from quorum.raft.types import NO_NODE, Election, OffsetAndEpoch, Peer, ReplicaKey
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from quorum.raft.reign import Reign
 
 
-@dataclass(frozen=True, slots=True)
-class Unattached:
+class Unattached(NamedTuple):
     """No leader to fetch from in this epoch. `leader_id` may be known without an address; `voted` is our vote, kept."""
 
     epoch: int
@@ -27,8 +25,7 @@ class Unattached:
     voted: ReplicaKey | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Prospective:
+class Prospective(NamedTuple):
     """Asking whether an election would be won, without raising the epoch (pre-vote)."""
 
     epoch: int
@@ -41,8 +38,7 @@ class Prospective:
     leader_gone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """Standing for election in its own new epoch, with its own vote."""
 
     epoch: int
@@ -52,25 +48,22 @@ class Candidate:
     rejected: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotFetch:
+class SnapshotFetch(NamedTuple):
     """A snapshot of the leader that we have up to `position`."""
 
     snapshot_id: OffsetAndEpoch
     position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotLoss:
-    """The leader's snapshot that was damaged, or gone, `count` times in a row; it is not begun again before `until`."""
+class SnapshotLoss(NamedTuple):
+    """The leader's snapshot that was damaged, or gone, `losses` times in a row; it is not begun again before `until`."""
 
     snapshot_id: OffsetAndEpoch
-    count: int
+    losses: int
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class Follower:
+class Follower(NamedTuple):
     """Fetching from a leader; `deadline` is the end of the fetch timeout (infinite for an observer).
 
     `has_fetched`: this leader has answered us, so we refuse pre-votes against it.
@@ -97,8 +90,7 @@ class Follower:
         return self.leader.id
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
+class Leader(NamedTuple):
     """Leading `epoch` from `start_offset` on; what it knows of the others is in `reign`."""
 
     epoch: int
@@ -107,8 +99,7 @@ class Leader:
     deadline: float = inf
 
 
-@dataclass(frozen=True, slots=True)
-class Resigned:
+class Resigned(NamedTuple):
     """Was the leader of this epoch (also: restarted), tells the others, and waits for a higher epoch."""
 
     epoch: int

@@ -44,7 +44,11 @@ ELECTION_BACKOFF = 0.1
 
 
 class State:
-    """What the modules of rules share. Attributes without underscore may be read by all of them."""
+    """What the modules of rules share. Attributes without underscore may be read by all of them.
+
+    `has_effects`: something may wait for the driver. `is_drained`: nothing but a vote file or a watermark does. `has_log_work`: the log is
+    about to change under the next `Ready`.
+    """
 
     def __init__(
         self,
@@ -56,10 +60,15 @@ class State:
         persisted: Election,
     ) -> None:
         self.identity = identity
-        self.me = Voter(identity.key, identity.endpoints, STATIC_QUORUM, DYNAMIC_QUORUM)
+        self.key = identity.key
+        self.can_vote = identity.can_vote
+        self.me = Voter(self.key, identity.endpoints, STATIC_QUORUM, DYNAMIC_QUORUM)
         self.log = log
         self.timeouts = timeouts
         self.prng = prng
+        self.role: Role
+        self.epoch: int
+        self.election: Election
         self._take_role(role)
         self.requests = Requests(timeouts)
         self.high_watermark: int | None = None
@@ -67,7 +76,9 @@ class State:
         self.lost_elections = 0
         self.shutting_down = False
         self._discovery_turn = 0
-        self._servers_of: VoterSet | None = None
+        # of the voters that were looked at last
+        self._seen_voters: VoterSet | None = None
+        self._other_voters: tuple[tuple[Voter, Peer], ...] = ()
         self._servers: list[Peer] = []
         self._persisted = persisted
         self._truncate_to: int | None = None
@@ -80,12 +91,10 @@ class State:
         self._replies: list[Reply] = []
         self._sends: list[Send] = []
         self._committed: int | None = None
+        self.has_effects = self.is_drained = True
+        self.has_log_work = False
 
     # --- questions
-
-    @property
-    def epoch(self) -> int:
-        return self.role.epoch
 
     @property
     def voters(self) -> VoterSet:
@@ -94,14 +103,12 @@ class State:
 
     @property
     def is_voter(self) -> bool:
-        return self.identity.key in self.voters
+        return self.key in self.log.history.voters
 
     @property
     def may_stand(self) -> bool:
         """See `QuorumHistory.may_stand`."""
-        return self.keeps_promises and self.log.history.may_stand(
-            self.identity.key, self.high_watermark
-        )
+        return self.keeps_promises and self.log.history.may_stand(self.key, self.high_watermark)
 
     @property
     def keeps_promises(self) -> bool:
@@ -111,11 +118,13 @@ class State:
 
     @property
     def own_vote(self) -> frozenset[int]:
-        return frozenset({self.identity.node_id}) if self.is_voter else frozenset()
+        return frozenset({self.key.id}) if self.is_voter else frozenset()
 
     @property
-    def other_voters(self) -> tuple[Voter, ...]:
-        return self.voters.others(self.identity.key)
+    def other_voters(self) -> tuple[tuple[Voter, Peer], ...]:
+        """With where to reach them."""
+        self._look_at_voters()
+        return self._other_voters
 
     def peer_of(self, voter: Voter) -> Peer:
         return voter.peer_on(self.identity.listener)
@@ -134,7 +143,7 @@ class State:
                 return leader
             case Leader() if self.identity.endpoints:
                 own = self.identity.endpoints[0]
-                return Peer(self.identity.node_id, own.host, own.port)
+                return Peer(self.key.id, own.host, own.port)
             case _:
                 return self._voter_peer(self.election.leader_id)
 
@@ -149,18 +158,10 @@ class State:
     def become(self, role: Role) -> None:
         """The only way from one role to another; refuses what the table does not allow."""
         before = self.role
-        ensure(
-            roles.is_allowed(before, role),
-            "transition",
-            roles.describe(before),
-            "->",
-            roles.describe(role),
-        )
-        ensure(
-            not isinstance(role, Prospective | Candidate | Leader) or self.may_stand,
-            "an observer neither stands nor leads",
-            roles.describe(role),
-        )
+        if not roles.is_allowed(before, role):
+            ensure(False, "transition", roles.describe(before), "->", roles.describe(role))
+        if isinstance(role, Prospective | Candidate | Leader) and not self.may_stand:
+            ensure(False, "an observer neither stands nor leads", roles.describe(role))
         ensure(not self._pending, "a role is left with proposals not yet appended")
         self.linger.take()  # nobody has them: they are lost with the epoch
         self._take_role(role)
@@ -171,13 +172,19 @@ class State:
     def update(self, role: Role) -> None:
         """Replaces the role's value within the same role, epoch and leader; requests go on."""
         ensure(type(role) is type(self.role) and role.epoch == self.epoch, "update keeps the role")
+        election = roles.election_of(role, self.key.id)
+        if election == self.election:
+            self.role = role
+            return
         if not roles.is_allowed(self.role, role):
             ensure(False, "update", roles.describe(self.role), roles.describe(role))
-        self._take_role(role)
+        self.role, self.election, self.has_effects = role, election, True
 
     def _take_role(self, role: Role) -> None:
-        self.role: Role = role
-        self.election = roles.election_of(role, self.identity.node_id)
+        self.role = role
+        self.epoch = role.epoch
+        self.election = roles.election_of(role, self.key.id)
+        self.has_effects = True
 
     def become_unattached(self, epoch: int, now: float, leader_id: int = NO_NODE) -> None:
         """A higher epoch without a known leader, or (from `Prospective`) the same epoch after a lost pre-vote."""
@@ -186,7 +193,7 @@ class State:
 
     def become_follower(self, epoch: int, leader: Peer, now: float) -> None:
         ensure(
-            leader.id != self.identity.node_id,
+            leader.id != self.key.id,
             "R1 somebody follows us in an epoch that we do not lead",
             epoch,
         )
@@ -201,8 +208,8 @@ class State:
 
     def succession_wait(self, leader_id: int) -> float:
         """So much later than the first in line does this voter try to succeed `leader_id`."""
-        me = self.identity.node_id
-        rank = sum(voter < me for voter in self.voters.ids if voter != leader_id)
+        me = self.key.id
+        rank = len([voter for voter in self.voters.by_id if voter < me and voter != leader_id])
         return rank * self.timeouts.succession_step
 
     def _unattached_deadline(self, now: float) -> float:
@@ -252,6 +259,7 @@ class State:
 
     def reply(self, token: int, answer: AnyAnswer) -> None:
         self._replies.append(Reply(token, answer))
+        self.has_effects, self.is_drained = True, False
 
     def send(self, peer: Peer, request: Request, now: float) -> int:
         """Returns the token of the answer to come."""
@@ -259,12 +267,12 @@ class State:
         patience = wait + self.timeouts.patience
         token = self.requests.sent(peer, self.log.end_offset, patience, now)
         self._sends.append(Send(token, peer, request, self.timeouts.request))
+        self.has_effects, self.is_drained = True, False
         return token
 
     def next_discovery(self, now: float) -> Peer | None:
         """The next of the servers that may know the leader, in turn; None while all back off."""
-        if self._servers_of is not self.voters:
-            self._servers_of, self._servers = self.voters, self._discovery()
+        self._look_at_voters()
         peers = self._servers
         for _ in peers:
             peer = peers[self._discovery_turn % len(peers)]
@@ -273,9 +281,16 @@ class State:
                 return peer
         return None
 
-    def _discovery(self) -> list[Peer]:
+    def _look_at_voters(self) -> None:
+        voters = self.voters
+        if voters is not self._seen_voters:
+            others = voters.others(self.key)
+            self._other_voters = tuple((voter, self.peer_of(voter)) for voter in others)
+            self._servers = self._discovery([peer for _, peer in self._other_voters])
+            self._seen_voters = voters
+
+    def _discovery(self, voters: list[Peer]) -> list[Peer]:
         """The other voters as far as known, and the bootstrap servers that are none of them."""
-        voters = [self.peer_of(voter) for voter in self.other_voters]
         addresses = {(peer.host, peer.port) for peer in voters}
         addresses |= {(one.host, one.port) for one in self.identity.endpoints}
         servers = [p for p in self.identity.bootstrap if (p.host, p.port) not in addresses]
@@ -290,14 +305,17 @@ class State:
         )
         ensure(not isinstance(self.role, Leader), "a leader never truncates")
         self._truncate_to = offset
+        self._will_change_log()
         self.flushed_offset = min(self.flushed_offset, offset)
 
     def append_fetched(self, records: bytes | memoryview) -> None:
         self._fetched = FollowerAppend(self.epoch, records)
+        self._will_change_log()
 
     def take_snapshot_chunk(self, chunk: SnapshotChunk) -> None:
         ensure(not isinstance(self.role, Leader), "R9 a leader never loads a snapshot")
         self._snapshot = chunk
+        self._will_change_log()
         if chunk.is_last:
             reached = self.high_watermark or 0
             ensure(
@@ -333,6 +351,10 @@ class State:
             self._pending_base = self.log.end_offset
         self._pending.append(batch)
         self._pending_count += batch.record_count
+        self._will_change_log()
+
+    def _will_change_log(self) -> None:
+        self.has_effects, self.is_drained, self.has_log_work = True, False, True
 
     def commit(self, offset: int) -> bool:
         """Raises the high watermark; True if it moved. It never goes back (R6)."""
@@ -340,44 +362,34 @@ class State:
             return False
         self.high_watermark = offset
         self._committed = offset
+        self.has_effects = True
         return True
-
-    @property
-    def is_drained(self) -> bool:
-        """True if nothing but a vote file or a watermark waits to be dealt with."""
-        waiting = self._fetched or self._snapshot or self._replies or self._sends or self._pending
-        return not waiting and self._truncate_to is None
-
-    @property
-    def has_log_work(self) -> bool:
-        """True if the log is about to change under the next `Ready`."""
-        return (
-            bool(self._fetched or self._snapshot or self._pending) or self._truncate_to is not None
-        )
 
     def take(self) -> Ready | None:
         """Hands over all effects; None if there are none."""
         election = self._election_to_persist()
-        if election is None and self._committed is None and self.is_drained:
+        self.has_effects = False
+        if self.is_drained and self._committed is None and election is None:
             return None
-        append = self._take_append()
+        append = self._take_append() if self.has_log_work else None
         ready = Ready(
-            election=election,
-            truncate_to=self._truncate_to,
-            snapshot=self._snapshot,
-            append=append,
-            needs_flush=append is not None and self.identity.can_vote,
-            replies=tuple(self._replies),
-            sends=tuple(self._sends),
-            committed=self._committed,
+            election,
+            self._truncate_to,
+            self._snapshot,
+            append,
+            append is not None and self.can_vote,
+            tuple(self._replies),
+            tuple(self._sends),
+            self._committed,
         )
         self._truncate_to = self._snapshot = self._fetched = self._committed = None
         self._replies, self._sends = [], []
+        self.is_drained, self.has_log_work = True, False
         return ready
 
     def _election_to_persist(self) -> Election | None:
         election = self.election
-        if election is self._persisted or election == self._persisted:
+        if election == self._persisted:
             return None
         ensure(
             election.epoch >= self._persisted.epoch,

@@ -78,13 +78,10 @@ class VoterSet:
         """In the order of ids: the same in every process."""
         return iter(self.by_id[id_] for id_ in sorted(self.by_id))
 
-    def __contains__(self, key: object) -> bool:
+    def __contains__(self, key: ReplicaKey) -> bool:
         """True for a voter's key; where the set knows no directory (a static one) the node id decides."""
-        return (
-            isinstance(key, ReplicaKey)
-            and key.id in self.by_id
-            and self.by_id[key.id].key.matches(key)
-        )
+        voter = self.by_id.get(key.id)
+        return voter is not None and (voter.key == key or voter.key.matches(key))
 
     def __str__(self) -> str:
         return "{" + ",".join(map(str, self.ids)) + "}"
@@ -198,38 +195,35 @@ class LogHistory(Generic[V]):
 class QuorumHistory:
     """What the log says of its quorum: voter sets and kraft.version, by offset.
 
-    `static` is the configured set, which counts while no record says another. Whoever writes the log keeps this in step with it:
-    `set_voters` and `set_kraft_version` at each such control record (of a snapshot: at the last offset that it contains),
-    `truncate_to`, `trim_to` and `clear` with the log's own.
+    Whoever writes the log keeps this in step with it: `set_voters` and `set_kraft_version` at each such control record (of a snapshot: at
+    the last offset that it contains), `truncate_to`, `trim_to` and `clear` with the log's own.
+
+    `voters` is the newest set in the log, committed or not: what elections and watermarks count with. While no record says one it is
+    `static`, the configured set. `voters_offset` is where it was written (None for the configured one): a change is committed once that is
+    below the watermark. `kraft_version` and `is_dynamic` are the newest likewise.
     """
 
-    __slots__ = ("_versions", "_voters", "static")
+    __slots__ = (
+        *("_static", "_versions", "_voters"),
+        *("is_dynamic", "kraft_version", "voters", "voters_offset"),
+    )
 
     def __init__(self, static: VoterSet | None = None) -> None:
-        self.static = static or VoterSet()
         self._voters: LogHistory[VoterSet] = LogHistory()
         self._versions: LogHistory[int] = LogHistory()
+        self.configure(static or VoterSet())
 
-    @property
-    def voters(self) -> VoterSet:
-        """The newest set in the log, committed or not: what elections and watermarks count with."""
-        last = self._voters.last
-        return self.static if last is None else last.value
+    def configure(self, static: VoterSet) -> None:
+        """The set that counts while no record says another."""
+        self._static = static
+        self._look_at_newest()
 
-    @property
-    def voters_offset(self) -> int | None:
-        """Where the newest set was written; None for the configured one. A change is committed once this is below the watermark."""
-        last = self._voters.last
-        return None if last is None else last.offset
-
-    @property
-    def kraft_version(self) -> int:
-        last = self._versions.last
-        return STATIC_QUORUM if last is None else last.value
-
-    @property
-    def is_dynamic(self) -> bool:
-        return self.kraft_version >= DYNAMIC_QUORUM
+    def _look_at_newest(self) -> None:
+        voters, version = self._voters.last, self._versions.last
+        self.voters: VoterSet = self._static if voters is None else voters.value
+        self.voters_offset: int | None = None if voters is None else voters.offset
+        self.kraft_version: int = STATIC_QUORUM if version is None else version.value
+        self.is_dynamic: bool = self.kraft_version >= DYNAMIC_QUORUM
 
     def may_stand(self, key: ReplicaKey, committed: int | None) -> bool:
         """True for a voter, and for who was one until a change that may be lost yet (`committed`: the high watermark, if known).
@@ -257,13 +251,16 @@ class QuorumHistory:
     def set_voters(self, offset: int, voters: VoterSet) -> None:
         """A VotersRecord at `offset` (-1: of the snapshot that the directory was formatted with)."""
         self._voters.add(offset, voters)
+        self._look_at_newest()
 
     def set_kraft_version(self, offset: int, version: int) -> None:
         self._versions.add(offset, version)
+        self._look_at_newest()
 
     def truncate_to(self, end_offset: int) -> None:
         self._voters.truncate_to(end_offset)
         self._versions.truncate_to(end_offset)
+        self._look_at_newest()
 
     def trim_to(self, start_offset: int) -> None:
         self._voters.trim_to(start_offset)
@@ -272,3 +269,4 @@ class QuorumHistory:
     def clear(self) -> None:
         self._voters.clear()
         self._versions.clear()
+        self._look_at_newest()

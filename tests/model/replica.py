@@ -134,7 +134,7 @@ class Replica:
         state._replies, state._sends, state._pending = [], [], []
         role = state.role
         if isinstance(role, Leader):
-            state.role = replace(role, reign=_copy_reign(role.reign))
+            state.role = role._replace(reign=_copy_reign(role.reign))
         new.raft._state = state
         return new
 
@@ -153,7 +153,7 @@ class Replica:
         if isinstance(state.role, Leader):
             state.role.reign.check_deadline = 0.0
         else:
-            state.role = replace(state.role, deadline=0.0)
+            state.role = state.role._replace(deadline=0.0)
         self.step(lambda raft: raft.handle_timeout(0.0), watcher)
 
     def crash(self, loses_unflushed: bool, watcher: Watcher) -> None:
@@ -223,7 +223,7 @@ class Replica:
         if isinstance(role, Leader):
             role.reign.check_deadline, role.reign.begin_deadline = FAR, 0.0
         elif role.deadline != FAR:
-            state.role = replace(role, deadline=FAR)
+            state.role = role._replace(deadline=FAR)
 
     # --- what it is
 
@@ -290,6 +290,7 @@ def _copy_requests(requests: Requests) -> Requests:
         new._lines[peer] = twin
     new._by_token = dict(requests._by_token)
     new._next_token = requests._next_token
+    new._next_expiry = requests._next_expiry
     return new
 
 

@@ -22,7 +22,7 @@ from quorum.raft.messages import (
 )
 from quorum.raft.ready import ControlRecord, VotersChange
 from quorum.raft.roles import Follower, Leader, Resigned, Role
-from quorum.raft.types import Election
+from quorum.raft.types import Election, ReplicaKey
 from quorum.raft.voters import VoterSet
 from tests.simulation.storage import GENESIS, Entry
 
@@ -91,7 +91,7 @@ class Checker:
         """After every event of a node."""
         if role is not self.seen.get(node.id):
             self._saw_another(node, role)
-        if isinstance(role, Leader):
+        if type(role) is Leader:
             self._watch(node, role, now)
 
     def _saw_another(self, node: SimNode, role: Role) -> None:
@@ -168,7 +168,7 @@ class Checker:
 
     def sends(self, node: SimNode, message: Request | Answer) -> None:
         """R2: an epoch is on disk before any message of it leaves."""
-        self.count("R2 sent")
+        self.evaluations["R2 sent"] += 1
         epoch = getattr(message, "epoch", -1)  # some that are about voters have none
         if epoch > node.disk.election.epoch and node.has_disk:
             self.fail(
@@ -367,10 +367,11 @@ class Checker:
 
     def fetched(self, node: SimNode, request: Request, now: float) -> None:
         """A request was accepted; if it is a fetch or an update of a voter, it counts for its leader."""
-        if isinstance(request, UpdateVoterRequest):
-            replica = request.voter
-        elif isinstance(request, FetchRequest | FetchSnapshotRequest):
+        replica: ReplicaKey | None
+        if isinstance(request, (FetchRequest, FetchSnapshotRequest)):
             replica = request.replica
+        elif isinstance(request, UpdateVoterRequest):
+            replica = request.voter
         else:
             return
         heard = self.fetches.get((node.id, node.raft.epoch))
@@ -450,6 +451,6 @@ class Checker:
 
     def acks_payload(self, node: SimNode, end: int, payload: int) -> None:
         """The batch that a client is told of is the one it gave."""
-        found = next((entry for entry in node.log.entries if entry.next == end), None)
-        if found is not None and found.payload != payload:
+        at = node.log.index_of(end) - 1
+        if at >= 0 and node.log.entries[at].payload != payload:
             self.fail("R5 ack of", end, "by", node.id, "where another batch stands")

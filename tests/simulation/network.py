@@ -22,7 +22,6 @@ class Network:
         self.world = world
         self.cut: set[Link] = set()
         self.clogged_until: dict[Link, float] = {}
-        self.delivered = 0
         self.lost = 0
 
     def request(self, source: SimNode, target: int, token: int, message: core.Request) -> None:
@@ -84,11 +83,11 @@ class Network:
         if link in self.cut or (faults.loss and prng.random() < faults.loss):
             self.lost += 1
             return
-        copies = 2 if faults.duplication and prng.random() < faults.duplication else 1
-        for _ in range(copies):
+        is_doubled = faults.duplication and prng.random() < faults.duplication
+        clogged_until = self.clogged_until.get(link, 0.0) if self.clogged_until else 0.0
+        for _ in (1, 2) if is_doubled else (1,):
             at = world.now + 0.0002 + faults.delay_max * prng.random() ** 3
-            world.at(max(at, self.clogged_until.get(link, 0.0)), arrive)
-            self.delivered += 1
+            world.at(max(clogged_until, at), arrive)
 
     # --- faults
 

@@ -45,6 +45,8 @@ class SimNode:
         self.timeouts = timeouts
         self.identity = identity
         self.disk = Disk()
+        self.log: SimLog = self.disk.log
+        self.prng: random.Random = world.prng
         self.raft: Raft = None  # type: ignore[assignment]
         self.alive = False
         # why it does not start any more
@@ -54,7 +56,8 @@ class SimNode:
         self.life = 0
         self.loading_snapshot = False
         self.skew = 0.0
-        self._sent = (0, 0)
+        # requests sent in a second, and which second that is
+        self._sent_at, self._sent = 0, 0
         self.metadata: Member | None = None
         self._wakes_at = inf
 
@@ -62,14 +65,6 @@ class SimNode:
     def now(self) -> float:
         """This node's clock: what has passed, and what it believes to have passed."""
         return self.world.now + self.skew
-
-    @property
-    def log(self) -> SimLog:
-        return self.disk.log
-
-    @property
-    def prng(self) -> random.Random:
-        return self.world.prng
 
     # --- life and death
 
@@ -100,7 +95,7 @@ class SimNode:
             self.identity, self.log, election, timeouts=self.timeouts, prng=self.prng, now=self.now
         )
         self.world.say("starts", self.raft)
-        self._guard(lambda: None)
+        self.settle()
 
     def _open(self) -> Election | None:
         """What is on disk; None if it cannot be trusted and nothing can be done about it."""
@@ -171,7 +166,7 @@ class SimNode:
         self._tokens[self._next_token] = (source, source_life, token, message)
         envelope = core.Envelope(self._next_token, message)
         arrived = self._next_token
-        self._guard(lambda: self.raft.receive(envelope, self.now))
+        self._guard(self.raft.receive, envelope, self.now)
         if self.alive and arrived in self._tokens:
             self.world.checker.fetched(self, message, self.world.now)  # parked, hence accepted
 
@@ -184,20 +179,19 @@ class SimNode:
         self._next_token += 1
         self._tokens[self._next_token] = (source, 0, 0, message)
         envelope = core.Envelope(self._next_token, message)
-        self._guard(lambda: self.raft.receive(envelope, self.raft._polled_at))
+        self._guard(self.raft.receive, envelope, self.raft._polled_at)
 
     def answer(self, token: int, message: core.AnyAnswer) -> None:
         checked = self._check(message)
         if checked is None:
             self.failed(token)
             return
-        message = checked
-        self._guard(lambda: self.raft.receive(core.Envelope(token, message), self.now))
+        self._guard(self.raft.receive, core.Envelope(token, checked), self.now)
 
     def _check(self, message: core.AnyAnswer) -> core.AnyAnswer | None:
         """Nothing damaged reaches the core: records are not taken, the last piece of a snapshot is as if it were not there."""
         if isinstance(message, core.FetchAnswer) and len(message.records):
-            if all(entry.intact for entry in message.records):
+            if not [entry for entry in message.records if not entry.intact]:
                 return message
             self.world.happened["damaged answer"] += 1
             return None
@@ -213,20 +207,20 @@ class SimNode:
         return message
 
     def failed(self, token: int) -> None:
-        self._guard(lambda: self.raft.request_failed(token, self.now))
+        self._guard(self.raft.request_failed, token, self.now)
 
     def peer_gone(self, node_id: int) -> None:
-        self._guard(lambda: self.raft.peer_gone(node_id, self.now))
+        self._guard(self.raft.peer_gone, node_id, self.now)
 
     def tick(self, deadline: float = 0.0) -> None:
         """At `deadline` by its own clock, which adding and taking away a skew may miss by a rounding."""
         self._wakes_at = inf
-        self._guard(lambda: self.raft.handle_timeout(max(self.now, deadline)))
+        self._guard(self.raft.handle_timeout, max(self.now, deadline))
 
     def propose(self, payloads: list[tuple[int, int]]) -> None:
         """Each of `payloads` (id, record count) is a batch; proposed in one turn."""
         if isinstance(self.raft.role, Leader):
-            self._guard(lambda: self._propose(payloads))
+            self._guard(self._propose, payloads)
 
     def upgrade(self) -> None:
         """An operator sets kraft.version 1; refused until all voters have told who they are."""
@@ -254,18 +248,18 @@ class SimNode:
         return base
 
     def settle(self) -> None:
-        self._guard(lambda: None)
+        self._guard(_nothing)
 
     def resign(self) -> None:
-        self._guard(lambda: self.raft.resign(self.now))
+        self._guard(self.raft.resign, self.now)
 
     # --- the driver
 
-    def _guard(self, step: Callable[[], object]) -> None:
+    def _guard(self, step: Callable[..., object], *args: object) -> None:
         if not self.alive:
             return
         try:
-            step()
+            step(*args)
             self._settle()
         except CrashNow:
             self.world.crash(self)
@@ -281,7 +275,9 @@ class SimNode:
     def _settle(self) -> None:
         raft = self.raft
         while (ready := raft.ready()) is not None:
-            self._perform(ready)
+            changes_log = bool(ready.append or ready.snapshot or ready.truncate_to is not None)
+            if changes_log or ready.election is not None:
+                self._perform(ready)
             for reply in ready.replies:
                 self._reply(reply.token, reply.answer)
             for send in ready.sends:
@@ -292,11 +288,12 @@ class SimNode:
                 self.world.say(self.id, "commits", ready.committed)
                 self.world.checker.knows_watermark(self, ready.committed)
                 self._apply(ready.committed)
-            if ready.append or ready.snapshot or ready.truncate_to is not None:
+            if changes_log:
                 raft.log_changed(self.now)
 
     def _crash_point(self) -> None:
-        if self.world.faults.crash_inside and self.prng.random() < self.world.faults.crash_inside:
+        chance = self.world.faults.crash_inside
+        if chance and self.prng.random() < chance:
             raise CrashNow
 
     def _perform(self, ready: Ready) -> None:
@@ -363,16 +360,17 @@ class SimNode:
             self._flushing = False
             if self._flush_wanted:
                 self._flush()
-            self._guard(lambda: self.raft.flushed(self.log.flushed_offset, self.now))
+            self._guard(self.raft.flushed, self.log.flushed_offset, self.now)
 
         self.world.after(self.world.faults.flush_seconds(self.prng), done)
 
     def _send(self, token: int, target: int, request: core.Request) -> None:
         if self.world.trace is not None:
             self.world.say(f"{self.id}→{target}", request)
-        second, sent = self._sent
-        self._sent = (int(self.now), sent + 1) if second == int(self.now) else (int(self.now), 1)
-        self.world.checker.is_calm(self, sent)
+        second = int(self.now)
+        self._sent = self._sent + 1 if second == self._sent_at else 1
+        self._sent_at = second
+        self.world.checker.is_calm(self, self._sent)
         self.world.checker.sends(self, request)
         if isinstance(request, core.VoteRequest):
             self.world.checker.stands(self, request)
@@ -400,8 +398,8 @@ class SimNode:
         return answer
 
     def _read(self, offset: int) -> Any:
-        entries = [e for e in self.log.entries if e.base >= offset]
-        return entries[: self.prng.randint(1, 4)]
+        at = self.log.index_of(offset)
+        return self.log.entries[at : at + 1 + int(4 * self.prng.random())]
 
     # --- state machine
 
@@ -409,15 +407,16 @@ class SimNode:
         if self.applied < self.log.start_offset:
             assert self.log.latest_snapshot is not None
             self._load_snapshot(self.log.latest_snapshot)
-        for entry in self.log.entries:
-            if entry.base >= self.applied and entry.next <= upto:
-                assert entry.base == self.applied
-                self.applied = entry.next
-                self.state = chain(self.state, entry.epoch, entry.payload)
-                self.applied_epoch = entry.epoch
-                self.world.checker.applies(self, self.applied, self.state)
-                if self.metadata is not None:
-                    self.metadata.apply(entry)
+        for entry in self.log.entries[self.log.index_of(self.applied) :]:
+            if entry.next > upto:
+                break
+            assert entry.base == self.applied
+            self.applied = entry.next
+            self.state = chain(self.state, entry.epoch, entry.payload)
+            self.applied_epoch = entry.epoch
+            self.world.checker.applies(self, self.applied, self.state)
+            if self.metadata is not None:
+                self.metadata.apply(entry)
         if self.log.refetch_upto is not None and self.applied >= self.log.refetch_upto:
             self.log.refetch_upto = None
             self.world.checker.repaired(self)
@@ -494,7 +493,15 @@ class SimNode:
 
     def _wake(self, life: int, deadline: float) -> None:
         if self.alive and life == self.life and self._wakes_at == deadline:
-            self.tick(deadline)
+            if self.raft.deadline() > deadline:  # it has moved on
+                self._wakes_at = inf
+                self._arm()
+            else:
+                self.tick(deadline)
+
+
+def _nothing() -> None:
+    """A step that only has the effects taken that are there."""
 
 
 def _payload(batch: ControlBatch | Proposal) -> int:

@@ -60,7 +60,7 @@ class SimLog:
         self.refetch_upto: int | None = None
         # by snapshot: kraft.version and voters; in real files they are a part of the bytes
         self.quorums: dict[OffsetAndEpoch, tuple[int, VoterSet | None]] = {}
-        self.start_offset = 0
+        self.start_offset = self.end_offset = 0
         self.start_chain = GENESIS
         self.entries: list[Entry] = []
         self.ends: list[int] = []
@@ -79,10 +79,6 @@ class SimLog:
     # --- LogView
 
     @property
-    def end_offset(self) -> int:
-        return self.ends[-1] if self.ends else self.start_offset
-
-    @property
     def last_epoch(self) -> int:
         if self.entries:
             return self.entries[-1].epoch
@@ -97,10 +93,10 @@ class SimLog:
         return self.snapshots[-1] if self.snapshots else None
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        if self.epochs and self.epochs[-1][0] == epoch:
+            return OffsetAndEpoch(self.end_offset, epoch)
         at = bisect_right(self.epochs, epoch, key=lambda e: e[0])
         if at == len(self.epochs):
-            if self.epochs and self.epochs[-1][0] == epoch:
-                return OffsetAndEpoch(self.end_offset, epoch)
             return OffsetAndEpoch(self.end_offset, self.last_epoch)
         if at == 0:
             offset, known = self.epochs[0][1], epoch
@@ -121,6 +117,11 @@ class SimLog:
     def end_chain(self) -> int:
         return self.entries[-1].chain if self.entries else self.start_chain
 
+    def index_of(self, offset: int) -> int:
+        """Of the first batch that begins at `offset` or behind it."""
+        at = bisect_right(self.ends, offset)
+        return at + (at < len(self.ends) and self.entries[at].base < offset)
+
     def chain_at(self, offset: int) -> int | None:
         """Fingerprint of everything below `offset`; None if that is not the end of a batch that we hold."""
         if offset == self.start_offset:
@@ -132,9 +133,11 @@ class SimLog:
         assert entry.base == self.end_offset
         self.entries.append(entry)
         self.ends.append(entry.next)
+        self.end_offset = entry.next
         if not self.epochs or self.epochs[-1][0] != entry.epoch:
             self.epochs.append((entry.epoch, entry.base))
-        self._note(entry)
+        if entry.control:
+            self._note(entry)
 
     def format(self, voters: VoterSet) -> None:
         """As `storage format --initial-controllers` does: the snapshot (0, 0) has the first voters."""
@@ -168,6 +171,7 @@ class SimLog:
         """Returns where the log now ends: a batch that `offset` cuts goes whole."""
         at = bisect_right(self.ends, offset)
         del self.entries[at:], self.ends[at:]
+        self.end_offset = self.ends[-1] if self.ends else self.start_offset
         while self.epochs and self.epochs[-1][1] >= self.end_offset:
             self.epochs.pop()
         self.flushed_offset = min(self.flushed_offset, self.end_offset)
@@ -180,6 +184,7 @@ class SimLog:
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch, start_chain: int, data: bytes) -> None:
         self.entries, self.ends, self.epochs = [], [], []
         self.start_offset, self.start_chain = snapshot_id.offset, start_chain
+        self.end_offset = snapshot_id.offset
         self.snapshots = [snapshot_id]
         self.snapshot_data = {snapshot_id: data}
         self.rotten.discard(snapshot_id)
@@ -262,6 +267,7 @@ class SimLog:
         epochs = {e.epoch: e.base for e in reversed(entries)}
         self.entries = list(entries)
         self.ends = [e.next for e in entries]
+        self.end_offset = self.ends[-1] if self.ends else self.start_offset
         self.epochs = sorted(epochs.items())
         self.flushed_offset = min(self.flushed_offset, self.end_offset)
         self.recovery_point = min(self.recovery_point, self.end_offset)

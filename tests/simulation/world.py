@@ -126,19 +126,21 @@ class World:
         self.at(self.now + seconds, action)
 
     async def run_until(self, end: float, done: Callable[[], bool] = lambda: False) -> bool:
-        heap, looks_at_all = self._heap, type(self.checker) is not Checker
+        heap, has_tasks = self._heap, self.operator is not None
+        looks_at_all = type(self.checker) is not Checker
         while heap and heap[0][0] <= end:
             self.now, _, action = heapq.heappop(heap)
             self.events += 1
-            if self.events > EVENTS_MAX:
-                raise Violation(f"L1 more than {EVENTS_MAX} events: somebody is busy in a loop")
             action()
-            if self.operator is not None:
+            if has_tasks:
                 await self.tasks.settle()
             if looks_at_all:
                 self.checker.look(self)
-            if self.events % 16 == 0 and done():
-                return True
+            if self.events % 16 == 0:
+                if self.events > EVENTS_MAX:
+                    raise Violation(f"L1 more than {EVENTS_MAX} events: somebody is busy in a loop")
+                if done():
+                    return True
         self.now = end
         return done()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -121,7 +120,7 @@ def vote(**changes: object) -> core.VoteRequest:
         end_offset=0,
         pre_vote=False,
     )
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    return plain._replace(**changes)  # type: ignore[arg-type]
 
 
 def fetch(**changes: object) -> core.FetchRequest:
@@ -135,7 +134,7 @@ def fetch(**changes: object) -> core.FetchRequest:
         max_wait=0.5,
         max_bytes=1 << 20,
     )
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    return plain._replace(**changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +257,7 @@ def test_snapshot_requests_are_judged():
             position=0,
             max_bytes=10,
         )
-        answer = talk.ask(replace(plain, **changes))  # type: ignore[arg-type]
+        answer = talk.ask(plain._replace(**changes))  # type: ignore[arg-type]
         assert isinstance(answer, core.FetchSnapshotAnswer)
         return answer
 
@@ -319,7 +318,7 @@ def test_two_leaders_of_an_epoch_stop_the_process():
     begin = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, voter=None)
     talk.ask(begin)
     with pytest.raises(InvariantViolated, match="R1"):
-        talk.ask(replace(begin, leader_id=3))
+        talk.ask(begin._replace(leader_id=3))
 
 
 def test_a_strange_leader_is_refused():

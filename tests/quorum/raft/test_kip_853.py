@@ -16,8 +16,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from quorum.raft import messages as core
@@ -60,7 +58,7 @@ def committed() -> Talk:
 
 def add(node_id: int = 4, **changes: object) -> core.AddVoterRequest:
     plain = core.AddVoterRequest(cluster_id="ours", voter=key(node_id), endpoints=endpoints())
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    return plain._replace(**changes)  # type: ignore[arg-type]
 
 
 def remove(voter: ReplicaKey | None) -> core.RemoveVoterRequest:
@@ -76,7 +74,7 @@ def update(**changes: object) -> core.UpdateVoterRequest:
         kraft_version_min=0,
         kraft_version_max=1,
     )
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    return plain._replace(**changes)  # type: ignore[arg-type]
 
 
 def refused(talk: Talk, request: core.Request) -> ErrorCode:

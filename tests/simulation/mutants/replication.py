@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -65,6 +64,7 @@ def _truncates_too_far() -> AbstractContextManager[Any]:
 
     def truncate(self: state.State, offset: int) -> None:
         self._truncate_to = max(self.log.start_offset, offset - 4)
+        self._will_change_log()
         self.flushed_offset = min(self.flushed_offset, self._truncate_to)
 
     return mock.patch.object(state.State, "truncate", truncate)
@@ -85,9 +85,9 @@ def _votes_for_shorter_logs() -> AbstractContextManager[Any]:
     judge = elections._judge_vote
 
     def lenient(raft: state.State, request: VoteRequest, now: float) -> Any:
-        longest = replace(request, end_offset=max(request.end_offset, raft.log.end_offset))
+        longest = request._replace(end_offset=max(request.end_offset, raft.log.end_offset))
         if raft.log.last_epoch < request.epoch:
-            longest = replace(longest, last_epoch=max(request.last_epoch, raft.log.last_epoch))
+            longest = longest._replace(last_epoch=max(request.last_epoch, raft.log.last_epoch))
         return judge(raft, longest, now)
 
     return mock.patch.object(elections, "_judge_vote", lenient)
