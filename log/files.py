@@ -63,11 +63,22 @@ class Files:
         """A regular file. A FIFO or device in its place is refused, never waited for or written to."""
         # Without O_NONBLOCK the opening of a FIFO that nobody else has open waits for ever.
         flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK
-        fd = os.open(path, flags | (os.O_CREAT if create else 0), 0o644)
+        fd = self._descriptor(path, flags | (os.O_CREAT if create else 0))
         file = OpenFile(fd, path)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         return file
+
+    def _descriptor(self, path: Path, flags: int) -> int:
+        """That the process has none left is no failure of the disk, while there are files to close."""
+        while True:
+            try:
+                return os.open(path, flags, 0o644)
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    raise
+                if not self.open_files.make_room():
+                    raise
 
     def pwrite(self, file: OpenFile, data: bytes | bytearray | memoryview, position: int) -> None:
         """Writes all of `data`; a short write is continued (the rest usually brings the error)."""
@@ -87,7 +98,7 @@ class Files:
         os.fdatasync(file.fileno())
 
     def fsync_directory(self, path: Path) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self._descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
         finally:
@@ -95,7 +106,7 @@ class Files:
 
     def sync_volume(self, path: Path) -> None:
         """Makes everything on the file system of `path` durable, whoever wrote it: for thousands of files the one quick way."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self._descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _libc.syncfs(fd) != 0:
                 error = ctypes.get_errno()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 RESERVE_MIN = 256
 # A process that is allowed less than the reserve still works, slowly.
 OPEN_MIN = 32
+# Closed at once when the process has no descriptor left, as more are wanted in a moment.
+ROOM_MADE = 64
 # Three files for each of 40,000 partitions that are written to at once; more only costs kernel memory.
 OPEN_MAX = 120_000
 
@@ -58,6 +60,18 @@ class OpenFiles:
                 if len(self._hand) <= self.limit:
                     break
                 self._turn(opened)
+
+    def make_room(self) -> bool:
+        """The process has no descriptor left: closes some files, whether used or not; says if there were any."""
+        closed = 0
+        with self._lock:
+            while self._hand and closed < ROOM_MADE:
+                found = self._hand.popleft()()
+                if found is not None:
+                    found.listed = False
+                    closed += found.is_open
+                    found.close()
+        return closed > 0
 
     def _turn(self, opened: NamedFile) -> None:
         reference = self._hand.popleft()

@@ -6,6 +6,7 @@ Source: Kafka's `SocketServer`, `SocketServerConfigs`.
 from __future__ import annotations
 
 import math
+import resource
 import socket
 from collections.abc import Mapping, Sequence
 
@@ -18,6 +19,8 @@ from wire.transport.server import Listener
 
 # A fleet of clients comes back at once after a restart.
 BACKLOG_MIN = 1024
+# No flood of connections keeps us from opening a segment or a checkpoint, which would take the log directory offline.
+DESCRIPTORS_FOR_FILES = 256
 
 
 def bind(
@@ -51,8 +54,14 @@ def limits_of(config: ServerConfig) -> ConnectionLimits:
         connections_max=config["max.connections"],
         connections_per_ip_max=config["max.connections.per.ip"],
         connections_per_ip=_per_ip(config),
+        descriptors_end=descriptors_end(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
         accepts_per_second=math.inf if rate == INT_MAX else rate,
     )
+
+
+def descriptors_end(descriptors: int) -> int:
+    """Of a process's `descriptors` the number of the first that no connection gets."""
+    return descriptors - min(DESCRIPTORS_FOR_FILES, descriptors // 4)
 
 
 def _per_ip(config: ServerConfig) -> dict[str, int]:

@@ -19,6 +19,8 @@ class ConnectionLimits:
         connections_max: `max.connections` of all listeners together; above it nobody is accepted until one closes.
         connections_per_ip_max: `max.connections.per.ip`; above it a connection is closed as soon as it is accepted.
         connections_per_ip: `max.connections.per.ip.overrides`, by address.
+        descriptors_end: a connection whose descriptor has this number, or a higher one, is closed as soon as it is accepted:
+            those that are left are for files. Descriptors are given out from the lowest free one on.
         accepts_per_second: `max.connection.creation.rate`; connections above it wait in the kernel.
         handshake_seconds: for TLS and authentication together; a connection that nobody has proved to own may not linger.
         in_flight_max: requests of one connection that are begun and not answered. librdkafka's idempotent producers
@@ -32,6 +34,7 @@ class ConnectionLimits:
     connections_max: int = 1 << 31
     connections_per_ip_max: int = 1 << 31
     connections_per_ip: Mapping[str, int] = field(default_factory=dict)
+    descriptors_end: int = 1 << 31
     accepts_per_second: float = math.inf
     handshake_seconds: float = 10.0
     in_flight_max: int = 64

@@ -36,6 +36,7 @@ _ACCEPTS_PER_TURN = 64
 # No descriptors or memory left: wait for some to be freed; there is no event for it.
 _ACCEPT_PAUSE_SECONDS = 0.1
 _ACCEPT_PAUSE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_LAST_DESCRIPTORS = OSError(errno.EMFILE, "the last descriptors of this process are for files")
 # The idle are looked for this often within the idle time: one is closed at most an eighth late.
 _SWEEPS_PER_IDLE_TIME = 8
 
@@ -172,6 +173,11 @@ class _Acceptor(Server):
                     break
                 except OSError as error:
                     await self._accept_failed(error)
+                    break
+                if accepted.fileno() >= self._limits.descriptors_end:
+                    accepted.close()
+                    self.counters.refused += 1
+                    await self._accept_failed(_LAST_DESCRIPTORS)
                     break
                 self._admit(listener, accepted, peer, nursery)
 
