@@ -82,7 +82,9 @@ class DirectoryAssignments:
         assert isinstance(response, AssignReplicasToDirsResponse)
         if response.error_code:
             code = ErrorCode.of(response.error_code)
-            log.warning("AssignReplicasToDirs of %d replicas: %s", len(batch), code.name)
+            # A cluster below metadata.version 3.7-IV2 knows no directories: it is told when it does.
+            level = logging.DEBUG if code is ErrorCode.UNSUPPORTED_VERSION else logging.WARNING
+            log.log(level, "AssignReplicasToDirs of %d replicas: %s", len(batch), code.name)
             return False
         for directory in response.directories:
             for topic in directory.topics:
