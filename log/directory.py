@@ -331,6 +331,7 @@ class LogDirectory:
         Raises KafkaError.
         """
         key = (topic, partition)
+        self.offsets.begin(key)
         self.futures.promote(key, self._directory(key))
         self._names.add(key)
         self.offsets.log_starts[key] = start_offset

@@ -33,6 +33,21 @@ def test_a_replica_is_moved_in(tmp_path):
         directory.close(broker_epoch=1)
 
 
+def test_the_checkpoints_of_a_deleted_partition_are_not_those_of_a_replica_that_moves_in(tmp_path):
+    """The process dies before the next checkpoints: those of the old one would look like lost data."""
+    target = make(tmp_path / "b", 2)
+    fill(target.create_log("t", 0, TOPIC_ID, SMALL), 30).flush()
+    target.save_checkpoints()
+    target.delete_log("t", 0)
+    future = fill(target.futures.open("t", 0, TOPIC_ID, SMALL), 10)
+    future.close()
+    target.promote_future("t", 0, end_offset=30)
+    target._lock.release()
+    target = LogDirectory(tmp_path / "b")
+    assert target.open_log("t", 0, SMALL).log_end_offset == 30
+    target.close(broker_epoch=None)
+
+
 def test_of_two_copies_one_goes_and_that_of_another_topic_too(tmp_path):
     directory = make(tmp_path / "b", 2)
     future = fill(directory.futures.open("t", 0, TOPIC_ID, SMALL), 10)
