@@ -210,7 +210,10 @@ class TlsEndpoint:
                 await _wait(self._socket, wanted, queue)
 
     def _send_some(self, queue: SendQueue) -> _Next:
-        """Sends up to a turn's worth. What OpenSSL took and could not send must come first again: pieces only grow."""
+        """Sends up to a turn's worth. What OpenSSL took and could not send must come first again: pieces only grow.
+
+        It takes all that it is given before it says how much that was, so it is given a turn's worth at the most.
+        """
         budget = queue.sent + _TLS_TURN_BYTES
         while queue and queue.sent < budget:
             piece = queue.pieces[0]
@@ -220,8 +223,8 @@ class TlsEndpoint:
                 queue.load_front(_BYTES_PER_READ)
                 continue
             try:
-                with memoryview(piece) as view:
-                    sent = self._socket.send(view)
+                with memoryview(piece) as view, view[:_TLS_TURN_BYTES] as part:
+                    sent = self._socket.send(part)
             except ssl.SSLWantWriteError:
                 return _Next.WRITABLE
             except ssl.SSLWantReadError:

@@ -6,6 +6,7 @@ import socket
 import ssl
 import struct
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import trio
@@ -275,6 +276,31 @@ async def test_pieces_of_files_and_of_memory_arrive_in_order(certificates, tmp_p
     os.close(fd)
     assert found == expected
     assert not queue
+    await sender.aclose()
+    await receiver.aclose()
+
+
+async def test_a_large_answer_moves_before_it_is_all_sent(certificates):
+    """Else a slow peer would look idle, and a fast one would hold the loop for all of it."""
+    ours, theirs = _tcp_pair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+    sender = TlsEndpoint(ours, certificates.server_context())
+    receiver = TlsEndpoint(theirs, certificates.client_context(), server_name="localhost")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sender.handshake)
+        await receiver.handshake()
+    queue, frame, data = SendQueue(), Outgoing(), random.Random(1).randbytes(16 << 20)
+    frame += data
+    queue.add_frame(frame)
+    frames, sent = FrameBuffer(100 << 20), []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sender.send, queue)
+        while (whole := frames.next_frame()) is None:
+            assert await receiver.receive(frames)
+            sent.append(queue.sent)
+    assert whole == data
+    steps = sorted({0, *sent, queue.sent})
+    assert max(b - a for a, b in pairwise(steps)) < 4 << 20
     await sender.aclose()
     await receiver.aclose()
 
