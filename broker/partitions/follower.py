@@ -98,7 +98,7 @@ class FollowerEpoch:
         records = _from_offset(records, end)
         if not records:
             return
-        self.log.append_as_follower(records)
+        self.log.append_as_follower(records, now_ms=self._services.now_ms())
         self._services.commit.mark_dirty(self.log, self.partition.flushed)
 
     def take_watermark(self, high_watermark: int, leader_log_start_offset: int) -> None:

@@ -10,7 +10,9 @@ import trio
 from broker.partitions.partition import Partition
 from log.batch import iter_batches
 from log.records import NewRecord, build_batch
+from quorum.runtime.clock import now_ms
 from tests.broker.harness import open_harness, partition, registration, serving, topic
+from tests.log.helpers import batch_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -218,3 +220,13 @@ async def test_replication_goes_on_after_the_connection_broke(tmp_path):
             sessions.close(session_id)
         info = append(cluster[11], b"b")
         await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+
+
+def test_a_follower_s_segments_have_an_age_too(tmp_path):
+    """Without timestamps in the records only the clock tells when segment.ms has passed."""
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition((11, 12), leader=12)))
+    follower = harness.partitions.find("t", 0).follower()
+    began_ms = now_ms()
+    follower.append(memoryview(batch_bytes(1, timestamp_ms=-1)))
+    assert began_ms <= follower.log.active_segment.opened_ms <= now_ms()
