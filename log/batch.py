@@ -297,6 +297,11 @@ def check_batch(batch: BatchView, *, allow_old: bool = False) -> None:
         RemoteProtocolError: as `check_header`.
     """
     check_header(batch, allow_old=allow_old)
+    check_crc(batch)
+
+
+def check_crc(batch: BatchView) -> None:
+    """Of a batch whose header is known to be one. Raises KafkaError CORRUPT_MESSAGE."""
     if not has_valid_crc(batch):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC in {batch!r}")
 

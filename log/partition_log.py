@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from log.atomic_file import write_unsynced
-from log.batch import LOG_APPEND_TIME, MAGIC, BatchView, check_batch, iter_batches
+from log.batch import LOG_APPEND_TIME, MAGIC, BatchView, check_crc, iter_batches
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.files import REAL_FILES, Files
 from log.flush import Flush, Names
@@ -233,7 +233,7 @@ class PartitionLog:
         views: list[BatchView] = []
         expected = first_offset = self.log_end_offset
         for view in iter_batches(records, allow_partial_tail=True, allow_old=True):
-            check_batch(view, allow_old=True)
+            check_crc(view)
             if view.base_offset < expected and (views or not self._may_begin_with(view)):
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,

@@ -28,7 +28,7 @@ from log.batch import (
     BatchView,
     Buffer,
     TimestampType,
-    has_valid_crc,
+    check_crc,
 )
 from log.codecs import Compression, OutputTooLarge, compress
 from log.columns import (
@@ -130,8 +130,7 @@ def validate_produced(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"batch of {batch.size} bytes, {rules.max_message_bytes} are allowed",
         )
-    if not has_valid_crc(batch):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC in {batch!r}")
+    check_crc(batch)
     _check_fields(batch)
     is_compressed_anew = rules.compression is not None and rules.compression is not codec
     if is_compressed_anew and budget is not None:
@@ -218,8 +217,7 @@ def _only_batch(records: memoryview) -> BatchView:
         )
     if batch.size < len(records):
         batch.buffer = records[: batch.size]
-        if not has_valid_crc(batch):
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC in {batch!r}")
+        check_crc(batch)
         raise _invalid("more than one record batch for a partition")
     return batch
 
