@@ -178,11 +178,15 @@ class Round:
         cleaned.create()
         if any(self._file_size(s.segment.path(TRANSACTION_INDEX_SUFFIX)) for s in sources):
             cleaned.transaction_index.file()  # also when empty: it takes the old one's place
-        for source in sources:
-            for batches in self._blocks(source):
-                self._write(cleaned, batches, source)
-        cleaned.seal()
-        self._sync(cleaned)
+        try:
+            for source in sources:
+                for batches in self._blocks(source):
+                    self._write(cleaned, batches, source)
+            cleaned.seal()
+            self._sync(cleaned)
+        except (Uncleanable, CleaningStopped):
+            self.discard(cleaned)
+            raise
         return cleaned
 
     def discard(self, cleaned: Segment) -> None:

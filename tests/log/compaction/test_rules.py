@@ -9,7 +9,7 @@ import pytest
 from log.batch import BatchView, TimestampType
 from log.codecs import Compression
 from log.compaction.choosing import GroupMember, SealedSegment, group, measure
-from log.compaction.cleaning import CleanerLimits
+from log.compaction.cleaning import CleanerLimits, Uncleanable
 from log.compaction.offset_map import OffsetMap
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.producers.marker import EndMarker, build_end_marker
@@ -373,3 +373,19 @@ def test_records_without_timestamps_are_as_old_as_their_file(tmp_path):
     sealed(log)
     assert dirt(log, now_ms=written_ms + 59_999).dirty_bytes == 0
     assert dirt(log, now_ms=written_ms + 60_000).dirty_bytes > 0
+
+
+def test_what_a_round_wrote_that_cannot_end_is_removed(tmp_path):
+    """The log is left alone from then on: nobody else would remove it before the next start."""
+    log = opened(tmp_path)
+    for key in (b"a", b"b"):
+        put(log, (key, b"1"))
+    sealed(log)
+    clean_to = compact(log)
+    [path] = [path for path in log.directory.glob("*.log") if path.stat().st_size]
+    put(log, (b"a", b"2"))
+    sealed(log)
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    with pytest.raises(Uncleanable):
+        compact(log, cleaned_to=clean_to)
+    assert not list(log.directory.glob("*.cleaned"))
