@@ -26,6 +26,7 @@ PAUSE_SECONDS = 0.02
 PAUSE_SECONDS_MAX = 1.0
 
 Key: TypeAlias = tuple[bytes, int]
+NOT_TOLD = (-1, FetchPosition(-1, -1, -1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,9 @@ class FetchClient:
         self.session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._followed: dict[Key, Followed] = {}
-        self._known: dict[Key, tuple[int, FetchPosition]] = {}  # leader epoch and position as sent
+        # Leader epoch and position as sent, all by the broker epoch `_told_as`.
+        self._known: dict[Key, tuple[int, FetchPosition]] = {}
+        self._told_as = -1
         self._changed: dict[Key, None] = {}
         self._leaving: dict[Key, None] = {}
         self._paused: dict[Key, float] = {}
@@ -122,6 +125,7 @@ class FetchClient:
         All partitions that have changed must be ready.
         """
         self._resume(now)
+        self._tell_new_epoch()
         topics = self._changes()
         if in_flight and not topics:
             return None
@@ -130,9 +134,7 @@ class FetchClient:
             return None
         settings = self.settings
         request = FetchRequest(
-            replica_state=ReplicaState(
-                replica_id=settings.replica_id, replica_epoch=settings.broker_epoch()
-            ),
+            replica_state=ReplicaState(replica_id=settings.replica_id, replica_epoch=self._told_as),
             max_wait_ms=settings.wait_max_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_bytes_max,
@@ -150,6 +152,17 @@ class FetchClient:
                 del self._paused[key]
                 self._leaving.pop(key, None)
                 self._changed[key] = None
+
+    def _tell_new_epoch(self) -> None:
+        """Registered anew, we are another broker to the leader: it counts no position of the old one (KIP-903)."""
+        broker_epoch = self.settings.broker_epoch()
+        if broker_epoch != self._told_as:
+            self._told_as = broker_epoch
+            for key in self._known:
+                followed = self._followed.get(key)
+                if followed is not None:
+                    self.touch(followed)
+            self._known = dict.fromkeys(self._known, NOT_TOLD)
 
     def _changes(self) -> list[FetchTopic]:
         topics: dict[bytes, FetchTopic] = {}

@@ -124,3 +124,23 @@ def test_an_answer_outstanding_is_followed_only_by_news():
     client.add((b"t" * 16, 1), Follower())
     request = client.next_request(0.0, in_flight=True)
     assert [one.partition for topic in request.topics for one in topic.partitions] == [1]
+
+
+def test_registered_anew_it_tells_all_positions_again():
+    """KIP-903: what the leader knows it knows of the old broker epoch."""
+    broker_epoch = 112
+    client = FetchClient(FetchSettings(12, lambda: broker_epoch, 500, 1, 1 << 20, 10 << 20))
+    for index in range(2):
+        client.add((b"t" * 16, index), Follower())
+
+    def told():
+        request = client.next_request(0.0, in_flight=False)
+        client.answered(7)
+        named = [one.partition for topic in request.topics for one in topic.partitions]
+        return request.replica_state.replica_epoch, named
+
+    assert told() == (112, [0, 1])
+    assert told() == (112, [])
+    broker_epoch = 300
+    assert told() == (300, [0, 1])
+    assert told() == (300, [])

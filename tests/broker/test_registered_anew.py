@@ -1,0 +1,40 @@
+"""A broker that was taken out of the cluster while it runs comes back under another epoch, and into every ISR."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.broker.cluster import cluster
+from tests.broker.test_end_to_end import in_thread, produce
+from wire.messages.unregister_broker import UnregisterBrokerRequest
+from wire.transport.node_connection import open_node_connection
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 20.0
+
+
+async def test_partitions_at_rest_have_it_in_sync_again(tmp_path: Path) -> None:
+    """KIP-903: leaders count only what it fetched under the epoch that it has now, and here nothing new is written."""
+    settings = {"num_partitions": "3", "default_replication_factor": "2"}
+    async with cluster(tmp_path, brokers=2, **settings) as running:
+        await in_thread(produce, running.bootstrap, "t")
+        ctx = running.brokers[11].context
+
+        def all_in_sync(image) -> bool:
+            return all(len(p.isr) == 2 for p in image.topics.by_name["t"].partitions.values())
+
+        with trio.fail_after(SECONDS):
+            before = (await ctx.metadata.wait_for(all_in_sync)).cluster.brokers[12].epoch
+            async with open_node_connection(*running.brokers[11].addresses["PLAINTEXT"]) as asked:
+                answer = await asked.call(UnregisterBrokerRequest(broker_id=12), timeout=SECONDS)
+            assert not answer.error_code
+            await ctx.metadata.wait_for(
+                lambda image: (
+                    12 in image.cluster.brokers and image.cluster.brokers[12].epoch != before
+                )
+            )
+            await ctx.metadata.wait_for(all_in_sync)
