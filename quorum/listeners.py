@@ -61,6 +61,8 @@ def limits_of(config: ServerConfig) -> ConnectionLimits:
 
 def descriptors_end(descriptors: int) -> int:
     """Of a process's `descriptors` the number of the first that no connection gets."""
+    if descriptors == resource.RLIM_INFINITY:
+        return 1 << 31
     return descriptors - min(DESCRIPTORS_FOR_FILES, descriptors // 4)
 
 

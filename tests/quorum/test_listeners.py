@@ -8,7 +8,10 @@ from quorum.listeners import descriptors_end, limits_of
 from tests.quorum.config_of import config_of
 
 
-@pytest.mark.parametrize(("descriptors", "end"), [(20_000, 19_744), (1024, 768), (100, 75)])
+@pytest.mark.parametrize(
+    ("descriptors", "end"),
+    [(20_000, 19_744), (1024, 768), (100, 75), (resource.RLIM_INFINITY, 1 << 31)],
+)
 def test_the_last_descriptors_are_for_files(descriptors, end):
     assert descriptors_end(descriptors) == end
 
