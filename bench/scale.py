@@ -73,7 +73,7 @@ def steps(_: Opener, system: str, size: int) -> Iterator[Row]:
             yield Row("steps", f"{shape} partitions: longest step, {what}", value, "50 ms")
     for what, seconds in scale_decisions.longest_steps().items():
         value = f"{seconds * 1000:.0f} CPU ms"
-        yield Row("steps", f"longest step of the active controller, {what}", value, "50 ms")
+        yield Row("steps", f"controller: longest step, {what}", value, "50 ms")
 
 
 def topics(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:

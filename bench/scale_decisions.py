@@ -148,7 +148,7 @@ class Brokers:
         self.register(4, life=1)
 
     def unregister(self) -> None:
-        assert not self.call(UnregisterBrokerRequest(broker_id=2)).error_code
+        assert not self.call(UnregisterBrokerRequest(broker_id=1)).error_code
 
     def delete_wide(self) -> None:
         self._delete(["wide"])
@@ -181,7 +181,7 @@ DECISIONS: dict[str, Callable[[Brokers], None]] = {
     "5,000 topics of one partition": Brokers.more_topics,
     "9,000 partitions added": Brokers.grow,
     "9,000 partitions reassigned": Brokers.reassign,
-    "preferred leaders elected among 28,000 partitions": Brokers.elect,
+    "preferred leaders among 28,000": Brokers.elect,
     "ISRs of all that a broker leads shrunk": Brokers.shrink,
     "a broker fenced": Brokers.fence,
     "a broker unfenced": Brokers.unfence,

@@ -21,8 +21,8 @@ from quorum.controller.partitions import (
     changes_when_unregistered,
     changes_with,
     changes_without,
-    changes_without_in_steps,
     check_broker_epoch,
+    in_steps,
     leads_any,
 )
 from quorum.controller.state import ControllerState
@@ -346,24 +346,36 @@ def _transition(
         case State.FENCED | State.SHUTDOWN_NOW:
             if broker.fenced:
                 return []
-            left = yield from changes_without_in_steps(state, broker.id)
-            return [*left, _change(broker, fenced=FENCE)]
+            return (yield from fence_broker(state, broker))
         case State.UNFENCED:
             first = list(islice(state.index.leaderless, PARTITIONS_PER_STEP))
-            return [_change(broker, fenced=UNFENCE), *changes_with(state, broker.id, first)]
+            led = yield from in_steps(first, lambda keys: changes_with(state, broker.id, keys))
+            return [_change(broker, fenced=UNFENCE), *led]
         case State.CONTROLLED_SHUTDOWN:
             entered: list[Message] = []
             if not broker.in_controlled_shutdown:
                 entered.append(_change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN))
             first = list(islice(state.index.in_sync(broker.id), PARTITIONS_PER_STEP))
-            return [*entered, *changes_without(state, broker.id, keys=first)]
+            return [*entered, *(yield from taken_out(state, broker.id, keys=first))]
 
 
 def fence_broker(
     state: ControllerState, broker: BrokerRegistration, keys: Iterable[Key] | None = None
-) -> list[Message]:
+) -> Steps[list[Message]]:
     """Out of all ISRs first, or of those of `keys`, which are what is left, then fenced."""
-    return [*changes_without(state, broker.id, keys=keys), _change(broker, fenced=FENCE)]
+    changes = yield from taken_out(state, broker.id, keys=keys)
+    return [*changes, _change(broker, fenced=FENCE)]
+
+
+def taken_out(
+    state: ControllerState,
+    broker_id: int,
+    directory: bytes | None = None,
+    keys: Iterable[Key] | None = None,
+) -> Steps[list[Message]]:
+    """`changes_without` in steps: of all that have the broker in their ISR, if no `keys` are named."""
+    concerned = state.index.in_sync(broker_id) if keys is None else keys
+    return in_steps(concerned, lambda some: changes_without(state, broker_id, directory, some))
 
 
 def _change(
@@ -385,7 +397,7 @@ def _lost_directories(
         return []
     records: list[Message] = []
     for directory in sorted(offline):
-        records += yield from changes_without_in_steps(state, broker.id, directory)
+        records += yield from taken_out(state, broker.id, directory)
     left = [one for one in broker.directories if one not in offline]
     record = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left

@@ -13,7 +13,7 @@ from quorum.node import QuorumNode
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """A handler decides on `controller.reign().image`; for what needs no active controller there is `image`.
+    """A handler decides by `controller.submit`; for what needs no active controller there is `image`.
 
     `authorizer` is None where everybody may do everything. `forwarded`: the request came through a broker, in an Envelope.
     """

@@ -1,7 +1,7 @@
 """The controller: a listener of the metadata log that, while its node leads, decides what is written next.
 
-Requests come as decisions: plain functions of the active controller's state that return records and a response. They are
-appended and replayed at once, and answered when they are committed. Source: Kafka's `QuorumController`.
+Requests come as decisions: plain functions of the active controller's state that return records and a response. Each is made,
+appended and replayed in its turn (`turns`), and answered when it is committed. Source: Kafka's `QuorumController`.
 Left out: what is decided (`topics`, `partitions`, `brokers`, `configs`, …).
 """
 
@@ -18,13 +18,13 @@ import trio
 
 from quorum.config.server import ServerConfig
 from quorum.controller.activation import activation_records
-from quorum.controller.brokers import Decided, fence_broker
+from quorum.controller.brokers import Decided, fence_broker, taken_out
 from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from quorum.controller.elections import balance_leaders, elect_unclean
 from quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex, in_slices
 from quorum.controller.leases import Lease
 from quorum.controller.liveness import broker_is_gone
-from quorum.controller.partitions import changes_with, changes_without
+from quorum.controller.partitions import changes_with, changes_without, in_steps
 from quorum.controller.reign import Node as ReignNode
 from quorum.controller.reign import Reign
 from quorum.controller.state import ControllerState
@@ -45,6 +45,7 @@ from wire.transport.calls import ConnectionInfo, Parked
 log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Message)
+T = TypeVar("T")
 OnError = Callable[[ErrorCode, str], R]
 Decision = Result[Message, R] | Steps[Result[Message, R]]
 """What is decided on many partitions comes in steps."""
@@ -103,7 +104,7 @@ class Controller:
         return self._rules
 
     def reign(self) -> Reign:
-        """The state to decide on.
+        """What there is to decide on, in a turn of its `turns`.
 
         Raises:
             KafkaError: NOT_CONTROLLER.
@@ -305,8 +306,6 @@ class Controller:
         log.info("fencing broker %d at epoch %d: %s", broker_id, broker_epoch, why)
         try:
             await _fence_in_turns(reign, broker)
-        except NotLeaderError:
-            return  # the next active controller looks after it
         except KafkaError as error:
             log.warning("broker %d cannot be fenced yet: %s", broker_id, error)
             lease = reign.leases.extend(broker_id, broker_epoch, trio.current_time())
@@ -318,7 +317,7 @@ class Controller:
             before = reign.next_offset
             await trio.sleep(self.settings.idle)
             if reign.next_offset == before:
-                await reign.turns.take(_try(reign, Result([NoOpRecord()], None)))
+                await _take(reign, _try(reign, Result([NoOpRecord()], None)))
 
     async def _expire_tokens(self, reign: Reign) -> None:
         """Removes delegation tokens that have run out; more than one sweep takes are swept at once."""
@@ -330,7 +329,7 @@ class Controller:
             return len(records)
 
         while self.settings.token_sweep:
-            expired = await reign.turns.take(expire())
+            expired = await _take(reign, expire())
             await trio.sleep(0 if expired == EXPIRED_MAX else self.settings.token_sweep)
 
     async def _balance(self, reign: Reign) -> None:
@@ -382,6 +381,14 @@ class Controller:
         lease.emptying = False
 
 
+async def _take(reign: Reign, steps: Steps[T]) -> T:
+    """A turn for a task of the epoch."""
+    try:
+        return await reign.turns.take(steps)
+    except NotLeaderError:
+        await trio.sleep_forever()  # until we are cancelled: the epoch ends
+
+
 Which = Callable[[PartitionIndex], Iterable[Key]]
 Decide = Callable[[ControllerState, Sequence[Key]], Sequence[Message]]
 
@@ -392,23 +399,21 @@ async def _fence_in_turns(reign: Reign, broker: BrokerRegistration) -> None:
 
     def leave(keys: Sequence[Key]) -> Steps[None]:
         if _incarnation(reign.image, broker.id, broker.epoch) is not None:
-            records = changes_without(reign.state, broker.id, keys=keys)
-            yield len(keys)
+            records = yield from taken_out(reign.state, broker.id, keys=keys)
             yield from reign.write(Result(records, None, atomic=False))
             decided.note(reign.state, keys)
 
     def fence() -> Steps[None]:
         known = _incarnation(reign.image, broker.id, broker.epoch)
         if known is not None and not known.fenced:
-            left = decided.others(reign.state, reign.state.index.in_sync(broker.id))
-            records = fence_broker(reign.state, known, left)
-            yield len(left)
+            others = decided.others(reign.state, reign.state.index.in_sync(broker.id))
+            records = yield from fence_broker(reign.state, known, others)
             yield from reign.write(Result(records, None, atomic=False))
 
-    keys = await reign.turns.take(_listed(reign, lambda index: index.in_sync(broker.id)))
+    keys = await _take(reign, _listed(reign, lambda index: index.in_sync(broker.id)))
     for some in in_slices(keys, PARTITIONS_PER_STEP):
-        await reign.turns.take(leave(some))
-    await reign.turns.take(fence())
+        await _take(reign, leave(some))
+    await _take(reign, fence())
 
 
 async def _work_off(reign: Reign, which: Which, decide: Decide) -> int:
@@ -416,18 +421,17 @@ async def _work_off(reign: Reign, which: Which, decide: Decide) -> int:
 
     def change(some: Sequence[Key]) -> Steps[int | None]:
         """How many changed; None if it could not be written."""
-        records = decide(reign.state, some)
-        yield len(some)
+        records = yield from in_steps(some, partial(decide, reign.state))
         written = not records or (yield from _try(reign, Result(records, None, atomic=False)))
         return len(records) if written else None
 
     changed = 0
-    keys = await reign.turns.take(_listed(reign, which))
+    keys = await _take(reign, _listed(reign, which))
     for some in in_slices(keys, PARTITIONS_PER_STEP):
-        count = await reign.turns.take(change(some))
+        count = await _take(reign, change(some))
         while count is None:
             await trio.sleep(FENCE_AGAIN_SECONDS)
-            count = await reign.turns.take(change(some))
+            count = await _take(reign, change(some))
         changed += count
     return changed
 

@@ -110,7 +110,10 @@ class Reign:
         return max(self._registered_at.get(broker.id, broker.epoch), broker.epoch)
 
     def write(self, result: Result[Message, T]) -> Steps[Deferred[T]]:
-        """Appends and replays what was decided, in the turn of the decision; see `ReplicatedState.write`. The image is the old one until all is replayed, the index until the end."""
+        """Appends and replays, in the turn in which it was decided; see `ReplicatedState.write`.
+
+        Until all is replayed `image` is the old one; the index is of either only when the turn is over.
+        """
         try:
             deferred = yield from self._writes.write(result)
             if self._delta is not None:

@@ -1,6 +1,6 @@
 """What decisions about partitions read: the image, the index of it, and the configs that say how partitions are led.
 
-A decision uses it at once and keeps nothing of it: the index moves on with the next record.
+A decision uses it in its turn and keeps nothing of it: the index moves on with the next records that are written.
 """
 
 from __future__ import annotations

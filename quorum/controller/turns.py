@@ -21,8 +21,8 @@ from wire.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 
-# Records decided on, encoded or replayed between two checkpoints: some 10 ms of work.
-STEPS_PER_TURN = 500
+# Records decided on, encoded or replayed between two checkpoints: some 5 ms of work, 10 to 15 with an election each.
+STEPS_PER_TURN = 250
 # What the collector of garbage would walk, at the most: a record has five lists, but of a partition it is one step in five.
 OBJECTS_PER_STEP = 3
 # Decisions that wait; each connection has few under way.

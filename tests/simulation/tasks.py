@@ -61,6 +61,7 @@ class Tasks:
             mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
             mock.patch.object(controller, "broker_is_gone", is_gone),
             mock.patch.object(turns, "STEPS_PER_TURN", STEPS_PER_TURN),
+            mock.patch.object(turns, "OBJECTS_PER_STEP", 0),  # a frozen world would stay for ever
         ):
             try:
                 return trio.run(self._main, play, clock=_Clock(self._world))

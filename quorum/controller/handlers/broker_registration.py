@@ -7,6 +7,7 @@ connection is closed and the new one says that it listens at the same addresses.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import trio
 
@@ -20,6 +21,7 @@ from quorum.controller.brokers import (
 )
 from quorum.controller.context import ControllerContext
 from quorum.controller.index import PARTITIONS_PER_STEP, Key, in_slices
+from quorum.controller.partitions import in_steps
 from quorum.controller.reign import Reign
 from quorum.metadata.image import BrokerRegistration
 from quorum.runtime.deferred import Deferred, Result
@@ -42,8 +44,8 @@ async def broker_registration(
 
     def leave(keys: Sequence[Key]) -> Steps[None]:
         _check(request, ctx, reign)
-        records = changes_of_new_incarnation(request, reign.state, keys)
-        yield len(keys)
+        change = partial(changes_of_new_incarnation, request, reign.state)
+        records = yield from in_steps(keys, change)
         yield from reign.write(Result(records, None, atomic=False))
         decided.note(reign.state, keys)
 

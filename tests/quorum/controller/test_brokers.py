@@ -333,7 +333,7 @@ def test_fencing_takes_a_broker_out_of_everything():
         partition(1, 0, [1, 2]),
         partition(1, 1, [2, 1]),
     )
-    found = image_of(*fence_broker(state_of(image), image.cluster.brokers[1]), base=image)
+    found = image_of(*at_once(fence_broker(state_of(image), image.cluster.brokers[1])), base=image)
     assert found.cluster.brokers[1].fenced
     assert all(
         p.isr == (2,) and p.leader == 2 for p in found.topics.by_name["t"].partitions.values()

@@ -91,7 +91,7 @@ class Life:
                 :1
             ]:  # as the controller does, by parts
                 self.write(changes_without(self.state, broker_id, keys=[place]))
-            self.write(fence_broker(self.state, found))
+            self.write(at_once(fence_broker(self.state, found)))
 
     def unfence(self, broker_id, _choice):
         if self.image.cluster.brokers[broker_id].fenced:

@@ -1,7 +1,9 @@
 """What one epoch of the active controller writes: all of a decision or nothing, seen at once when it is over."""
 
 import pytest
+import trio
 
+from quorum.controller import controller
 from quorum.controller import reign as module
 from quorum.controller.index import PartitionIndex
 from quorum.controller.reign import Reign
@@ -135,3 +137,12 @@ def test_a_record_that_cannot_be_replayed_ends_the_epoch(reign, log):
     assert log.resigned == 1
     with pytest.raises(NotLeaderError):
         at_once(reign.write(Result([], None)))
+
+
+async def test_the_end_of_the_epoch_is_no_error_of_its_tasks(reign):
+    """They are cancelled; one that wakes at that very moment asks for a turn that there is not."""
+    reign.close()
+    with trio.CancelScope() as epoch:
+        epoch.cancel()
+        await controller._take(reign, reign.write(Result(TOPIC, None)))
+    assert epoch.cancelled_caught
