@@ -1,4 +1,4 @@
-"""zstd (RFC 8878). A frame may say how much it holds; Java's producers do not, librdkafka and most others do."""
+"""zstd (RFC 8878)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import local
 
 import zstandard
 
-from log.codecs.output import Bytes, Output, damaged, step_bytes
+from log.codecs.output import CHUNK_BYTES, Bytes, Output, damaged, step_bytes
 
 # RFC 8878 asks decoders to take windows of 8 MiB; more would be memory for strangers.
 WINDOW_BYTES_MAX = 8 << 20
@@ -19,6 +19,7 @@ LEVEL_DEFAULT = 3
 _FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
 _FRAME_HEADER_BYTES_MAX = 18
 _BLOCK_HEADER_BYTES = 3
+_LAST_BLOCK = 1  # bit of a block's header
 _RLE = 1  # type of a block that is one byte, again and again
 _CHECKSUM_BYTES = 4
 
@@ -31,16 +32,28 @@ def compress(data: Bytes, level: int | None) -> bytes:
 
 
 def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
-    """In one step where one frame says its size, and that is no more than what may be allocated before the bytes exist."""
+    """In one step where it is a frame of one block, as small batches are; what is odd about one is found out by steps."""
     try:
-        if data[:4] == _FRAME_MAGIC and 0 < zstandard.frame_content_size(data) <= min(
-            step_bytes(data), limit_bytes
-        ):
-            whole: bytes = _decompressor(0).decompress(data, allow_extra_data=False)
-            return whole
+        window_bytes = _window_of_one_block(data)
+        if window_bytes is not None:
+            frame = _decompressor(window_bytes).decompressobj(write_size=CHUNK_BYTES)
+            whole: bytes = frame.decompress(data)  # without a limit, but a block is 128 KiB at most
+            if frame.eof and not frame.unused_data and len(whole) <= limit_bytes:
+                return whole
     except zstandard.ZstdError:
-        pass  # damage, or another frame: found out below
+        pass
     return _decompress_by_steps(data, limit_bytes)
+
+
+def _window_of_one_block(data: Bytes) -> int | None:
+    """The window of the first frame, if that has one block. Raises ZstdError."""
+    if data[:4] != _FRAME_MAGIC:
+        return None
+    position = zstandard.frame_header_size(data)
+    if position >= len(data) or not data[position] & _LAST_BLOCK:
+        return None
+    window_bytes: int = zstandard.get_frame_parameters(data).window_size
+    return window_bytes
 
 
 def _decompress_by_steps(data: Bytes, limit_bytes: int) -> bytes | bytearray:
@@ -86,7 +99,7 @@ def _check_frames(data: Bytes) -> int:
         last = False
         while not last:
             header = int.from_bytes(data[position : position + _BLOCK_HEADER_BYTES], "little")
-            last = bool(header & 1)
+            last = bool(header & _LAST_BLOCK)
             blocks += 1
             if blocks > BLOCKS_MAX:
                 raise damaged("zstd", f"more than {BLOCKS_MAX} blocks")

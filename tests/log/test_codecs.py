@@ -165,19 +165,29 @@ def outcome(action, *asked):
 
 @given(
     size=st.integers(0, 3000),
+    tells_size=st.booleans(),
     tail=st.sampled_from([b"", b"", zstandard.compress(b"two"), b"more", b"\0"]),
     cut=st.sampled_from([0, 0, 0, 1, 5]),
     changes=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 255)), max_size=2),
     limit_bytes=st.sampled_from([1 << 20, 3000, 100]),
 )
-def test_zstd_in_one_step_is_as_by_steps(size, tail, cut, changes, limit_bytes):
-    packed = bytearray(zstandard.compress(TEXT[:size]) + tail)
+def test_zstd_in_one_step_is_as_by_steps(size, tells_size, tail, cut, changes, limit_bytes):
+    compressor = zstandard.ZstdCompressor(write_content_size=tells_size)
+    packed = bytearray(compressor.compress(TEXT[:size]) + tail)
     for position, value in changes:
         packed[position % len(packed)] = value
     asked = (packed[: len(packed) - cut], limit_bytes)
     assert outcome(zstd_codec.decompress, *asked) == outcome(
         zstd_codec._decompress_by_steps, *asked
     )
+
+
+def test_zstd_frames_of_one_block_and_of_several():
+    for size in (1, 128 * 1024, 128 * 1024 + 1, len(TEXT)):
+        packed = compress(Compression.ZSTD, TEXT[:size])
+        is_of_one_block = zstd_codec._window_of_one_block(packed) is not None
+        assert is_of_one_block == (size <= 128 * 1024)
+        assert decompress(Compression.ZSTD, packed, size) == TEXT[:size]
 
 
 def test_a_zstd_frame_that_lies_about_its_size():
