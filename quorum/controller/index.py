@@ -20,7 +20,7 @@ Keys = dict[Key, None]
 
 _NONE: Keys = {}
 
-# Partitions that are decided on in one step of the loop: some 10 ms of work. Who has more is dealt with in several.
+# Partitions of one decision where not all need be decided together: others have their turn in between, and the first are not kept waiting.
 PARTITIONS_PER_STEP = 500
 
 
