@@ -28,7 +28,7 @@ from log.segment import LOG_SUFFIX, file_name
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft.voters import QuorumHistory
 from quorum.recovery_point import RecoveryPoint
-from quorum.refetch import RefetchMark
+from quorum.refetch import SUFFIX, RefetchMark
 from quorum.snapshot_files import parse_snapshot_name, snapshot_name
 from quorum.voter_records import note_batch, note_snapshot
 from wire.errors import KafkaError, RemoteProtocolError
@@ -54,6 +54,15 @@ def refuse(directory: Path, offset: int, end_offset: int, why: object) -> LogDam
     return LogDamaged(
         f"{directory} is damaged at offset {offset} of {end_offset} in what was written ({why}), and no other voter has it: nothing was changed. "
         f"Put the directory back from a copy"
+    )
+
+
+def still_lacking(directory: Path, upto: int) -> LogDamaged:
+    """The same of damage that was found, and cut off, while there were others to fetch from (or by a version that did not ask)."""
+    mark = directory.with_name(directory.name + SUFFIX)
+    return LogDamaged(
+        f"{directory} lacks a part of what was written below offset {upto} ({mark.name} beside it says so), and no other voter has it: nothing was "
+        f"changed. Put the directory back from a copy, without {mark.name}"
     )
 
 

@@ -14,7 +14,14 @@ from log.config import LogConfig
 from log.control_records import read_control_records
 from log.directory import LogDirectory
 from log.partition_log import PartitionLog
-from quorum.log_damage import CanRefetch, has_segments, mend, readable_history, refuse
+from quorum.log_damage import (
+    CanRefetch,
+    has_segments,
+    mend,
+    readable_history,
+    refuse,
+    still_lacking,
+)
 from quorum.metadata_partition import DIRECTORY_NAME, PARTITION, TOPIC
 from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
 from quorum.raft.types import OffsetAndEpoch, ensure
@@ -42,7 +49,7 @@ class MetadataLog:
 
     Raises:
         SnapshotDamaged: no snapshot is whole, the log does not begin at 0, and there is nobody to fetch from.
-        LogDamaged: the log behind the snapshot is not whole, and there is nobody to fetch from.
+        LogDamaged: the log behind the snapshot is not whole, or was not before and was cut, and there is nobody to fetch from.
     """
 
     def __init__(
@@ -60,6 +67,8 @@ class MetadataLog:
         self._can_refetch = can_refetch
         self._lower_checkpoint = log.before_truncate
         log.before_truncate = self._lower_recovery_points
+        if self.refetch.upto is not None and not can_refetch(readable_history(log.directory)):
+            raise still_lacking(log.directory, self.refetch.upto)
         try:
             self._open()
             self._look_through()

@@ -29,7 +29,7 @@ from quorum.raft.ready import (
     VotersChange,
 )
 from quorum.raft.refusals import leader_refusal
-from quorum.raft.reign import PARKED_MAX, ParkedFetch, Reign
+from quorum.raft.reign import PARKED_BY_VOTERS_MAX, PARKED_MAX, ParkedFetch, Reign
 from quorum.raft.roles import Leader, Resigned
 from quorum.raft.state import State
 from quorum.raft.types import ensure
@@ -103,18 +103,19 @@ def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> Non
         if role.reign.fetched_by(request.replica, request.fetch_offset, end, now):
             _on_high_watermark(state, role, now)
         tell_at = _tell_at(state, role, request, now)
-        if tell_at > now and _park(role.reign, request, token, tell_at, now):
+        if tell_at > now and request.max_wait > 0:
+            expires = min(tell_at, now + min(request.max_wait, MAX_WAIT))
+            _park(state, role.reign, ParkedFetch(token, request, expires))
             return
     state.reply(token, _fetch_answer(state, role, request, position))
 
 
-def _park(reign: Reign, request: FetchRequest, token: int, tell_at: float, now: float) -> bool:
-    """False if it cannot wait."""
-    if request.max_wait <= 0 or len(reign.parked) >= PARKED_MAX:
-        return False
-    expires = min(tell_at, now + min(request.max_wait, MAX_WAIT))
-    reign.parked[token] = ParkedFetch(token, request, expires)
-    return True
+def _park(state: State, reign: Reign, fetch: ParkedFetch) -> None:
+    is_voter = fetch.request.replica in reign.voter_set
+    if len(reign.parked) < PARKED_MAX + is_voter * PARKED_BY_VOTERS_MAX:
+        reign.parked[fetch.token] = fetch
+    else:
+        state.reply(fetch.token, state.answer(FetchAnswer, ErrorCode.BROKER_NOT_AVAILABLE))
 
 
 def _fetch_answer(

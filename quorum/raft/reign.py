@@ -66,8 +66,10 @@ class PendingChange:
     offset: int | None = None
 
 
-# Every connection may hold one; far above any real number of brokers. One more is answered at once instead.
+# Every connection may hold one; far above any real number of brokers. An observer that comes on top is refused, and asks again after its backoff:
+# an answer without news it would follow with the next fetch at once. So many more are kept free for voters.
 PARKED_MAX = 4000
+PARKED_BY_VOTERS_MAX = 100
 
 
 @dataclass(slots=True)

@@ -312,6 +312,17 @@ def test_the_only_voter_does_not_wait_for_what_nobody_has(log: MetadataLog) -> N
     assert (log.log.directory / f"{0:020d}.log").read_bytes() == before
 
 
+def test_the_only_voter_does_not_wait_for_what_was_cut_off_before(log: MetadataLog) -> None:
+    append(log, 1, 3, 3)
+    log.log.flush()
+    log.refetch.set(9)
+    for _ in range(2):
+        with pytest.raises(LogDamaged, match=r"below offset 9 .*refetch"):
+            MetadataLog(log.log, SnapshotFiles(log.log.directory))
+    again = MetadataLog(log.log, SnapshotFiles(log.log.directory), lambda _history: True)
+    assert (again.end_offset, again.refetch_upto) == (6, 9), "nothing was changed"
+
+
 def test_a_control_record_that_cannot_be_read_is_not_appended() -> None:
     """The core counts with the voters of a record as soon as it is in the log."""
     key = encode_control_key(ControlType.KRAFT_VOTERS)

@@ -28,8 +28,9 @@ class ClusterChecker:
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
         self._checked_end = 0
-        # (broker, incarnation) → epoch; broker → its newest epoch, and the offset of that registration
-        self.epochs: dict[tuple[int, bytes], int] = {}
+        # (broker, incarnation) → epochs, more than one if a late letter of another was in between; broker → its newest epoch, and the offset
+        # of that registration
+        self.epochs: dict[tuple[int, bytes], list[int]] = {}
         self.newest: dict[int, tuple[int, int]] = {}
         # (epoch, last offset) of a batch → when it was written; partition → epoch and hour in which it was first seen without need
         self.written: dict[tuple[int, int], float] = {}
@@ -48,23 +49,25 @@ class ClusterChecker:
 
     def _registered(self, offset: int, record: RegisterBrokerRecord) -> None:
         key = (record.broker_id, record.incarnation_id)
-        known = self.epochs.get(key)
+        known = self.epochs.setdefault(key, [])
         newest, _ = self.newest.get(record.broker_id, (-1, -1))
-        if known is not None and known == newest:
+        if known and known[-1] == newest:
             self._checker.count("C3 same incarnation")
-            if record.broker_epoch != known:
-                self._checker.fail("C3 broker", *key, "of epoch", known, "got", record.broker_epoch)
+            if record.broker_epoch != newest:
+                self._checker.fail(
+                    "C3 broker", *key, "of epoch", newest, "got", record.broker_epoch
+                )
             return
         self._checker.count("C3")
         if record.broker_epoch <= newest or not record.fenced:
             self._checker.fail("C3 new incarnation", record, "after epoch", newest)
-        self.epochs[key] = record.broker_epoch
+        known.append(record.broker_epoch)
         self.newest[record.broker_id] = (record.broker_epoch, offset)
 
     def registers(self, broker_id: int, incarnation: bytes, broker_epoch: int) -> None:
         """A broker was told its epoch."""
         self._checker.count("C3 answer")
-        if self.epochs.get((broker_id, incarnation)) != broker_epoch:
+        if broker_epoch not in self.epochs.get((broker_id, incarnation), ()):
             self._checker.fail("C3 broker", broker_id, "was told", broker_epoch, "not committed")
 
     def accepts(self, applied: int, broker_id: int, broker_epoch: int) -> None:

@@ -67,12 +67,13 @@ class Hostile:
     def held(self, node: SimNode) -> dict[str, tuple[int, int]]:
         """What a request may leave in memory: how many there are, and may be."""
         role, peers = node.raft.role, len(self.world.nodes)
+        parked_max = leading.PARKED_MAX + leading.PARKED_BY_VOTERS_MAX
         # at most one to each, as a voter and as a bootstrap server
         found = {IN_FLIGHT: (len(node.raft._state.requests._by_token), 2 * peers)}
         if isinstance(role, Leader):
-            found["parked fetches"] = (len(role.reign.parked), leading.PARKED_MAX)
+            found["parked fetches"] = (len(role.reign.parked), parked_max)
             found["observers"] = (len(role.reign.observers), reign.OBSERVERS_MAX)
-        found["unanswered requests"] = (node.unanswered, leading.PARKED_MAX + UNANSWERED_MAX)
+        found["unanswered requests"] = (node.unanswered, parked_max + UNANSWERED_MAX)
         return found
 
     def _what_counts(self, node: SimNode) -> tuple[object, ...]:

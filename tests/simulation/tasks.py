@@ -1,12 +1,13 @@
 """Tasks on simulated time: the real controller is a set of trio tasks, so a run that has one takes place inside `trio.run`.
 
 trio's clock shows the time of the world; after each event its tasks run until all of them wait for something that is still to come.
-Which of several that are ready goes first is drawn from the seed.
+Which of several that are ready goes first is drawn from the seed; the world goes last, so that nobody is left who could have gone on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+import random
+from collections.abc import Awaitable, Callable, Coroutine, MutableSequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from unittest import mock
 
@@ -49,15 +50,28 @@ class _Clock(trio.abc.Clock):
         return 0.0
 
 
+class _Turns(random.Random):
+    """trio takes those that are ready from the end of a list that it has shuffled. `last` of them finds all that are ready now in its queue."""
+
+    last: trio.lowlevel.Task | None = None
+
+    def shuffle(self, ready: MutableSequence[Any]) -> None:
+        super().shuffle(ready)
+        if self.last in ready:
+            ready.remove(self.last)
+            ready.insert(0, self.last)
+
+
 class Tasks:
     def __init__(self, world: World) -> None:
         self._world = world
         self._nursery: trio.Nursery | None = None
+        self._turns = _Turns(world.seed)
 
     def run(self, play: Callable[[], Awaitable[T]], is_gone: Callable[..., Awaitable[bool]]) -> T:
         """`is_gone` stands for the one question that the controller asks by sockets of its own."""
-        scheduler._r.seed(self._world.seed)
         with (
+            mock.patch.object(scheduler, "_r", self._turns),
             mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
             mock.patch.object(controller, "broker_is_gone", is_gone),
             mock.patch.object(turns, "STEPS_PER_TURN", STEPS_PER_TURN),
@@ -69,6 +83,7 @@ class Tasks:
                 raise _first(failures) from None
 
     async def _main(self, play: Callable[[], Awaitable[T]]) -> T:
+        self._turns.last = trio.lowlevel.current_task()
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             result = await play()

@@ -107,7 +107,8 @@ def test_looking_at_everything_finds_a_bug_no_earlier(name: str) -> None:
 
 def test_a_hostile_peer_exhausts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """With small bounds, so that they are reached; then the quorum goes on as if nothing had been."""
-    monkeypatch.setattr(leading, "PARKED_MAX", 40)
+    monkeypatch.setattr(leading, "PARKED_MAX", 30)
+    monkeypatch.setattr(leading, "PARKED_BY_VOTERS_MAX", 10)
     monkeypatch.setattr(reign, "OBSERVERS_MAX", 25)
     world = World(1, faults=Faults())
     filled: list[dict[str, tuple[int, int]]] = []
@@ -121,7 +122,7 @@ def test_a_hostile_peer_exhausts_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     result = world.run()
     assert result.acked > 20
     full = [held for held in filled if "observers" in held]
-    assert [(held["observers"], held["parked fetches"]) for held in full] == [((25, 25), (40, 40))]
+    assert [(held["observers"], held["parked fetches"]) for held in full] == [((25, 25), (30, 40))]
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from quorum.raft import leading
 from quorum.raft import messages as core
 from quorum.raft.core import NotLeader, Raft
 from quorum.raft.log_view import FetchKind, truncation_offset, validate_fetch
@@ -211,6 +212,34 @@ def test_an_observer_that_knows_less_than_the_watermark_is_answered_at_once():
     )
     assert isinstance(answer, core.FetchAnswer)
     assert answer.high_watermark == 1
+
+
+def test_when_as_many_fetches_wait_as_may_observers_are_refused_and_voters_wait(monkeypatch):
+    """An answer without news would be followed by the next fetch at once; a refusal makes the fetcher back off."""
+    monkeypatch.setattr(leading, "PARKED_MAX", 0)
+    talk = Talk().lead()
+    assert talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, high_watermark=1)) is None
+    observer = fetch(replica=OBSERVER, fetch_offset=1, last_fetched_epoch=1, high_watermark=1)
+    answer = talk.ask(observer)
+    assert answer is not None
+    assert (answer.error, answer.leader_id) == (ErrorCode.BROKER_NOT_AVAILABLE, 1)
+    news = talk.ask(observer._replace(high_watermark=0))
+    assert isinstance(news, core.FetchAnswer)
+    assert (news.error, news.high_watermark) == (0, 1), "what there is it is told"
+
+
+def test_who_is_refused_asks_the_leader_again_after_a_pause():
+    talk = Talk()
+    talk.ask(core.BeginQuorumEpochRequest("ours", 5, 2, None))
+    asked = talk.tokens[-1]
+    talk.sends.clear()
+    talk.answer(core.FetchAnswer(error=ErrorCode.BROKER_NOT_AVAILABLE, epoch=5, leader_id=2), asked)
+    assert talk.raft.leader_id == 2
+    talk.raft.handle_timeout(talk.now + Timeouts().retry_backoff / 2)
+    talk._drain()
+    assert 2 not in [
+        talk.raft._state.requests._by_token[t].peer.id for t in talk.tokens if t > asked
+    ]
 
 
 def test_a_voter_hears_of_a_watermark_alone_after_a_while():
