@@ -172,9 +172,9 @@ class Segment:
 
     def indexes_are_full(self, index_bytes_max: int) -> bool:
         """One time entry stays free for `seal`."""
-        return (self.offset_index.entries + 1) * OFFSET_ENTRY_BYTES > index_bytes_max or (
-            self.time_index.entries + 2
-        ) * TIME_ENTRY_BYTES > index_bytes_max
+        offset_bytes = (self.offset_index.entries + 1) * OFFSET_ENTRY_BYTES
+        time_bytes = (self.time_index.entries + 2) * TIME_ENTRY_BYTES
+        return offset_bytes > index_bytes_max or time_bytes > index_bytes_max
 
     def index_files(self) -> list[OpenFile]:
         """The files of the indexes, everything written to them."""
