@@ -171,19 +171,19 @@ class Controller:
     def apply_committed(self, batch: CommittedBatch) -> None:
         self.loader.apply_committed(batch)
         if batch.ends:
-            self._applied(batch.last_offset + 1)
+            self._applied(batch.last_offset + 1, batch.epoch)
 
     def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
         self.loader.load_snapshot(snapshot)
         if snapshot.ends:
-            self._applied(snapshot.end_offset)
+            self._applied(snapshot.end_offset, snapshot.epoch)
 
-    def _applied(self, end_offset: int) -> None:
+    def _applied(self, end_offset: int, epoch: int) -> None:
         self._applied_end = end_offset
         if self._reign is None:  # else its own image says it, which is ahead
             self._write_for(self.loader.image.features.metadata_version)
-        if self._reign is not None and not self._reign.committed.closed:
-            self._reign.committed.advance(end_offset)
+        if self._reign is not None:
+            self._reign.applied(end_offset, epoch)
 
     async def lead(self, epoch: int) -> None:
         """Runs the active controller until it is cancelled."""

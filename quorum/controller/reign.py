@@ -136,6 +136,15 @@ class Reign:
         self.suspects[broker_id] = broker_epoch
         self.suspected.set()
 
+    def applied(self, end_offset: int, epoch: int) -> None:
+        """All below `end_offset` is committed, the last of it written in `epoch`. A later one than ours has other records at our offsets, whether
+        or not the role has been seen to end: nothing more is answered.
+        """
+        if epoch > self.epoch:
+            self.close()
+        elif not self.committed.closed:
+            self.committed.advance(end_offset)
+
     def close(self) -> None:
         self._writes.close()
         self.turns.close()

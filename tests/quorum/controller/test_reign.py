@@ -146,3 +146,14 @@ async def test_the_end_of_the_epoch_is_no_error_of_its_tasks(reign):
         epoch.cancel()
         await controller._take(reign, reign.write(Result(TOPIC, None)))
     assert epoch.cancelled_caught
+
+
+async def test_what_a_later_epoch_commits_answers_nothing_of_ours(reign):
+    """Its records stand at our offsets: ours are lost."""
+    deferred = at_once(reign.write(Result(TOPIC, "made")))
+    reign.applied(END + 1, 5)
+    reign.applied(deferred.end_offset, 6)
+    with pytest.raises(NotLeaderError):
+        await deferred.wait()
+    with pytest.raises(NotLeaderError):
+        at_once(reign.write(Result(TOPIC, "made")))
