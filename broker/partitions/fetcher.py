@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from math import inf
 
 import trio
 
@@ -44,6 +45,9 @@ log = logging.getLogger(__name__)
 ANSWER_SECONDS = 30.0
 # The long poll, and news that came during it.
 IN_FLIGHT_MAX = 2
+# Partitions that were just made are empty. While a fetch is parked they go to the leader at most so often, all of them at once: who makes topics one after
+# another has each exchange serve several, and the first write to one of them waits so long at most (in Kafka for the end of the long poll).
+COMPANY_SECONDS = 0.1
 
 LATEST = -1
 EARLIEST_LOCAL = -4
@@ -69,6 +73,7 @@ class Fetcher:
         self._client_id = client_id
         self._client = FetchClient(settings)
         self._new: dict[Key, Partition] = {}
+        self._take_at = -inf
         self._flushing: dict[Key, None] = {}
         self._in_flight = 0
         self._last_answered = trio.Event()
@@ -80,8 +85,11 @@ class Fetcher:
 
     def add(self, partition: Partition) -> None:
         """Replicates `partition` in its present epoch."""
+        if partition.state.leader_epoch > 0:
+            self._take_at = -inf  # it was elected, and may have records
+        if not self._new or self._take_at == -inf:
+            self._news.set()
         self._new[_key(partition)] = partition
-        self._news.set()
 
     def remove(self, partition: Partition) -> None:
         """Its epoch is over."""
@@ -125,10 +133,12 @@ class Fetcher:
         async with trio.open_nursery() as nursery:
             while (failure := self._failure) is None:
                 self._news = trio.Event()
-                await self._take_new()
+                if not self._in_flight or trio.current_time() >= self._take_at:
+                    await self._take_new()
                 request = self._next_request()
                 if request is None:
-                    with trio.move_on_at(self._client.resume_at):
+                    take_at = self._take_at if self._new else inf
+                    with trio.move_on_at(min(self._client.resume_at, take_at)):
                         await self._news.wait()
                 else:
                     before, self._last_answered = self._last_answered, trio.Event()
@@ -148,6 +158,8 @@ class Fetcher:
 
     async def _take_new(self) -> None:
         """Begins the follower epochs of what was added, which opens logs."""
+        if self._new and self._in_flight:
+            self._take_at = trio.current_time() + COMPANY_SECONDS
         opened = 0
         while self._new:
             key, partition = self._new.popitem()

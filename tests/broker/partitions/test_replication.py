@@ -6,7 +6,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import trio
+import trio.testing
 
+from broker.partitions import fetcher
+from broker.partitions.fetch_client import FetchClient
 from broker.partitions.partition import Partition
 from log.batch import iter_batches
 from log.records import NewRecord, build_batch
@@ -138,6 +141,38 @@ async def test_a_partition_that_comes_during_a_long_poll_does_not_wait_for_its_e
             )
             info = append(cluster[11], b"b", name=names[-1])
             await cluster[11].leader(names[-1]).high_watermark.wait_reached(info.last_offset + 1)
+
+
+async def test_new_partitions_go_to_their_leader_together_an_elected_one_takes_them_along(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(fetcher, "COMPANY_SECONDS", 3600.0)
+    told = []  # of how many topics each request of the follower speaks
+    real = FetchClient.next_request
+
+    def next_request(self, now, *, in_flight):
+        request = real(self, now, in_flight=in_flight)
+        if request is not None and request.topics:
+            told.append(len(request.topics))
+        return request
+
+    monkeypatch.setattr(FetchClient, "next_request", next_request)
+    async with brokers(tmp_path, 11, 12, replica_fetch_wait_max_ms="60000") as cluster:
+        topics = [topic("t", partition((11, 12)))]
+        cluster.assign(*topics)
+        info = append(cluster[11], b"a")
+        await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        told.clear()
+        for number in range(5):
+            topics.append(topic(f"u{number}", partition((11, 12))))
+            cluster.assign(*topics)
+            await until(lambda: told == [1])  # the first of them, at once
+            await trio.testing.wait_all_tasks_blocked()
+        topics.append(topic("v", partition((11, 12), leader_epoch=1, partition_epoch=1)))
+        cluster.assign(*topics)
+        info = append(cluster[11], b"b", name="u4")
+        await cluster[11].leader("u4").high_watermark.wait_reached(info.last_offset + 1)
+        assert told[:2] == [1, 5]
 
 
 async def test_a_diverged_follower_is_cut_back_and_catches_up(tmp_path):
