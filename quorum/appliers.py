@@ -76,13 +76,18 @@ class Applier:
             await self._catch_up()
 
     async def _catch_up(self) -> None:
-        while True:
+        while self._is_behind:
             if self._snapshot is not None:
                 snapshot, self._snapshot = self._snapshot, None
                 await self._load(snapshot)
-            if self.applied.offset >= self._high_watermark.offset:
-                return
+                continue
             await self._apply_some()
+            if self._is_behind:
+                await trio.lowlevel.checkpoint()
+
+    @property
+    def _is_behind(self) -> bool:
+        return self._snapshot is not None or self.applied.offset < self._high_watermark.offset
 
     async def _apply_some(self) -> None:
         records = 0
@@ -93,7 +98,6 @@ class Applier:
                 break
         ensure(records > 0, "R8 what is committed is in the log", self.applied.offset)
         self._log.forget_applied(self.applied.offset)
-        await trio.lowlevel.checkpoint()
 
     async def _apply(self, batch: BatchView) -> None:
         ensure(batch.base_offset == self.applied.offset, "committed offsets have no gaps", batch)

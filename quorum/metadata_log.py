@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from log.batch import BatchView, check_batch, iter_batches
 from log.config import LogConfig
@@ -39,6 +40,21 @@ log = logging.getLogger(__name__)
 READ_BYTES = 1 << 20
 
 
+class _Newest(NamedTuple):
+    """What the last append wrote: every replica asks for it, and who applies it next."""
+
+    base_offset: int
+    end_offset: int
+    data: memoryview
+
+    def answers(self, offset: int, max_bytes: int, upto_offset: int) -> bool:
+        return (
+            offset == self.base_offset
+            and upto_offset >= self.end_offset
+            and len(self.data) <= max_bytes
+        )
+
+
 def nobody_else(_history: QuorumHistory) -> bool:
     """For a log that is the only one of its kind."""
     return False
@@ -65,6 +81,7 @@ class MetadataLog:
         self.refetch = RefetchMark(log.directory)
         self._recovery_point = recovery_point or RecoveryPoint(log.directory)
         self._can_refetch = can_refetch
+        self._newest: _Newest | None = None
         self._lower_checkpoint = log.before_truncate
         log.before_truncate = self._lower_recovery_points
         if self.refetch.upto is not None and not can_refetch(readable_history(log.directory)):
@@ -189,19 +206,28 @@ class MetadataLog:
         data = memoryview(bytearray().join(_encode(batch, now_ms) for batch in append.batches))
         batches = list(iter_batches(data))
         self.log.append_as_leader(data, batches, leader_epoch=append.epoch, now_ms=now_ms)
+        self._keep(append.base_offset, data)
         self._note(batches)
 
     def append_fetched(self, records: bytes | memoryview) -> None:
         """Appends validated batches of a leader."""
         view = memoryview(records)
+        base_offset = self.end_offset
         self.log.append_as_follower(view)
+        self._keep(base_offset, view)
         self._note(iter_batches(view))
+
+    def _keep(self, base_offset: int, data: memoryview) -> None:
+        """In memory, unless it is more than anybody reads at once."""
+        fits = len(data) <= READ_BYTES
+        self._newest = _Newest(base_offset, self.end_offset, data) if fits else None
 
     def _note(self, batches: Iterable[BatchView]) -> None:
         for batch in batches:
             note_batch(self.history, batch)
 
     def truncate_to(self, offset: int) -> None:
+        self._newest = None
         self.log.truncate_to(offset)
         self.history.truncate_to(self.end_offset)
 
@@ -222,6 +248,7 @@ class MetadataLog:
 
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[Path]:
         """The finished snapshot takes the place of the log; returns files to unlink."""
+        self._newest = None
         self.snapshots.added(snapshot_id)
         note_snapshot(self.history, snapshot_id.offset, self.snapshots.read_all(snapshot_id))
         self.log.truncate_fully_and_start_at(snapshot_id.offset)
@@ -236,8 +263,11 @@ class MetadataLog:
 
     # --- reading
 
-    def read_bytes(self, offset: int, max_bytes: int, upto_offset: int) -> bytes:
+    def read_bytes(self, offset: int, max_bytes: int, upto_offset: int) -> bytes | memoryview:
         """Whole batches from `offset` on, at least one if there is one below `upto_offset`."""
+        newest = self._newest
+        if newest is not None and newest.answers(offset, max_bytes, upto_offset):
+            return newest.data
         return self.log.read_bytes(offset, max_bytes, upto_offset=upto_offset)
 
     def batches(self, offset: int, upto_offset: int) -> Iterator[BatchView]:

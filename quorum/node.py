@@ -375,9 +375,12 @@ class QuorumNode:
                 peers.ask(send.to, send.request, send.timeout, self._taker(raft, send, nursery))
             if ready.committed is not None:
                 self._committed(ready.committed)
-            if ready.append or ready.snapshot or ready.truncate_to is not None:
+            log_changed = ready.append or ready.snapshot or ready.truncate_to is not None
+            if log_changed:
                 raft.log_changed(trio.current_time())
             self._publish(raft)
+            if not log_changed:
+                return  # nothing of it was news to the core
 
     async def _perform(self, ready: Ready) -> None:
         """The work on disk, in the order of the fields."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import trio
 
 from quorum.runtime.errors import StorageFailure
-from quorum.runtime.threads import run_blocking
+from quorum.runtime.threads import run_in_own_thread
 
 OnFlushed = Callable[[int], object]
 
@@ -149,7 +150,7 @@ async def _run_side_by_side(flushes: Sequence[Flush]) -> None:
 
     async def run_share(share: Sequence[Flush]) -> None:
         try:
-            await run_blocking(_run_all, share)
+            await run_in_own_thread(partial(_run_all, share))
         except OSError as error:
             failures.append(error)
 

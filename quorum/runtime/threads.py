@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple
 
+import outcome
 import trio
 
 # Disks answer a few requests at once; more threads only queue in the kernel, each with its own stack and lock hand-over.
@@ -33,6 +34,18 @@ async def run_blocking(fn: Callable[[*Ts], T], *args: *Ts) -> T:
     Cancelling waits for the thread: a write or fsync that was begun has an outcome, and somebody must see it.
     """
     return await trio.to_thread.run_sync(fn, *args, limiter=_run_limiter(_limiter, THREADS_MAX))
+
+
+async def run_in_own_thread(fn: Callable[[], T]) -> T:
+    """As `run_blocking`, at less than half of its cost in turns of the loop, for who keeps the number of its threads small by itself."""
+    task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
+
+    def deliver(result: outcome.Outcome[T]) -> None:
+        token.run_sync_soon(trio.lowlevel.reschedule, task, result)
+
+    trio.lowlevel.start_thread_soon(fn, deliver)
+    result: T = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+    return result
 
 
 async def run_computing(fn: Callable[[*Ts], T], *args: *Ts) -> T:

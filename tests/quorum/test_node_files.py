@@ -211,6 +211,23 @@ def test_the_simulated_log_means_the_same_as_the_real_one(log: MetadataLog) -> N
         assert view(log) == view(twin), f"step {step}"
 
 
+def test_what_was_appended_last_is_read_as_it_is_on_disk(log: MetadataLog) -> None:
+    """It is answered from memory, whole; what is cut away, or asked for in part, is not."""
+    append(log, 1, 2, 1)
+    append(log, 3, 2, 1)
+
+    def on_disk(upto: int, max_bytes: int = 1 << 20) -> bytes:
+        return log.log.read_bytes(3, max_bytes, upto_offset=upto)
+
+    assert isinstance(log.read_bytes(3, 1 << 20, 6), memoryview)
+    assert log.read_bytes(3, 1 << 20, 6) == on_disk(6)
+    assert log.read_bytes(3, 1 << 20, 5) == on_disk(5) != on_disk(6)
+    assert log.read_bytes(3, 1, 6) == on_disk(6, 1) != on_disk(6)
+    log.truncate_to(5)
+    append(log, 4, 1)
+    assert log.read_bytes(3, 1 << 20, 6) == on_disk(6)
+
+
 def test_an_observer_in_memory_follows_a_log_on_disk(log: MetadataLog) -> None:
     append(log, 1, 2, 1)
     append(log, 3, 2)
