@@ -60,6 +60,8 @@ def _append_unchecked(raft: state.State, _leader: Leader, voters: VoterSet) -> i
 def _counts_removed_voters() -> Patch:
     def take_voters(self: reign.Reign, voter_set: VoterSet, _now: float) -> None:
         self.others = voter_set.others(self.me.key)
+        for voter in self.others:
+            self.voters.setdefault(voter.id, reign.Progress(voter.key))
 
     return mock.patch.object(reign.Reign, "take_voters", take_voters)
 
