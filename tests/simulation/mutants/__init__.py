@@ -14,10 +14,10 @@ from tests.simulation.mutants.replication import REPLICATION
 SLOW = (
     "damage is a torn end",
     "damage is forgotten",
-    "lost snapshot is forgotten",
     "damaged snapshot is taken",
     "keeps diverged records",
     "looks for no leader",
+    "lost snapshot is forgotten",
     "never resigns",
     "snapshot loses configs",
     "snapshots without voters",
@@ -26,6 +26,7 @@ SLOW = (
     "vote file without checksum",
     "vote forgotten at restart",
     "voted-out leader counts itself",
+    "voted-out leader goes at once",
     "votes in past epochs",
     "votes though damaged",
 )

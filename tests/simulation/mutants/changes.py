@@ -175,7 +175,7 @@ def _counts_diverged_fetches() -> Patch:
         if isinstance(raft.role, Leader) and request.epoch == raft.epoch:
             offset = min(request.fetch_offset, raft.log.end_offset)
             if raft.role.reign.fetched_by(request.replica, offset, raft.log.end_offset, now):
-                leading._on_high_watermark(raft, raft.role)
+                leading._on_high_watermark(raft, raft.role, now)
         real(raft, request, token, now)
 
     return mock.patch.object(leading, "on_fetch", on_fetch)
@@ -288,25 +288,25 @@ def _acks_for_a_later_reign() -> Patch:
 
 
 def _aborted_counts() -> Patch:
-    real = MetadataLoader._replay
+    real = MetadataLoader._mark
 
-    def replay(self: MetadataLoader, record: Any, before: Any) -> None:
+    def mark(self: MetadataLoader, record: Any, before: Any) -> None:
         if isinstance(record, AbortTransactionRecord):
             self._in_transaction = False
         else:
             real(self, record, before)
 
-    return mock.patch.object(MetadataLoader, "_replay", replay)
+    return mock.patch.object(MetadataLoader, "_mark", mark)
 
 
 def _publishes_inside_transactions() -> Patch:
-    real = MetadataLoader._replay
+    real = MetadataLoader._mark
 
-    def replay(self: MetadataLoader, record: Any, before: Any) -> None:
+    def mark(self: MetadataLoader, record: Any, before: Any) -> None:
         if not isinstance(record, BeginTransactionRecord):
             real(self, record, before)
 
-    return mock.patch.object(MetadataLoader, "_replay", replay)
+    return mock.patch.object(MetadataLoader, "_mark", mark)
 
 
 def _new_leader_aborts_nothing() -> Patch:

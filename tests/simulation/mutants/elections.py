@@ -145,7 +145,7 @@ ELECTIONS = (
     Mutant("pre-votes beside a leader", _pre_votes_beside_a_leader, ("R12",)),
     Mutant("votes beside a leader", _votes_beside_a_leader, ("R1", "R3", "R12")),
     Mutant("refusals count as votes", _refusals_count_as_votes, ("R1", "R3", "R5", "R12")),
-    Mutant("believes other clusters", _believes_other_clusters, ("hostile",)),
+    Mutant("believes other clusters", _believes_other_clusters, ("hostile", "R1")),
     Mutant("believes any epoch", _believes_any_epoch, ("hostile",)),
     Mutant("strangers keep a leader", _strangers_keep_a_leader, ("R11",)),
     Mutant("looks for no leader", _looks_for_no_leader, ("L1",)),
