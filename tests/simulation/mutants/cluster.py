@@ -125,6 +125,7 @@ def _the_silent_are_not_fenced() -> Patch:
     """Its leases never run out and nobody looks: a partition of a dead broker waits for ever."""
     return both(
         mock.patch.object(Leases, "expired", return_value=[]),
+        mock.patch.object(Leases, "next_deadline", return_value=None),
         mock.patch.object(Leases, "orphans", return_value=[]),
     )
 
