@@ -41,7 +41,11 @@ _BOOTSTRAP_ID = OffsetAndEpoch(0, 0)
 
 
 class FormatError(Exception):
-    """A directory cannot be formatted, and why."""
+    """A directory cannot be formatted: why, and what to do."""
+
+    def __init__(self, why: str, fix: str = "trimaran storage format --help") -> None:
+        super().__init__(why)
+        self.fix = fix
 
 
 def random_uuid() -> str:
@@ -101,12 +105,13 @@ def format_paths(
             f"metadata.version {metadata_version} cannot be: it is between {METADATA_VERSION_MIN} and {METADATA_VERSION_LEVEL}"
         )
     if not cluster_id:
-        raise FormatError("a cluster needs an id; `storage random-uuid` makes one")
+        raise FormatError("a cluster needs an id", "trimaran storage random-uuid makes one")
     fresh = [path for path in paths if not _is_formatted(path, cluster_id, node_id, files)]
     if len(fresh) < len(paths) and not ignore_formatted:
         formatted = next(path for path in paths if path not in fresh)
         raise FormatError(
-            f"{formatted} is already formatted; --ignore-formatted leaves it and formats the others"
+            f"{formatted} is already formatted",
+            "name other directories, or --ignore-formatted, which leaves it and formats the others",
         )
     for path in fresh:
         directory_id = new_directory_id()
@@ -143,19 +148,20 @@ def check_quorum_kind(
     """
     if config.voters and is_dynamic:
         raise FormatError(
-            "a quorum is static by controller.quorum.voters or dynamic by its first voters, not both:"
-            " remove the key and set controller.quorum.bootstrap.servers instead"
+            "a quorum is static by controller.quorum.voters or dynamic by its first voters, not both",
+            "remove the key, and set controller.quorum.bootstrap.servers instead",
         )
     if config.is_controller and not config.voters and not is_dynamic:
         raise FormatError(
-            "controller.quorum.voters is not set on this controller, so one of --standalone, --initial-controllers"
-            " and --no-initial-controllers must say who votes first"
+            "controller.quorum.voters is not set on this controller, and nobody said who votes first",
+            "--standalone, --initial-controllers LIST, or --no-initial-controllers where there is a quorum already",
         )
     if kraft_version is not None and kraft_version != (
         STATIC_QUORUM if config.voters else DYNAMIC_QUORUM
     ):
         raise FormatError(
-            f"kraft.version {kraft_version} cannot be: it is 0 with controller.quorum.voters, 1 without"
+            f"kraft.version {kraft_version} cannot be",
+            "it is 0 with controller.quorum.voters, 1 without",
         )
 
 
@@ -165,7 +171,9 @@ def _is_formatted(path: Path, cluster_id: str, node_id: int, files: Files) -> bo
     try:
         MetaProperties.load(path, files).check(path, cluster_id=cluster_id, node_id=node_id)
     except MetaPropertiesError as error:
-        raise FormatError(str(error)) from error
+        raise FormatError(
+            str(error), "name other directories: these are somebody else's"
+        ) from error
     return True
 
 

@@ -77,11 +77,7 @@ def _of_directory(error: MetaPropertiesError) -> UserError:
 
 
 def _of_format(error: FormatError) -> UserError:
-    return UserError(
-        "cannot format",
-        str(error),
-        "name other directories, or --ignore-formatted where they are of this cluster and node",
-    )
+    return UserError("cannot format", str(error), error.fix)
 
 
 def _of_lock(error: DirectoryLocked) -> UserError:

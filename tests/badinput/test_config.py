@@ -57,8 +57,10 @@ def properties(cluster, tmp_path):
 
 @pytest.fixture
 def formatted(cluster, tmp_path):
-    def format_for(file, cluster_id=None, role="broker"):
-        told = cli("storage", "format", "-t", cluster_id or cluster.cluster_id, "-c", str(file))
+    def format_for(file, cluster_id=None):
+        of_cluster = ("storage", "format", "-t", cluster_id or cluster.cluster_id, "-c", str(file))
+        joins = ("--no-initial-controllers",) if "roles=controller" in file.read_text() else ()
+        told = cli(*of_cluster, *joins)
         assert told.returncode == 0, told.stderr
         return file
 
@@ -104,9 +106,8 @@ def test_3_formatting_over_another_cluster(properties, formatted):
 @pytest.mark.parametrize("role", ["broker", "controller"])
 def test_4_a_directory_of_another_node(cluster, properties, formatted, role):
     formatted(properties(role))
-    voters = f"9@127.0.0.1:1,1@127.0.0.1:{cluster.controller.address[1]}"
-    listeners = {"listeners": "CONTROLLER://127.0.0.1:0", "controller_quorum_voters": voters}
-    changed = properties(role, node_id="9", **(listeners if role == "controller" else {}))
+    listeners = {"listeners": "CONTROLLER://127.0.0.1:0"} if role == "controller" else {}
+    changed = properties(role, node_id="9", **listeners)
     explained(start(changed, role), Exit.NO, "belongs to node", "node 9")
 
 
@@ -231,9 +232,7 @@ def test_a_damaged_meta_properties(properties, formatted, tmp_path, content):
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"data_version": 0}'], ids=str)
 def test_md3_a_damaged_vote_file(properties, formatted, tmp_path, content):
     """R15: who cannot know his vote does not vote, and says so."""
-    file = formatted(
-        properties("controller", listeners="CONTROLLER://127.0.0.1:0"), role="controller"
-    )
+    file = formatted(properties("controller", listeners="CONTROLLER://127.0.0.1:0"))
     metadata = tmp_path / "log" / "__cluster_metadata-0"
     metadata.mkdir()
     (metadata / "quorum-state").write_bytes(content)
