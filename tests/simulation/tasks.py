@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Of the tasks between two events; a request for far too many topics takes some hundred.
+TURNS_MAX = 5000
+
 # So few that most decisions take several turns, and others are asked for meanwhile; in real life 500.
 STEPS_PER_TURN = 4
 
@@ -96,8 +99,12 @@ class Tasks:
 
     async def settle(self) -> None:
         runner = scheduler.GLOBAL_RUN_CONTEXT.runner
+        turns = 0
         # what `current_statistics` says, without a tenth of the time of a run
         while runner.runq or runner.deadlines.next_deadline() <= self._world.now:
+            turns += 1
+            if turns > TURNS_MAX:
+                raise Violation(f"L1 more than {TURNS_MAX} turns: a task is busy in a loop")
             await trio.lowlevel.checkpoint()
             self._world.settle_proposals()
 
