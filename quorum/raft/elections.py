@@ -72,7 +72,9 @@ def _judge_vote(state: State, request: VoteRequest, now: float) -> VoteAnswer:
         error = ErrorCode.INVALID_REQUEST
     if error is not None:
         return state.answer(VoteAnswer, error)
-    if not _is_for_us(state, request.voter):  # a letter for somebody else: its epoch is no news to us
+    if not _is_for_us(
+        state, request.voter
+    ):  # a letter for somebody else: its epoch is no news to us
         return state.answer(VoteAnswer, ErrorCode.INVALID_VOTER_KEY)
     if request.epoch > state.epoch:
         state.become_unattached(request.epoch, now)
