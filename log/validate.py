@@ -30,7 +30,6 @@ from log.batch import (
     TimestampType,
     check_crc,
 )
-from log.codecs import Compression, OutputTooLarge, compress
 from log.columns import (
     COMPILED,
     INT64_MAX,
@@ -41,6 +40,7 @@ from log.columns import (
     check_records,
 )
 from log.columns_walk import Walker
+from log.compression import Compression, OutputTooLarge, compress
 from log.config import LogConfig
 from log.records import rebuilt, records_bytes
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError

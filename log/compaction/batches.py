@@ -16,10 +16,10 @@ from log.batch import (
     BatchView,
     Buffer,
 )
-from log.codecs import compress
 from log.columns import decode_columns, retain
 from log.compaction.offset_map import OffsetMap
 from log.compaction.retention import Fate, Retention, Verdict
+from log.compression import compress
 from log.records import rebuilt, records_bytes
 
 TOMBSTONE = 2  # in the marks of `OffsetMap.mark`

@@ -5,7 +5,7 @@ import pytest
 from broker.handlers.produce import produce
 from broker.produced import check_now
 from log.batch import BatchView, iter_batches
-from log.codecs import Compression
+from log.compression import Compression
 from log.records import NewRecord, build_batch, decode_records
 from log.validate import BYTES_CHECKED_AT_ONCE_MAX, OverBudget
 from quorum.metadata.image import TOPIC_RESOURCE

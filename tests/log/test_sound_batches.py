@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from log import validate
 from log.batch import BatchView, TimestampType
-from log.codecs import Compression
+from log.compression import Compression
 from log.config import LogConfig
 from log.records import NewRecord, build_batch
 from log.validate import Budget, OverBudget, ProduceRules, validate_produced

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from log.batch import iter_batches
 from log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, format_offsets
-from log.codecs import Compression
+from log.compression import Compression
 from log.config import LogConfig
 from log.meta_properties import MetaProperties
 from log.partition_log import PartitionLog

@@ -13,10 +13,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.codecs import Compression, OutputTooLarge, compress, decompress
 from log.codecs import gzip as gzip_codec
 from log.codecs import zstd as zstd_codec
 from log.codecs.snappy import XERIAL_HEADER, XERIAL_MAGIC
+from log.compression import Compression, OutputTooLarge, compress, decompress
 from wire.errors import RemoteProtocolError
 
 KINDS = [kind for kind in Compression if kind is not Compression.NONE]

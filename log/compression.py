@@ -1,0 +1,69 @@
+"""Compression of record batches: gzip, snappy, lz4 and zstd as Kafka's producers write them.
+
+Source: Kafka's `compress` package. A codec is a module of its own in `log.codecs`, imported together with its library at its first use, with two functions:
+
+```
+compress(data, level)            framed as Kafka's Java producer frames it
+decompress(data, limit_bytes)    stops at an output limit of ours, so a small batch cannot grow without bound in memory (CVE-2023-34455)
+```
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+from typing import Protocol, cast
+
+from log.codecs.output import Bytes, OutputTooLarge
+
+__all__ = ["Compression", "OutputTooLarge", "compress", "decompress"]
+
+
+class Compression(IntEnum):
+    """Bits 0-2 of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class _Codec(Protocol):
+    def compress(self, data: Bytes, level: int | None) -> bytes: ...
+    def decompress(self, data: Bytes, limit_bytes: int) -> bytes | bytearray: ...
+
+
+@cache
+def _codec(kind: Compression) -> _Codec:
+    return cast("_Codec", import_module(f"log.codecs.{kind.name.lower()}"))
+
+
+def compress(kind: Compression, data: Bytes, *, magic: int = 2, level: int | None = None) -> bytes:
+    """The compressed form of `data`, framed as Kafka's Java producer frames it in the record format `magic`.
+
+    `level` is as in Kafka's `compression.gzip.level` and its like; None is the codec's default, snappy has none.
+    """
+    packed = _codec(kind).compress(data, level)
+    if magic == 0 and kind is Compression.LZ4:
+        from log.codecs.lz4_checksum import with_checksum
+
+        return with_checksum(packed, broken=True)
+    return packed
+
+
+def decompress(
+    kind: Compression, data: Bytes, limit_bytes: int, *, magic: int = 2
+) -> bytes | bytearray:
+    """The original bytes of a batch of the record format `magic`.
+
+    Raises:
+        OutputTooLarge: there would be more than `limit_bytes` of them.
+        RemoteProtocolError: the stream is damaged, cut short, or followed by something else.
+    """
+    if magic == 0 and kind is Compression.LZ4:
+        from log.codecs.lz4_checksum import with_checksum
+
+        data = with_checksum(data, broken=False)
+    return _codec(kind).decompress(data, limit_bytes)
