@@ -21,7 +21,7 @@ from quorum.raft.messages import (
     VoteRequest,
 )
 from quorum.raft.ready import ControlRecord, VotersChange
-from quorum.raft.roles import Follower, Leader, Resigned, Role
+from quorum.raft.roles import Follower, Leader, Resigned, Role, vote_of
 from quorum.raft.types import Election, ReplicaKey
 from quorum.raft.voters import VoterSet
 from tests.simulation.storage import GENESIS, Entry
@@ -341,6 +341,16 @@ class Checker:
         )
         if written[:2] != election[:2] or not is_same_vote:
             self.fail("R3", node.id, "wrote", written, "and finds", election)
+
+    def started(self, node: SimNode) -> None:
+        """R3: as long as its epoch is the one that it voted in, a replica knows its vote."""
+        written = node.disk.election
+        if written.voted is None or node.raft.epoch != written.epoch:
+            return
+        self.count("R3 start")
+        vote = vote_of(node.raft.role)
+        if vote is None or not vote.matches(written.voted):
+            self.fail("R3", node.id, "voted for", written, "and starts as", node.raft.role)
 
     def _commit_upto(self, node: SimNode, offset: int) -> None:
         for entry in reversed(node.log.entries):

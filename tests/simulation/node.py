@@ -95,6 +95,7 @@ class SimNode:
             self.identity, self.log, election, timeouts=self.timeouts, prng=self.prng, now=self.now
         )
         self.world.say("starts", self.raft)
+        self.world.checker.started(self)
         self.settle()
 
     def _open(self) -> Election | None:

@@ -16,7 +16,19 @@ from tests.simulation.world import Result, World, run_seed
 
 # What must have had something to say, and what must have happened, for runs to be worth their time.
 INVARIANTS = (
-    *("R1", "R1 on disk", "R2", "R2 sent", "R3", "R3 vote file", "R4", "R5", "R5 acked", "R6"),
+    *(
+        "R1",
+        "R1 on disk",
+        "R2",
+        "R2 sent",
+        "R3",
+        "R3 vote file",
+        "R3 start",
+        "R4",
+        "R5",
+        "R5 acked",
+        "R6",
+    ),
     *("R7", "R8", "R9", "R9 image", "R10", "R10 leader outside", "R11", "R12", "R14", "R15"),
     *("R15 repaired", "C1", "C2", "C3", "C3 same incarnation", "C3 old incarnation", "C3 answer"),
     *("C4", "C4 no leader", "C5", "ack", "hostile", "hostile flood"),

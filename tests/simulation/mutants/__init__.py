@@ -24,7 +24,6 @@ SLOW = (
     "strangers keep a leader",
     "truncated voters count",
     "vote file without checksum",
-    "vote forgotten at restart",
     "voted-out leader counts itself",
     "voted-out leader goes at once",
     "votes in past epochs",
