@@ -240,6 +240,8 @@ class Life:
         self.lead()
         if self._prng.random() < 0.3:
             self.log.roll(self._clock_ms)
+        if self._prng.random() < 0.5:
+            self.checkpoint()  # the timer's, which does not wait for flushes
         flush.run()
         self._note_flushed(self.log.finish_flush(flush))
 
