@@ -478,7 +478,9 @@ class PartitionLog:
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Removes everything; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        self._lower_recovery_point(min(offset, self.log_start_offset))
+        # Between the old segments and the new one a crash leaves none: only to where nothing was flushed does that look right, as the
+        # start that is noted may be an older one.
+        self._lower_recovery_point(0)
         with self._health.guard(f"emptying {self.directory}"):
             self._producers.truncate(-1)  # first: a snapshot knows transactions whose end goes
             while len(self._segments):

@@ -182,8 +182,9 @@ class Segment:
         return [*files, *self.transaction_index_files()]
 
     def transaction_index_files(self) -> list[OpenFile]:
-        """The transaction index, when there is one."""
-        return [self.transaction_index.file()] if self.transaction_index.exists else []
+        """The transaction index, when there is one; one that was emptied too, or a crash brings back what was truncated."""
+        index = self.transaction_index
+        return [index.file()] if index.exists or index.changed else []
 
     def create(self, preallocated_bytes: int = 0) -> None:
         """Makes the three files of a new segment, empty as Kafka's tools expect them. Raises OSError."""

@@ -117,6 +117,18 @@ def test_delete_records(tmp_path):
     assert log.epochs.entries() == [(0, 50)]
 
 
+def test_a_log_that_is_emptied_takes_back_what_was_said_to_be_flushed(tmp_path):
+    """Until its new segment is there it has none, which looks like a loss above a start that was noted long ago."""
+    log = open_log(tmp_path / "t-0")
+    append(log, 20)
+    log.flush()
+    log.delete_records_before(10)
+    noted = []
+    log.before_truncate = noted.append
+    log.truncate_fully_and_start_at(15)
+    assert noted == [0]
+
+
 def test_emptied_log_starts_anywhere(tmp_path):
     log = filled(tmp_path / "t-0")
     log.truncate_fully_and_start_at(12345)

@@ -261,3 +261,16 @@ def test_a_deletion_cut_short_keeps_aborts_with_their_records(tmp_path, done):
     log = open_log(tmp_path / "t-0", CONFIG, recovery_point=end_offset)
     found = [(one.producer_id, one.last_offset) for one in log.aborted_transactions(0, end_offset)]
     assert found == ([(7, 3)] if log.log_start_offset == 0 else [])
+
+
+def test_an_abort_that_was_truncated_does_not_come_back_when_its_segment_is_sealed(tmp_path):
+    """The index was cut to nothing: that is synced too, before the log counts as flushed."""
+    log = open_log(tmp_path / "t-0", CONFIG)
+    append(log, 1)
+    transactional(log, 7, 0)
+    end(log, 7, commit=False)
+    log.truncate_to(1)
+    append(log, 3)
+    log.roll(0)
+    synced = {file.path.name for file in log.prepare_flush().open_files}
+    assert "00000000000000000000.txnindex" in synced
