@@ -467,8 +467,11 @@ class PartitionLog:
             return
         self._lower_recovery_point(offset)
         with self._lookup(f"truncation to {offset}"):
-            while segments.active is not shortened:
-                segments.drop_last()
+            if segments.active is not shortened:
+                while segments.active is not shortened:
+                    segments.drop_last()
+                # Else a crash could bring them back behind what is cut below; in a compacted log nobody would notice the hole.
+                self._files.fsync_directory(self.directory)
             if position is not None:
                 shortened.truncate(position, offset, interval)
             else:

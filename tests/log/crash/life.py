@@ -376,6 +376,8 @@ class Life:
         target.promote_future(TOPIC, INDEX, end_offset=copy.flushed_offset, start_offset=start)
         self._note_flushed(copy.flushed_offset)
         self.log = self._open()
+        # A copy that was begun before a crash may know of a deletion that the source has forgotten.
+        self._change(start=self.log.log_start_offset)
         self._note_content()
 
 
