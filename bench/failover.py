@@ -35,16 +35,12 @@ from bench.scale_client import (
     open_clients,
     seconds_until,
 )
+from quorum.describe_quorum import describe_quorum_request
 from wire.blocking import BlockingConnection
 from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import ConnectionLost, RequestTimedOut
 from wire.errors import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
-)
 
 SECONDS_MAX = 60.0
 PAUSE_SECONDS = 0.005  # between two questions
@@ -106,11 +102,9 @@ class Leader(NamedTuple):
 
 def leader_of(cluster: Cluster) -> Leader | None:
     """Asks every controller; None while none of them leads."""
-    partition = DescribeQuorumRequestPartitionData(partition_index=0)
-    topic = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
     for address in parse_bootstrap(cluster.controller_bootstrap):
         with suppress(ConnectionLost, RequestTimedOut), connected(address) as connection:
-            answer = connection.call(DescribeQuorumRequest(topics=[topic]), timeout=1.0)
+            answer = connection.call(describe_quorum_request(), timeout=1.0)
             if answer.error_code or answer.topics[0].partitions[0].error_code:
                 continue
             found = answer.topics[0].partitions[0]

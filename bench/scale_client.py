@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from bench.clusters import Cluster
-from quorum.metadata.topic_names import METADATA_TOPIC
+from quorum.describe_quorum import describe_quorum_request
 from wire.blocking import BlockingConnection
 from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
@@ -17,11 +17,6 @@ from wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
-)
-from wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
 )
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -123,9 +118,7 @@ def create_partitions(client: BlockingConnection, name: str, count: int) -> None
 
 def quorum_epoch(client: BlockingConnection) -> int:
     """Of the leader of the metadata quorum; every election makes it larger."""
-    partition = DescribeQuorumRequestPartitionData(partition_index=0)
-    topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    answer = client.call(DescribeQuorumRequest(topics=[topic]), timeout=SECONDS_MAX)
+    answer = client.call(describe_quorum_request(), timeout=SECONDS_MAX)
     return int(answer.topics[0].partitions[0].leader_epoch)
 
 

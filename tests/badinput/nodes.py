@@ -12,15 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from quorum.describe_quorum import describe_quorum_request
 from tests.badinput.made import made
 from tests.badinput.peer import Address, ask, codes
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
-)
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 TOPIC = "orders"
@@ -88,15 +84,7 @@ class Node:
             (topic,) = ask(self.address, request, 1).topics
             assert [p.leader_id for p in topic.partitions] == [self.id, self.id]
         else:
-            assert codes(ask(self.address, describe_quorum(), 0)) == {"NONE"}
-
-
-def describe_quorum() -> DescribeQuorumRequest:
-    topic = DescribeQuorumRequestTopicData(
-        topic_name="__cluster_metadata",
-        partitions=[DescribeQuorumRequestPartitionData(partition_index=0)],
-    )
-    return DescribeQuorumRequest(topics=[topic])
+            assert codes(ask(self.address, describe_quorum_request(), 0)) == {"NONE"}
 
 
 @contextmanager
@@ -182,7 +170,7 @@ def foreign_cluster(addresses: str) -> Iterator[Cluster]:
     yield Cluster(
         Node(
             "controller",
-            ask(controller, describe_quorum(), 0).topics[0].partitions[0].leader_id,
+            ask(controller, describe_quorum_request(), 0).topics[0].partitions[0].leader_id,
             controller,
         ),
         Node("broker", told.brokers[0].broker_id, broker),

@@ -2,8 +2,9 @@
 
 import pytest
 
+from quorum.describe_quorum import describe_quorum_request
 from tests.badinput.made import made
-from tests.badinput.nodes import TOPIC, describe_quorum
+from tests.badinput.nodes import TOPIC
 from tests.badinput.peer import CLOSED, ask, codes
 from tests.badinput.test_decoding import served
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -49,7 +50,7 @@ INT32_MAX = 2**31 - 1
 
 
 def epoch_of(controller) -> int:
-    (answer,) = ask(controller.address, describe_quorum(), 0).topics
+    (answer,) = ask(controller.address, describe_quorum_request(), 0).topics
     (partition,) = answer.partitions
     assert partition.leader_id == controller.id
     return partition.leader_epoch

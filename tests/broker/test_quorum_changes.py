@@ -7,15 +7,11 @@ from typing import Any
 
 import trio
 
+from quorum.describe_quorum import describe_quorum_request
 from tests.broker.cluster import CLUSTER_ID, cluster
 from wire.errors import ErrorCode
 from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
-)
 from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from wire.transport.node_connection import NodeConnection, open_node_connection
@@ -31,9 +27,7 @@ async def asked_until(connection: NodeConnection, request: Any, code: ErrorCode)
 
 
 async def voters(connection: NodeConnection) -> dict[int, bytes]:
-    partition = DescribeQuorumRequestPartitionData(partition_index=0)
-    topic = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
-    answer: Any = await connection.call(DescribeQuorumRequest(topics=[topic]), timeout=SECONDS)
+    answer: Any = await connection.call(describe_quorum_request(), timeout=SECONDS)
     found = answer.topics[0].partitions[0].current_voters
     return {voter.replica_id: voter.replica_directory_id for voter in found}
 

@@ -11,16 +11,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from quorum.describe_quorum import describe_quorum_request
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
 from trimaran.local.readiness import brokers_seen_by
 from wire.blocking import BlockingConnection
 from wire.client.errors import ConnectionLost, RequestTimedOut
-from wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
-)
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 # An idle controller writes a record every half second; an election of Kafka's takes two seconds, and a JVM five to start, a minute on a machine that is busy.
@@ -30,14 +26,7 @@ WITHOUT_FEATURES = tuple(
     f"--feature={name}=0"
     for name in ("group.version", "transaction.version", "share.version", "streams.version")
 )
-METADATA_QUORUM = DescribeQuorumRequest(
-    topics=[
-        DescribeQuorumRequestTopicData(
-            topic_name="__cluster_metadata",
-            partitions=[DescribeQuorumRequestPartitionData(partition_index=0)],
-        )
-    ]
-)
+METADATA_QUORUM = describe_quorum_request()
 
 
 @dataclass

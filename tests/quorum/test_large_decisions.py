@@ -6,24 +6,15 @@ import pytest
 import trio
 
 from quorum.controller import turns
+from quorum.describe_quorum import describe_quorum_request
 from tests.quorum.controllers import SECONDS, Images, connected_to, open_controllers
 from tests.quorum.test_many_partitions import joined
 from tests.quorum.test_server import creation
 from wire.errors import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.describe_cluster import DescribeClusterRequest
-from wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
-)
 from wire.primitives import NIL_UUID
 
-METADATA = DescribeQuorumRequestTopicData(
-    topic_name="__cluster_metadata",
-    partitions=[DescribeQuorumRequestPartitionData(partition_index=0)],
-)
-QUORUM = DescribeQuorumRequest(topics=[METADATA])
 CONTROLLERS = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
 PARTITIONS = 60
 STEP = 5
@@ -109,7 +100,7 @@ async def test_the_quorum_and_who_reads_do_not_wait(tmp_path):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(partial(connection.call, create, timeout=SECONDS))
                 await underway(active)
-                quorum = await another.call(QUORUM, timeout=SECONDS)
+                quorum = await another.call(describe_quorum_request(), timeout=SECONDS)
                 controllers_ = await another.call(CONTROLLERS, timeout=SECONDS)
                 assert turns.busy
             assert quorum.topics[0].partitions[0].leader_id == 1

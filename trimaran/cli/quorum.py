@@ -132,17 +132,10 @@ def describe_quorum(
     client: BlockingClient, *, timeout: float | None = None
 ) -> DescribeQuorumResponsePartitionData:
     """What the leader of the quorum says of it; a partition with an error code when there is no leader."""
-    from quorum.metadata_partition import TOPIC
+    from quorum.describe_quorum import describe_quorum_request
     from wire.client.destinations import Controller
-    from wire.messages.describe_quorum import (
-        DescribeQuorumRequest,
-        DescribeQuorumRequestPartitionData,
-        DescribeQuorumRequestTopicData,
-    )
 
-    wanted = DescribeQuorumRequestPartitionData(partition_index=0)
-    topic = DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[wanted])
-    answer = client.call(Controller(), DescribeQuorumRequest(topics=[topic]), timeout=timeout)
+    answer = client.call(Controller(), describe_quorum_request(), timeout=timeout)
     check(answer.error_code, answer.error_message)
     found: DescribeQuorumResponsePartitionData = answer.topics[0].partitions[0]
     return found
