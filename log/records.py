@@ -7,8 +7,7 @@ Left out: checks that belong to Produce (`log/validate.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import repeat
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import crc32c
 
@@ -154,6 +153,21 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[RecordHea
     return tuple(headers), position
 
 
+class BatchHeader(TypedDict, total=False):
+    """What may be said of a batch besides its records; `BatchBuilder.build` has the defaults."""
+
+    base_offset: int
+    leader_epoch: int
+    compression: Compression
+    compression_level: int | None
+    timestamp_type: TimestampType
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_control: bool
+    is_transactional: bool
+
+
 class BatchBuilder:
     """A batch of consecutive records, one at the least, made one by one; deltas count from the first record's timestamp."""
 
@@ -225,35 +239,14 @@ class BatchBuilder:
 def build_batch(
     records: Iterable[NewRecord],
     *,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-    compression: Compression = Compression.NONE,
-    compression_level: int | None = None,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    is_control: bool = False,
-    is_transactional: bool = False,
     offset_deltas: Sequence[int] | None = None,
+    **header: Unpack[BatchHeader],
 ) -> bytes:
     """A batch of all the records at once; see `BatchBuilder`."""
     builder = BatchBuilder()
-    deltas = repeat(None) if offset_deltas is None else offset_deltas
-    for record, offset_delta in zip(records, deltas, strict=False):
-        builder.add(record, offset_delta)
-    return builder.build(
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        compression=compression,
-        compression_level=compression_level,
-        timestamp_type=timestamp_type,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        is_control=is_control,
-        is_transactional=is_transactional,
-    )
+    for number, record in enumerate(records):
+        builder.add(record, None if offset_deltas is None else offset_deltas[number])
+    return builder.build(**header)
 
 
 def rebuilt(

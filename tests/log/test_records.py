@@ -208,3 +208,9 @@ def test_header_keys_that_are_no_text_are_read_as_kafka_reads_them():
     broken[broken.index(b"k")] = 0xFF
     [record] = decode_records(BatchView(broken))
     assert record.headers == (RecordHeader("\ufffd", b"v"),)
+
+
+def test_a_record_without_its_offset_is_not_left_out():
+    records = [NewRecord(None, b"v", 0)] * 3
+    with pytest.raises(IndexError):
+        build_batch(records, offset_deltas=[0, 4])
