@@ -1,5 +1,7 @@
 """Real controllers over sockets: the life of brokers, topics, fail-over, bad input."""
 
+from contextlib import asynccontextmanager
+
 import pytest
 import trio
 import trio.lowlevel
@@ -176,38 +178,39 @@ async def test_a_silent_broker_is_fenced_when_its_session_ends(tmp_path):
             assert (await one.beat(want_fence=True)).is_fenced
 
 
-async def test_a_controller_that_was_held_reads_first_what_was_sent_meanwhile(tmp_path, mock_clock):
-    mock_clock.rate = 1.0
+@asynccontextmanager
+async def joined_broker(tmp_path):
+    """A broker that has joined the one controller, and the controller's leases."""
     async with open_controllers(tmp_path) as controllers:
         active = await controllers.active()
         async with connected_to(active) as connection:
             one = controllers.broker(connection, 1)
             await one.join()
-            leases = active.context.controller.reign().leases
-            lease = leases.get(1, one.epoch)
-            mock_clock.jump(30.0)  # no processor, the lid of a laptop; sessions last nine seconds
-            assert not (await one.beat()).is_fenced
-            assert leases.get(1, one.epoch) is lease
+            yield one, active.context.controller.reign().leases
+
+
+async def test_a_controller_that_was_held_reads_first_what_was_sent_meanwhile(tmp_path, mock_clock):
+    mock_clock.rate = 1.0
+    async with joined_broker(tmp_path) as (one, leases):
+        lease = leases.get(1, one.epoch)
+        mock_clock.jump(30.0)  # no processor, the lid of a laptop; sessions last nine seconds
+        assert not (await one.beat()).is_fenced
+        assert leases.get(1, one.epoch) is lease
 
 
 async def test_the_next_lease_to_end_is_no_exception_where_a_controller_was_held(
     tmp_path, mock_clock
 ):
     mock_clock.rate = 1.0
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
-        async with connected_to(active) as connection:
-            one = controllers.broker(connection, 1)
-            await one.join()
-            leases = active.context.controller.reign().leases
-            for _ in range(2):  # the second look finds this lease, and waits for its end
-                assert not (await one.beat()).is_fenced
-                mock_clock.jump(5.0)
-                await trio.testing.wait_all_tasks_blocked(0.01)
-            lease = leases.get(1, one.epoch)
-            mock_clock.jump(30.0)
+    async with joined_broker(tmp_path) as (one, leases):
+        for _ in range(2):  # the second look finds this lease, and waits for its end
             assert not (await one.beat()).is_fenced
-            assert leases.get(1, one.epoch) is lease
+            mock_clock.jump(5.0)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        lease = leases.get(1, one.epoch)
+        mock_clock.jump(30.0)
+        assert not (await one.beat()).is_fenced
+        assert leases.get(1, one.epoch) is lease
 
 
 async def test_controlled_shutdown(tmp_path):
