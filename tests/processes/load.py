@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 
@@ -16,7 +17,9 @@ IN_FLIGHT_MAX = 2000
 
 
 class Load:
-    """Idempotent acks=all producing until the block ends. `acked`: value by (partition, offset)."""
+    """Idempotent acks=all producing until the block ends. `acked`: by value, each of which is sent once, (partition, offset); None for the offset
+    where the client knows of a batch, whose own answer was lost, only that the next one was taken.
+    """
 
     def __init__(self, bootstrap, topic, partitions):
         self.acked, self.failed, self._ack_times = {}, [], {}
@@ -32,6 +35,7 @@ class Load:
             }
         )
         self._topic, self._partitions = topic, partitions
+        self._name = os.urandom(4).hex().encode()  # others have written to the topic before
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -49,13 +53,14 @@ class Load:
             if self._stop.is_set():
                 break
             if len(self._producer) < IN_FLIGHT_MAX:
-                self._producer.produce(self._topic, b"%d" % number, on_delivery=self._delivered)
+                value = b"%s-%d" % (self._name, number)
+                self._producer.produce(self._topic, value, on_delivery=self._delivered)
             self._producer.poll(PACE_SECONDS)
         self._producer.flush(30)
 
     def _delivered(self, error, message):
         if error is None:
-            self.acked[message.partition(), message.offset()] = message.value()
+            self.acked[message.value()] = (message.partition(), message.offset())
             self._ack_times.setdefault(message.partition(), []).append(time.monotonic())
         else:
             self.failed.append(error.str())
@@ -82,7 +87,11 @@ def lost(bootstrap, topic, partitions, acked):
         ends = {p: reader.ends(topic, p) for p in range(partitions)}
         count = sum(end - start for start, end in ends.values())
         start = {p: first for p, (first, end) in ends.items() if end > first}
-        found = {(r.partition, r.offset): r.value for r in reader.read(topic, start, count)}
+        found = {r.value: (r.partition, r.offset) for r in reader.read(topic, start, count)}
     finally:
         reader.close()
-    return {place: value for place, value in acked.items() if found.get(place) != value}
+    return {
+        value: place
+        for value, place in acked.items()
+        if value not in found or place not in (found[value], (found[value][0], None))
+    }
