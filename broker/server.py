@@ -122,6 +122,8 @@ async def _start(
         ):
             nursery.start_soon(part.run)
         await parts.quorum.node.wait_caught_up()
+        if ctx.authorizer is not None:
+            ctx.authorizer.complete_initial_load()
         await ctx.metadata.wait_for(lambda image: 0 <= lifecycle.epoch <= image.provenance.offset)
         await _recover_logs(parts)
         await parts.publisher.activate()

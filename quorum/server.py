@@ -12,6 +12,7 @@ import os
 import random
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from quorum.metadata.loader import MetadataLoader
 from quorum.node import NodeSettings, QuorumNode
 from quorum.replica import identity_of, open_log, snapshot_of, snapshots_of, timeouts_of
 from quorum.runtime.clock import now_ms
+from quorum.runtime.errors import NotLeaderError
 from quorum.runtime.group_commit import GroupCommit
 from quorum.runtime.threads import run_blocking
 from quorum.storage import read_bootstrap
@@ -177,6 +179,7 @@ async def _run_shielded(
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(parts.group_commit.run)
                 await nursery.start(parts.node.run)
+                nursery.start_soon(_complete_initial_load, parts)
                 server: Server = await nursery.start(_serve, parts)
                 nursery.start_soon(parts.registrar.run)
                 task_status.started(_running(parts, server))
@@ -200,6 +203,15 @@ def _running(parts: _Parts, server: Server) -> RunningController:
         directory=parts.directory,
         context=parts.context,
     )
+
+
+async def _complete_initial_load(parts: _Parts) -> None:
+    """Others vote and fetch here before this node knows a leader, hence before it knows all ACLs."""
+    if parts.context.authorizer is None:
+        return
+    with suppress(NotLeaderError):  # told to stop before that
+        await parts.node.wait_caught_up()
+        parts.context.authorizer.complete_initial_load()
 
 
 async def _serve(

@@ -1,6 +1,6 @@
 """Who may do what, by the ACLs of the metadata: DENY beats ALLOW beats nothing said.
 
-Source: Kafka's `StandardAuthorizerData`, KIP-801. The index holds ACLs by resource pattern; an answer looks at the literal name, the
+Source: Kafka's `StandardAuthorizerData`, `AclPublisher`, KIP-801. The index holds ACLs by resource pattern; an answer looks at the literal name, the
 wildcard and all prefixes of the name, so it costs the length of the name and not the number of ACLs.
 Left out: enforcing it in every handler; `authorizeByResourceType`.
 """
@@ -29,6 +29,7 @@ from quorum.metadata.image import (
     MetadataImage,
 )
 from quorum.metadata.loader import Manifest
+from wire.errors import ErrorCode, KafkaError
 
 WILDCARD_PRINCIPAL = "User:*"
 
@@ -134,7 +135,8 @@ def _is_about(acl: Acl, principal: str, host: str, operation: int) -> bool:
 class Authorizer:
     """A `Publisher` that keeps an index of the committed ACLs and answers by it.
 
-    `super_users` ("User:alice") may do everything.
+    `super_users` ("User:alice") may do everything. Others are judged once the initial load is complete: an older snapshot may lack the very ACL
+    that forbids what is asked.
     """
 
     def __init__(
@@ -143,6 +145,11 @@ class Authorizer:
         self._super_users = frozenset(super_users)
         self._if_nothing_is_said = if_nothing_is_said
         self._index = AclIndex()
+        self._loaded = False
+
+    def complete_initial_load(self) -> None:
+        """The index has all ACLs that were committed when this node first heard of a leader."""
+        self._loaded = True
 
     def publish(self, delta: MetadataDelta, _image: MetadataImage, _manifest: Manifest) -> None:
         before: AclsImage = delta.acls.image
@@ -156,6 +163,14 @@ class Authorizer:
                 self._index.add(Acl.of(record))
 
     def allows(self, principal: str, host: str, action: Action) -> bool:
-        return principal in self._super_users or allows(
+        """Raises KafkaError UNKNOWN_SERVER_ERROR before the initial load is complete, which Kafka has no code for either."""
+        if principal in self._super_users:
+            return True
+        if not self._loaded:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                "this node does not know all ACLs yet and judges super users only: ask again when it has caught up with the metadata",
+            )
+        return allows(
             self._index, principal, host, action, if_nothing_is_said=self._if_nothing_is_said
         )

@@ -61,7 +61,9 @@ async def asked(tmp_path: Path, request: Any, version: int, *, may: bool = False
         topic("t", partition((11, 12), isr=(11, 12))), brokers=(registration(11), registration(12))
     )
     users = ["User:ANONYMOUS"] if may else ["User:admin"]
-    context = replace(harness.context, authorizer=Authorizer(users, if_nothing_is_said=False))
+    authorizer = Authorizer(users, if_nothing_is_said=False)
+    authorizer.complete_initial_load()
+    context = replace(harness.context, authorizer=authorizer)
     frame = memoryview(bytearray(encode_request(request, version, 7, "test")))
     answer: Any = broker_registry().dispatch(frame, context, connection())
     data = bytes(await answer.finish() if hasattr(answer, "finish") else answer)

@@ -318,10 +318,15 @@ def test_a_denied_read_does_not_deny_to_look():
     assert not allows(index, "User:alice", "h", look._replace(operation=Operation.READ))
 
 
+def loaded(authorizer: Authorizer) -> Authorizer:
+    authorizer.complete_initial_load()
+    return authorizer
+
+
 def test_an_acl_that_comes_back_under_another_id_stays():
     """Removed and created again, seen as one snapshot: what goes is told after what comes."""
     before, after = image_of(record(1)), image_of(record(2))
-    authorizer = Authorizer()
+    authorizer = loaded(Authorizer())
     authorizer.publish(replay([record(1)]), before, Manifest(SOMEWHERE))
     delta = replay(image_to_records(after), before)
     delta.finish_snapshot()
@@ -337,7 +342,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 6), st.none() | ACLS), max_size=20)
 @given(st.lists(CHANGES, max_size=4), st.integers(0, 3), ALL_ASKED)
 def test_deltas_and_a_snapshot_give_the_same_answers(batches, snapshot_at, all_asked):
     """X3: after any additions and removals, some of them seen as a snapshot, the index answers as one made of the image."""
-    image, authorizer = EMPTY, Authorizer()
+    image, authorizer = EMPTY, loaded(Authorizer())
     for number, changes in enumerate(batches):
         delta = MetadataDelta(image)
         present = {key: Acl.of(value) for key, value in image.acls.items()}
@@ -360,8 +365,21 @@ def test_deltas_and_a_snapshot_give_the_same_answers(batches, snapshot_at, all_a
 
 
 def test_super_users_may_do_everything():
-    authorizer = Authorizer({"User:root"})
+    authorizer = loaded(Authorizer({"User:root"}))
     action = Action(Operation.ALTER)
     assert authorizer.allows("User:root", "h", action)
     assert not authorizer.allows("User:a", "h", action)
-    assert Authorizer(if_nothing_is_said=True).allows("User:a", "h", action)
+    assert loaded(Authorizer(if_nothing_is_said=True)).allows("User:a", "h", action)
+
+
+def test_only_super_users_are_judged_before_all_acls_are_known():
+    """An older snapshot has no ACL at all, and the one that denies it stands behind it in the log."""
+    authorizer = Authorizer({"User:root"}, if_nothing_is_said=True)
+    action = Action(Operation.READ, ResourceType.TOPIC, "orders")
+    assert authorizer.allows("User:root", "h", action)
+    with pytest.raises(KafkaError, match="does not know all ACLs yet"):
+        authorizer.allows("User:alice", "h", action)
+    denied = record(1, ALICE._replace(permission=2))
+    authorizer.publish(replay([denied]), image_of(denied), Manifest(SOMEWHERE))
+    authorizer.complete_initial_load()
+    assert not authorizer.allows("User:alice", "h", action)

@@ -101,3 +101,13 @@ async def test_who_may_not_is_refused(
             answer: Any = await connection.call(request, timeout=SECONDS)
             was_refused = answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             assert was_refused == refused, request
+
+
+async def test_who_is_no_super_user_waits_until_all_acls_are_known(tmp_path: Any) -> None:
+    """Two voters that may not vote at each other: neither hears of a leader, and of what is committed."""
+    async with (
+        open_controllers(tmp_path, 2, **NOBODY) as controllers,
+        connected_to(controllers.running[1]) as connection,
+    ):
+        answer: Any = await connection.call(REQUESTS[0], timeout=SECONDS)
+        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
