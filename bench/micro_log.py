@@ -67,7 +67,7 @@ def measure(root, name, count, value_bytes, idempotent):
 
     repeats = max(20, min(2000, (32 << 20) // len(frame)))
     whole = best(append, repeats)
-    file = log._files.open(root / f"plain-{len(os.listdir(root))}", create=True)
+    file = log.files.open(root / f"plain-{len(os.listdir(root))}", create=True)
     position = 0
 
     def plain():

@@ -93,7 +93,7 @@ def open_storage(config: ServerConfig, shared: LogDirectory | None) -> Storage:
         raise
     fsync = config["trimaran.log.fsync"] == "commit"
     commits = {one: GroupCommit(one.health, fsync=fsync) for one in data}
-    durability = Durability({one.path: commits[one] for one in data}, fsync=fsync)
+    durability = Durability({one.health: commits[one] for one in data}, fsync=fsync)
     return Storage(directories, commits, GroupCommit(metadata.health), durability, shared)
 
 

@@ -1,36 +1,32 @@
-"""The log of one partition: append, read as slices, flush, truncate, retain.
+"""The log of one partition: append, read, find, truncate, retain; its leader epochs, its producers, and where it starts.
 
-Source: Kafka's `UnifiedLog` and `LocalLog`. The same class serves data partitions and `__cluster_metadata-0`. Synchronous, and
-called from one thread (the event loop), except `Flush.run`. Left out: high watermark and leadership (the broker's).
+Source: Kafka's `UnifiedLog`; the bytes are of `log/local_log.py`. The same class serves data partitions and `__cluster_metadata-0`.
+Synchronous, and called from one thread (the event loop), except `Flush.run`. Left out: high watermark and leadership (the broker's).
 
-Errors: KafkaError with the code a client gets. An OSError anywhere takes the whole log directory offline
-(`log/health.py`): from the first failed append on, none succeeds (KAFKA-10778).
+Errors: as those of `LocalLog`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from log.atomic_file import write_unsynced
 from log.batch import LOG_APPEND_TIME, MAGIC, BatchView, check_crc, iter_batches
-from log.config import RELATIVE_OFFSET_MAX, LogConfig
+from log.config import LogConfig
 from log.files import REAL_FILES, Files
-from log.flush import Flush, Names
-from log.flushing import Flushing
 from log.health import DirectoryHealth
 from log.index import IndexDamaged
 from log.leader_epochs import LeaderEpochs
+from log.local_log import LocalLog
 from log.names import parse_directory_name
 from log.opening import load_log
 from log.producers.manager import ProducerStateManager
 from log.producers.state import ProducerState
 from log.retention import deletable
-from log.rolling import must_roll, runs_within_segment
+from log.rolling import runs_within_segment
 from log.segment import Segment, SegmentDamaged
-from log.segments import Segments
 from log.slices import LogSlice
 from log.timestamps import (
     TimestampOffset,
@@ -51,12 +47,11 @@ class AppendInfo(NamedTuple):
     log_start_offset: int
 
 
-class PartitionLog:
-    """Offsets [log_start_offset, log_end_offset); those below `flushed_offset` are durable.
+class PartitionLog(LocalLog):
+    """Offsets [log_start_offset, log_end_offset), the epochs they were written in and the producers that wrote them.
 
-    Invariants: segments ascend without overlap, the last is the one appended to; `flushed_offset` never passes what a
-    finished flush covered, and is lowered by truncation. `before_truncate` is called with the new recovery point before
-    bytes below the old one go, or below the log's start, so that its owner can lower the checkpoints first.
+    `before_truncate` is called with the new recovery point before bytes below the old one go, or below the log's start, so that
+    its owner can lower the checkpoints first.
     """
 
     def __init__(
@@ -70,20 +65,14 @@ class PartitionLog:
         health: DirectoryHealth | None = None,
     ) -> None:
         """For `open`, which recovers; `segments` has one element at the least."""
-        self.directory = directory
-        self.log_directory = directory.parent
+        health = health or DirectoryHealth()
+        super().__init__(directory, config, segments, epochs, files=files, health=health)
         self.topic_partition = parse_directory_name(directory.name)
-        self.config = config
         self.epochs = epochs
         self.before_truncate: Callable[[int], None] | None = None
         self.truncations = 0  # since it was opened
-        self._files = files
-        self._health = health or DirectoryHealth()
-        self._segments = Segments(directory, segments, files)
         self._producers = ProducerStateManager(directory, self._segments, files)
-        self._flushing = Flushing(directory, epochs, files, self._health)
         self.log_start_offset = 0
-        self.log_end_offset = segments[-1].next_offset
 
     def __repr__(self) -> str:
         return (
@@ -139,31 +128,6 @@ class PartitionLog:
     # Facts
 
     @property
-    def size_bytes(self) -> int:
-        return self._segments.size_bytes
-
-    @property
-    def segment_base_offsets(self) -> Sequence[int]:
-        return tuple(self._segments.bases)
-
-    @property
-    def sealed_segments(self) -> Sequence[Segment]:
-        """All but the active one, ascending."""
-        return self._segments.all[:-1]
-
-    @property
-    def active_segment(self) -> Segment:
-        return self._segments.active
-
-    @property
-    def files(self) -> Files:
-        return self._files
-
-    def storage(self, what: str) -> AbstractContextManager[None]:
-        """For file calls on behalf of this log: an OSError takes the directory offline and becomes KAFKA_STORAGE_ERROR."""
-        return self._health.guard(what)
-
-    @property
     def latest_epoch(self) -> int:
         return self.epochs.latest_epoch
 
@@ -181,7 +145,7 @@ class PartitionLog:
         """State of idempotent producers at the log's end; built from snapshot and headers when first asked for."""
         state = self._producers.state
         if state is None:
-            with self._health.guard(f"producer state of {self.directory.name}"):
+            with self.storage(f"producer state of {self.directory.name}"):
                 state = self._producers.load(self.log_start_offset, self.log_end_offset)
         return state
 
@@ -197,7 +161,7 @@ class PartitionLog:
         Raises:
             KafkaError: RECORD_LIST_TOO_LARGE, more than a segment holds; KAFKA_STORAGE_ERROR.
         """
-        self._health.check()
+        self.health.check()
         if len(batches) > self.config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -229,7 +193,7 @@ class PartitionLog:
             KafkaError: CORRUPT_MESSAGE, wrong CRC; OFFSET_OUT_OF_RANGE, they do not continue the log; KAFKA_STORAGE_ERROR.
             RemoteProtocolError: these are no batches.
         """
-        self._health.check()
+        self.health.check()
         views: list[BatchView] = []
         expected = first_offset = self.log_end_offset
         for view in iter_batches(records, allow_partial_tail=True, allow_old=True):
@@ -253,9 +217,8 @@ class PartitionLog:
             for view in run:
                 if view.leader_epoch != self.epochs.latest_epoch and view.magic == MAGIC:
                     self.epochs.assign(view.leader_epoch, view.base_offset)
-        self.delete_records_before(
-            start_offset
-        )  # changes something only where the first batch began lower
+        # Changes something only where the first batch began lower.
+        self.delete_records_before(start_offset)
         return AppendInfo(first_offset, expected - 1, -1, self.log_start_offset)
 
     def _may_begin_with(self, view: BatchView) -> bool:
@@ -265,27 +228,18 @@ class PartitionLog:
         )
 
     def _append(self, data: memoryview, views: list[BatchView], now_ms: int) -> None:
-        last = views[-1]
-        last_offset = last.base_offset + last.last_offset_delta
-        producers = self.producers
-        active = self._segments.active
-        self._flushing.touched = True
+        producers, last = self.producers, views[-1]
         try:
-            if must_roll(active, self.config, len(data), last_offset, last.max_timestamp, now_ms):
-                is_near = last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
-                self._roll(self.log_end_offset if is_near else views[0].base_offset, now_ms)
-                active = self._segments.active
-            elif not active.size:
-                active.opened_ms = now_ms
-                active.create(self._preallocated_bytes)
-                self._flushing.names_changed()
-            active.append(data, views, self.config.index_interval_bytes)
+            base_offset = self._base_of_next(len(data), views[0], last, now_ms)
+            if base_offset is not None:
+                self._roll(base_offset, now_ms)
+            self._write(data, views, now_ms)
             for view in views:
                 if view.producer_id >= 0:
                     self._follow_producer(producers, view)
         except OSError as error:
-            raise self._health.fail(f"append to {self.directory}: {error}") from error
-        self.log_end_offset = producers.end_offset = last_offset + 1
+            raise self.health.fail(f"append to {self.directory}: {error}") from error
+        self.log_end_offset = producers.end_offset = last.base_offset + last.last_offset_delta + 1
 
     def _follow_producer(self, producers: ProducerState, view: BatchView) -> None:
         # Before the state moves on, so that a failure leaves the last stable offset where it is (KAFKA-7866).
@@ -297,23 +251,14 @@ class PartitionLog:
     def roll(self, now_ms: int) -> None:
         """Begins a new segment at the log's end, unless the active one is empty. Raises KafkaError."""
         if self._segments.active.size:
-            with self._health.guard(f"new segment in {self.directory}"):
+            with self.storage(f"new segment in {self.directory}"):
                 self._roll(self.log_end_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
-        active = self._segments.active
-        if active.size:
-            active.seal()
+        if self._segments.active.size:
             _ = self.producers  # it leaves a snapshot although nobody asked for it
             self._producers.take_snapshot()
-            self._segments.add(base_offset, now_ms, self._preallocated_bytes)
-        else:  # the next offset is too far from its base
-            self._segments.replace_active(base_offset, now_ms, self._preallocated_bytes)
-        self._flushing.names_changed()
-
-    @property
-    def _preallocated_bytes(self) -> int:
-        return self.config.segment_bytes if self.config.preallocate else 0
+        self._begin_segment(base_offset, now_ms)
 
     # Reading
 
@@ -338,27 +283,21 @@ class PartitionLog:
             )
         if offset >= upto_offset or offset == self.log_end_offset:
             return None
-        self._health.check()
+        self.health.check()
         try:  # as `_lookup`, which would take half of the time
-            return self._segments.read(
-                offset,
-                max_bytes,
-                min(upto_offset, self.log_end_offset),
-                end_offset=self.log_end_offset,
-                min_one=min_one,
-                index_interval=self.config.index_interval_bytes,
-            )
+            upto = min(upto_offset, self.log_end_offset)
+            return self._read(offset, max_bytes, upto, min_one=min_one)
         except SegmentDamaged as damage:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         except OSError as error:
-            raise self._health.fail(f"read in {self.directory}: {error}") from error
+            raise self.health.fail(f"read in {self.directory}: {error}") from error
 
     def read_bytes(self, offset: int, max_bytes: int, *, upto_offset: int) -> bytes:
         """As `read` with `min_one`, copied; empty when there is nothing."""
         piece = self.read(offset, max_bytes, upto_offset=upto_offset, min_one=True)
         if piece is None:
             return b""
-        with self._health.guard(f"read of {self.directory}"):
+        with self.storage(f"read of {self.directory}"):
             return piece.read()
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
@@ -383,14 +322,6 @@ class PartitionLog:
                 self._segments.all, timestamp_ms, self.log_start_offset, self.log_end_offset
             )
 
-    @contextmanager
-    def _lookup(self, what: str) -> Iterator[None]:
-        with self._health.guard(f"{what} in {self.directory}"):
-            try:
-                yield
-            except SegmentDamaged as damage:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
-
     # Transactions
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -401,45 +332,13 @@ class PartitionLog:
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions with a part in [start, end), by their markers' offsets (T8). Raises KafkaError."""
         _ = self.producers  # after a crash this completes the indexes
-        with self._health.guard(f"transaction index of {self.directory.name}"):
+        with self.storage(f"transaction index of {self.directory.name}"):
             try:
                 return self._segments.aborted_transactions(start, end)
             except IndexDamaged:
                 self._producers.drop_damaged()
                 _ = self.producers
                 return self._segments.aborted_transactions(start, end)
-
-    # Flushing
-
-    @property
-    def must_flush(self) -> bool:
-        """Write-behind has left enough: a whole segment, or `flush.messages`."""
-        unflushed = self.log_end_offset - self.flushed_offset
-        is_rolled = self._segments.active.base_offset > self.flushed_offset
-        return is_rolled or unflushed >= self.config.flush_messages
-
-    def prepare_flush(self) -> Flush:
-        """What to fsync now; cheap, on the loop. `Flush.run()` may then run in a thread, `finish_flush` on the loop.
-
-        Raises OSError: the directory is offline, now or before.
-        """
-        # A segment that was sealed since its last flush has indexes to be synced, although all of its batches are.
-        unflushed = self._segments.since(self.flushed_offset - 1)
-        return self._flushing.prepare(self.log_end_offset, unflushed, self._segments.active)
-
-    def finish_flush(self, flush: Flush) -> int:
-        """Notes what a flush that ran made durable; gives the flushed offset. A failed one changes nothing."""
-        return self._flushing.finish(flush)
-
-    def flush(self) -> int:
-        """All three steps; blocks. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        with self._health.guard("flush"):
-            flush = self.prepare_flush()
-            try:
-                flush.run()
-            finally:
-                self.finish_flush(flush)
-        return self.flushed_offset
 
     # Shortening
 
@@ -452,48 +351,30 @@ class PartitionLog:
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(offset)
             return
-        segments = self._segments
-        if offset <= segments.bases[0] or offset < self.log_start_offset:
+        if offset <= self._segments.bases[0] or offset < self.log_start_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        interval = self.config.index_interval_bytes
         with self._lookup(f"truncation to {offset}"):
-            shortened = segments.since(offset - 1)[0]
-            position = shortened.locate(offset, interval)
-            if position is not None:
-                offset = min(offset, shortened.base_offset_at(position))
-        if offset < self.log_start_offset:  # the start lies inside the batch that goes
-            self.truncate_fully_and_start_at(offset)
+            cut = self._place_of_cut(offset)
+        if cut.offset < self.log_start_offset:  # the start lies inside the batch that goes
+            self.truncate_fully_and_start_at(cut.offset)
             return
-        self._lower_recovery_point(offset)
+        self._lower_recovery_point(cut.offset)
         with self._lookup(f"truncation to {offset}"):
-            if segments.active is not shortened:
-                while segments.active is not shortened:
-                    segments.drop_last()
-                # Else a crash could bring them back behind what is cut below; in a compacted log nobody would notice the hole.
-                self._files.fsync_directory(self.directory)
-            if position is not None:
-                shortened.truncate(position, offset, interval)
-            else:
-                shortened.load_tail(interval)
-                shortened.next_offset = offset
-            self._finish_truncation(offset)
+            self._cut(cut)
+            self._forget_truncated()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Removes everything; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
         # Between the old segments and the new one a crash leaves none: only to where nothing was flushed does that look right, as the
         # start that is noted may be an older one.
         self._lower_recovery_point(0)
-        with self._health.guard(f"emptying {self.directory}"):
+        with self.storage(f"emptying {self.directory}"):
             self._producers.truncate(-1)  # first: a snapshot knows transactions whose end goes
-            while len(self._segments):
-                self._segments.drop_last()
-            self._segments.add(offset, 0, self._preallocated_bytes)
-            self._files.fsync_directory(self.directory)  # else a crash could bring the old end back
+            self._begin_anew(offset)
             self.log_start_offset = offset
-            self._flushing.flushed_offset = offset
             self.epochs.clear()
-            self._finish_truncation(offset)
+            self._forget_truncated()
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
         """Puts a compacted segment in the place of those it was made from, unless they are gone or active (then its files are nobody's).
@@ -501,7 +382,7 @@ class PartitionLog:
         Not after a truncation: a segment that was cut and has grown again is still the same one, so the caller compares `truncations`.
         Readers keep what they have open. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
-        with self._health.guard(f"compaction of {self.directory.name}"):
+        with self.storage(f"compaction of {self.directory.name}"):
             cleaned.release()
             if not self._segments.replace(old, cleaned.size):
                 return False
@@ -515,19 +396,11 @@ class PartitionLog:
             self.before_truncate(offset)
         self._flushing.lower(offset)
 
-    def _finish_truncation(self, end_offset: int) -> None:
+    def _forget_truncated(self) -> None:
+        """What is known of records behind the log's new end."""
         self.truncations += 1
-        self.log_end_offset = end_offset
-        self.epochs.truncate_from_end(end_offset)
-        self._producers.truncate(end_offset)
-
-    def purge(self, now_ms: int | None = None) -> None:
-        """Unlinks the files of removed segments; given the time, those removed `file.delete.delay.ms` ago.
-
-        Blocks (a large file takes a while); may run in a thread. Raises KafkaError.
-        """
-        with self._health.guard(f"deleting in {self.directory}"):
-            self._segments.purge(now_ms, self.config.file_delete_delay_ms)
+        self.epochs.truncate_from_end(self.log_end_offset)
+        self._producers.truncate(self.log_end_offset)
 
     def delete_records_before(self, offset: int) -> None:
         """Moves the log's start up to `offset`; the caller checks that it is at most the high watermark.
@@ -535,7 +408,7 @@ class PartitionLog:
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE, above the log's end; KAFKA_STORAGE_ERROR.
         """
-        self._health.check()
+        self.health.check()
         if offset > self.log_end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is above the end {self.log_end_offset}"
@@ -550,7 +423,7 @@ class PartitionLog:
         Returns:
             How many. `log_start_offset` has moved up to what is left.
         """
-        with self._health.guard(f"retention of {self.directory}"):
+        with self.storage(f"retention of {self.directory}"):
             segments = self._segments
             count = deletable(self, segments.all, now_ms, high_watermark)
             if count == len(segments):
@@ -558,9 +431,8 @@ class PartitionLog:
                     count -= 1
                 else:
                     self.roll(now_ms)
-                    self._files.fsync_directory(
-                        self.directory
-                    )  # else the log's end could go with the old
+                    # Else the log's end could go with the old segments.
+                    self.files.fsync_directory(self.directory)
             segments.drop_first(count)
             if count:
                 self._flushing.touched = True
@@ -582,40 +454,21 @@ class PartitionLog:
             self._complete_files(durable=True)
         self._segments.release()
 
-    @property
-    def must_close(self) -> bool:
-        """Whether a clean `close` has anything to write."""
-        return self._flushing.touched and self.log_end_offset > 0
-
     def close_unsynced(self) -> None:
         """As `close`, without an fsync: whoever closes thousands syncs the volume once. Raises KafkaError."""
         if self.must_close:
-            with self._health.guard(f"closing {self.directory}"):
+            with self.storage(f"closing {self.directory}"):
                 if (epochs := self._flushing.unsaved_epochs()) is not None:
-                    write_unsynced(*epochs, self._files)
+                    write_unsynced(*epochs, self.files)
             self._complete_files(durable=False)
         self._segments.release()
 
-    def note_synced(self) -> None:
-        """The volume was synced after `close_unsynced`."""
-        self._flushing.flushed_offset = self.log_end_offset
-        self._flushing.touched = False
-
     def _complete_files(self, *, durable: bool) -> None:
-        with self._health.guard(f"closing {self.directory}"):
+        with self.storage(f"closing {self.directory}"):
             active = self._segments.active
             if active.exists:
                 active.seal()
                 for file in active.index_files() if durable else ():
-                    self._files.fdatasync(file)
+                    self.files.fdatasync(file)
             self._producers.take_snapshot(durable=durable)
         self.purge()
-
-    @property
-    def names(self) -> Names:
-        """For whoever renames the directory, see `Names`."""
-        return self._flushing.names
-
-    @property
-    def flushed_offset(self) -> int:
-        return self._flushing.flushed_offset

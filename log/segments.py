@@ -1,6 +1,6 @@
-"""The segments of one log in order: which one holds an offset, reading across them, adding and removing them.
+"""The segments of one log in order: which one holds an offset, adding and removing them.
 
-Source: Kafka's `LogSegments` and `LocalLog`. Invariants: base offsets ascend, the last segment is the active one and always exists.
+Source: Kafka's `LogSegments`. Invariants: base offsets ascend, the last segment is the active one and always exists.
 Methods raise OSError and `SegmentDamaged`; `PartitionLog` turns them into error codes.
 """
 
@@ -21,7 +21,6 @@ from log.segment import (
     Segment,
     file_name,
 )
-from log.slices import LogSlice
 from log.transaction_index import AbortedTransaction
 
 OPEN_SEGMENTS_MAX = (
@@ -30,7 +29,7 @@ OPEN_SEGMENTS_MAX = (
 
 
 class Segments:
-    """One element at the least. `index_interval` is that of the log's config."""
+    """One element at the least."""
 
     def __init__(self, directory: Path, segments: list[Segment], files: Files) -> None:
         self.directory = directory
@@ -61,7 +60,7 @@ class Segments:
         segment.create(preallocated_bytes)
         if self.all:
             self._sealed_bytes += self.active.size
-            self._use(self.active)
+            self.use(self.active)
         self.all.append(segment)
         self.bases.append(base_offset)
         self.active = segment
@@ -127,47 +126,6 @@ class Segments:
         for segment in self.all:
             segment.release()
 
-    def read(
-        self,
-        offset: int,
-        max_bytes: int,
-        upto: int,
-        *,
-        end_offset: int,
-        min_one: bool,
-        index_interval: int,
-    ) -> LogSlice | None:
-        """See `PartitionLog.read`; `upto` is at most `end_offset`, the log's end."""
-        at = bisect_right(self.bases, offset) - 1
-        start = None
-        segment = self.active
-        while start is None:  # the offset may fall into a gap at a segment's end
-            if at >= len(self.all):
-                return None
-            segment = self.all[at]
-            if segment is not self.active:
-                self._use(segment)
-            start = segment.locate(offset, index_interval)
-            at += 1
-        end = segment.size
-        below = end_offset if at == len(self.all) else self.bases[at]
-        if upto < below:
-            below = upto
-            position = segment.locate(upto, index_interval)
-            end = segment.size if position is None else position
-        if end > start + max_bytes:
-            boundary = segment.boundary(start + max_bytes, start, index_interval)
-            if boundary is not None:
-                segment.hint(boundary)
-                end, below = boundary.position, boundary.offset
-            elif min_one:
-                end = min(end, segment.end_of_batch(start))
-            else:
-                return None
-        if end <= start:
-            return None
-        return LogSlice(segment.file, start, end - start, offset, below, self._files)
-
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         """See `PartitionLog.aborted_transactions`; raises IndexDamaged too."""
         found: list[AbortedTransaction] = []
@@ -178,7 +136,7 @@ class Segments:
                 break
         return found
 
-    def _use(self, segment: Segment) -> None:
+    def use(self, segment: Segment) -> None:
         """Bounds the number of old segments with open files, the least recently read going first."""
         recent = self._recently_read
         if segment in recent:

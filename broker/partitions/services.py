@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.metadata import BrokerMetadata
 from broker.partitions.isr_change import IsrChanges
+from log.health import DirectoryHealth
 from log.partition_log import PartitionLog
 from quorum.runtime.group_commit import GroupCommit, OnFlushed
 from quorum.runtime.long_lived import LongLived
@@ -25,8 +25,8 @@ class Durability:
     that were acknowledged, a killed process does not.
     """
 
-    def __init__(self, commits: Mapping[Path, GroupCommit], *, fsync: bool) -> None:
-        """`commits`: of each log directory, by its path."""
+    def __init__(self, commits: Mapping[DirectoryHealth, GroupCommit], *, fsync: bool) -> None:
+        """`commits`: of each log directory, by what its logs share: found by identity, as it is asked for at each append."""
         self._commits = commits
         self._fsync = fsync
 
@@ -36,10 +36,10 @@ class Durability:
 
     def mark_dirty(self, log: PartitionLog, on_flushed: OnFlushed) -> None:
         """As `GroupCommit.mark_dirty`."""
-        self._commits[log.log_directory].mark_dirty(log, on_flushed)
+        self._commits[log.health].mark_dirty(log, on_flushed)
 
     def forget(self, log: PartitionLog) -> None:
-        self._commits[log.log_directory].forget(log)
+        self._commits[log.health].forget(log)
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,7 @@ def open_harness(
         node_id=node_id,
         directories=directories,
         settings=settings_source,
-        commit=Durability({path: group_commit}, fsync=fsync),
+        commit=Durability({directory.health: group_commit}, fsync=fsync),
         isr_changes=isr_changes,
         metadata=metadata,
         broker_epoch=lambda: 100 + node_id,

@@ -101,7 +101,7 @@ OPERATIONS = {
     "read": read_all,
     "timestamp": lambda log: log.offset_for_timestamp(1100),
     "close": lambda log: log.close(),
-    "reopen": lambda log: open_log(log.directory, files=log._files).producers,
+    "reopen": lambda log: open_log(log.directory, files=log.files).producers,
 }
 
 

@@ -322,7 +322,7 @@ async def test_a_disk_error_is_told_and_nothing_is_appended_after_it(harness, mo
     def fail(*_args, **_kwargs):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(type(log._files), "pwrite", fail)
+    monkeypatch.setattr(type(log.files), "pwrite", fail)
     assert (await ask(harness, batch(b"a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     monkeypatch.undo()
     assert (await ask(harness, batch(b"a"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -20,6 +20,7 @@ from log import directory, offset_checkpoints, recovery
 from log.compaction.cleaning import Round
 from log.flush import Flush
 from log.flushing import Flushing
+from log.local_log import LocalLog
 from log.partition_log import PartitionLog
 from log.segments import Segments
 from log.transaction_index import TransactionIndex
@@ -53,9 +54,9 @@ class Mutant(NamedTuple):
 MUTANTS = [
     Mutant("a new segment's directory is not synced (KAFKA-3968)", Flush, "_write_names",
            "self.files.fsync_directory(directory)", "pass"),
-    Mutant("only the active segment is synced", PartitionLog, "prepare_flush",
+    Mutant("only the active segment is synced", LocalLog, "prepare_flush",
            "self._segments.since(self.flushed_offset - 1)", "[self._segments.active]"),
-    Mutant("a segment sealed after its last flush is not synced", PartitionLog, "prepare_flush",
+    Mutant("a segment sealed after its last flush is not synced", LocalLog, "prepare_flush",
            "self.flushed_offset - 1", "self.flushed_offset"),
     Mutant("epochs are not saved by a flush", Flushing, "prepare",
            "flush.epochs = self.unsaved_epochs()", "flush.epochs = None"),

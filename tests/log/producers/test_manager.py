@@ -53,7 +53,7 @@ def test_a_failed_append_leaves_the_state_alone(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 1)
     append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0)
     before = facts(log.producers)
-    log._health.fail("test")
+    log.health.fail("test")
     with pytest.raises(KafkaError):
         append(log, 1, producer_id=7, producer_epoch=0, base_sequence=1)
     assert facts(log.producers) == before
