@@ -18,11 +18,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from log.batch import MAGIC, BatchView, has_valid_crc
-from log.checkpoints import LEADER_EPOCHS, CheckpointDamaged
+from log.checkpoints import (
+    LEADER_EPOCHS,
+    RECOVERY_POINTS,
+    CheckpointDamaged,
+    read_offsets,
+)
 from log.control_records import read_control_records
 from log.files import REAL_FILES
 from log.index import IndexDamaged, OffsetIndex, TimeIndex, ascends
 from log.leader_epochs import LeaderEpochs
+from log.names import partition_of
 from log.old_batches import as_v2, opened
 from log.producers.entry import ProducerEntry
 from log.producers.marker import read_end_marker
@@ -267,11 +273,22 @@ class _Check:
             yield Problem(str(path), None, str(damage))
             return
         log_start = next((start for _, start in epochs.entries()), 0)
+        flushed_offset = self._recovery_point()
         for epoch, first, last in self._epochs:
             found = epochs.epoch_for(max(first, log_start))
-            if found != epoch and last >= log_start:
+            is_news = first >= flushed_offset and epoch > epochs.latest_epoch
+            if found != epoch and last >= log_start and not is_news:
                 what = f"offset {first} is of epoch {found}, its batch of {epoch}"
                 yield Problem(str(path), None, what)
+
+    def _recovery_point(self) -> int:
+        """What is above is not flushed yet, and then the file of epochs is not either. Without a checkpoint nothing is known to be."""
+        try:
+            points = read_offsets(self._directory.parent / RECOVERY_POINTS)
+        except CheckpointDamaged:
+            return 0
+        key = partition_of(self._directory.name)
+        return points.get(key, 0) if key else 0
 
 
 def _facts(entry: ProducerEntry) -> str:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from log.batch import BatchView, iter_batches
 from log.reader import list_segments, scan_batches
+from log.recovery import base_offset_of
+from log.segment import LOG_SUFFIX
 from quorum.metadata.replay import MetadataState, Replay
 from quorum.metadata_partition import DIRECTORY_NAME, TOPIC, TOPIC_ID
 from quorum.snapshot_files import parse_snapshot_name
@@ -115,7 +117,15 @@ class Directory:
 
     def _of_file(self, path: Path) -> None:
         snapshot_id = parse_snapshot_name(path.name)
-        self.segments = [] if snapshot_id else [str(path)]
+        is_segment = base_offset_of(path.name, LOG_SUFFIX) is not None
+        if snapshot_id is None and not is_segment:
+            raise UserError(
+                f"no metadata log in {path}",
+                "its name is none of a segment (00000000000000000000.log) or of a snapshot (….checkpoint)",
+                "name a controller's directory, or one of these files with the name that it had",
+                exit_code=Exit.USAGE,
+            )
+        self.segments = [str(path)] if is_segment else []
         self.snapshots = [(*snapshot_id, path)] if snapshot_id else []
 
     def base(self, upto: int | None) -> Base | None:

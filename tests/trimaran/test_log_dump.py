@@ -147,6 +147,17 @@ def test_offsets_and_epochs_that_fall_are_told(tmp_path):
     assert any("epoch 0 after 9" in problem.what for problem in verify(log.directory))
 
 
+def test_epochs_that_are_not_flushed_yet_are_not_missed(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 4)
+    log.flush()
+    append(log, epoch=5)
+    assert list(verify(log.directory)) == []
+    (tmp_path / "recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {log.log_end_offset}\n")
+    [problem] = verify(log.directory)
+    assert problem.what == "offset 12 is of epoch 0, its batch of 5"
+    log.close(clean=False)
+
+
 def test_a_torn_end_is_printed_up_to_it_and_told(tmp_path, capsys):
     log = fill(open_log(tmp_path / "t-0"), 4)
     log.close()

@@ -187,3 +187,11 @@ def test_who_led_when(directory, told):
     first, second = told()
     assert (first["epoch"], first["leader_id"], first["seconds"]) == (1, 1, 2.0)
     assert (second["epoch"], second["leader_id"], second["gap_before_ms"]) == (2, 2, 3000)
+
+
+def test_a_file_that_is_no_part_of_a_log_is_refused(tmp_path):
+    other = tmp_path / "controller-1.log"
+    other.write_text("12:00 INFO started\n")
+    for command in (commands.verify, commands.image):
+        with pytest.raises(UserError, match="no metadata log in"):
+            command(other)
