@@ -234,9 +234,24 @@ def test_what_a_cluster_consists_of_cannot_be_changed_later(cluster):
     assert "num.partitions=many" in wrong.stderr
 
 
+def test_why_the_supervisor_cannot_begin(cluster):
+    log = cluster.data / "supervisor.log"
+    log.rename(log.with_suffix(".old"))
+    log.mkdir()
+    failed = cluster.run("up", "-d", check=False)
+    assert failed.returncode == Exit.NO
+    assert f"cannot use {log}" in failed.stderr
+    assert "Is a directory" in failed.stderr
+    log.rmdir()
+
+
 def test_purge_leaves_nothing(cluster):
     cluster.run("up", "-d")
     pids = [(node.pid, node.started) for node in cluster.state.nodes]
+    unsaid = cluster.run("purge", check=False, stdin="")
+    assert unsaid.returncode == Exit.USAGE
+    assert "--yes" in unsaid.stderr
+    assert cluster.data.exists()
     cluster.run("purge", "-y")
     assert not cluster.data.exists()
     assert not any(is_alive(*pid) for pid in pids)

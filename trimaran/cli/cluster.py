@@ -109,12 +109,16 @@ def _become_supervisor(plan: ClusterPlan, report_fd: int, private_fds: list[int]
         _supervisor()(plan, lambda: _report(report_fd, READY), private_fds)
         code = 0
     except BaseException as error:  # noqa: BLE001 - the last thing this process does is to say why it ends
-        traceback.print_exc()
-        if isinstance(error, UserError):
-            lines = (error.what, error.why, error.fix)
+        from trimaran.failures import explain
+
+        told = explain(error)
+        if told is not None:
+            lines = (told.what, told.why, told.fix)
             _report(report_fd, "\n".join(" ".join(line.split()) for line in lines))
+        with contextlib.suppress(OSError):  # the log may be on the disk that is full
+            traceback.print_exc()
+            sys.stderr.flush()
     finally:
-        sys.stderr.flush()
         os._exit(code)
 
 
@@ -206,13 +210,29 @@ def down(*, data: Data = DEFAULT_DATA) -> int:
     return Exit.OK
 
 
+def _agreed(question: str) -> bool:
+    try:
+        return input(question).strip().lower() == "y"
+    except EOFError:
+        raise UserError(
+            "nobody is there to be asked",
+            "standard input has ended",
+            "--yes says it without being asked",
+            exit_code=Exit.USAGE,
+        ) from None
+
+
 def purge(
     *, data: Data = DEFAULT_DATA, yes: Annotated[bool, Parameter(name=["-y", "--yes"])] = False
 ) -> int:
-    """Stops the local cluster and deletes its data directory; asks first unless `-y`."""
+    """Stops the local cluster and deletes its data directory.
+
+    Args:
+        yes: do not ask first.
+    """
     path = data.resolve()
     state = state_file.read(path)
-    if not yes and input(f"delete {path} and all records in it? [y/N] ").strip().lower() != "y":
+    if not yes and not _agreed(f"delete {path} and all records in it? [y/N] "):
         return Exit.NO
     if state.is_up() or orphans_of(state):
         down(data=path)
