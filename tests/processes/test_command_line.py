@@ -234,6 +234,19 @@ def test_what_a_cluster_consists_of_cannot_be_changed_later(cluster):
     assert "num.partitions=many" in wrong.stderr
 
 
+def test_a_listener_of_the_other_kind_is_told(cluster):
+    cluster.run("up", "-d")
+    brokers, controllers = cluster.state.bootstrap, cluster.state.controller_bootstrap
+    for words in (("quorum", "status", "-B", brokers), ("metadata", "ls", "-B", brokers)):
+        wrong = trimaran(*words, check=False)
+        assert wrong.returncode == Exit.USAGE
+        assert "is the listener of a broker, and this asks controllers" in wrong.stderr
+    wrong = trimaran("topics", "list", "-b", controllers, check=False)
+    assert wrong.returncode == Exit.USAGE
+    assert "is the listener of a controller, and this asks brokers" in wrong.stderr
+    cluster.run("down")
+
+
 def test_why_the_supervisor_cannot_begin(cluster):
     log = cluster.data / "supervisor.log"
     log.rename(log.with_suffix(".old"))

@@ -165,7 +165,7 @@ def connected(
         with BlockingClient(
             bootstrap, of_controllers=of_controllers, timeout=TIMEOUT_SECONDS, security=security
         ) as client:
-            _ensure_somebody_listens(client, bootstrap)
+            _ensure_the_right_kind_listens(client, bootstrap, of_controllers=of_controllers)
             yield client
     except AuthenticationRefused as error:
         raise UserError(
@@ -187,7 +187,9 @@ def connected(
         ) from error
 
 
-def _ensure_somebody_listens(client: BlockingClient, bootstrap: str) -> None:
+def _ensure_the_right_kind_listens(
+    client: BlockingClient, bootstrap: str, *, of_controllers: bool
+) -> None:
     """Asking again is for nodes that come and go; where every address refuses, the user should know at once.
 
     A node that is frozen accepts connections and says nothing: it is passed over, as long as another one answers.
@@ -199,20 +201,41 @@ def _ensure_somebody_listens(client: BlockingClient, bootstrap: str) -> None:
         ConnectRefused,
         RequestTimedOut,
     )
+    from wire.messages.metadata import MetadataRequest
 
     failures: list[Exception] = []
     for address in parse_bootstrap(bootstrap):
         try:
-            client.connection_to(address, timeout=HELLO_SECONDS)
+            connection = client.connection_to(address, timeout=HELLO_SECONDS)
         except AuthenticationRefused:
             raise
         except (ConnectionLost, RequestTimedOut) as error:
             client.routing.bootstrap.failed(address)
             failures.append(error)
         else:
+            serves_clients = MetadataRequest.KEY in connection.negotiated.versions
+            if serves_clients is of_controllers:
+                raise _wrong_kind(f"{address[0]}:{address[1]}", is_broker=serves_clients)
             return
     if all(isinstance(error, ConnectRefused) for error in failures):
         raise failures[-1]
+
+
+def _wrong_kind(address: str, *, is_broker: bool) -> UserError:
+    """Each kind of listener has requests that the other does not serve (KIP-919)."""
+    if is_broker:
+        return UserError(
+            f"{address} is the listener of a broker, and this asks controllers",
+            "it answers to Metadata, which no controller serves",
+            "name a controller's address with -B; of a node in both roles it is another port",
+            exit_code=Exit.USAGE,
+        )
+    return UserError(
+        f"{address} is the listener of a controller, and this asks brokers",
+        "it does not answer to Metadata",
+        "name a broker's address with -b; of a node in both roles it is another port",
+        exit_code=Exit.USAGE,
+    )
 
 
 def _timed_out(bootstrap: str, error: Exception) -> UserError:

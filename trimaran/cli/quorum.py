@@ -25,6 +25,8 @@ def status(*, controllers: Controllers = CONTROLLERS, output: Format = "table") 
         with controllers.connected() as client:
             partition = describe_quorum(client, timeout=LEADER_SECONDS)
     except UserError as error:
+        if error.exit_code == Exit.USAGE:
+            raise
         if (explained := _no_majority(controllers.addresses)) is not None:
             raise explained from error
         raise
