@@ -7,7 +7,7 @@ from threading import local
 
 import zstandard
 
-from log.codecs.output import Bytes, Output, damaged, step_bytes
+from log.codecs.output import CHUNK_BYTES, Bytes, Output, damaged, step_bytes
 
 # RFC 8878 asks decoders to take windows of 8 MiB; more would be memory for strangers.
 WINDOW_BYTES_MAX = 8 << 20
@@ -34,33 +34,25 @@ def compress(data: Bytes, level: int | None) -> bytes:
 def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
     """In one step where it is a frame of one block, as small batches are; what is odd about one is found out by steps."""
     try:
-        room = min(step_bytes(data), limit_bytes)
-        window_bytes = _window_of_one_block(data, room)
+        window_bytes = _window_of_one_block(data)
         if window_bytes is not None:
-            whole: bytes = _decompressor(window_bytes).decompress(
-                data, max_output_size=room, allow_extra_data=False
-            )
-            return whole
+            frame = _decompressor(window_bytes).decompressobj(write_size=CHUNK_BYTES)
+            whole: bytes = frame.decompress(data)  # without a limit, but a block is 128 KiB at most
+            if frame.eof and not frame.unused_data and len(whole) <= limit_bytes:
+                return whole
     except zstandard.ZstdError:
         pass
     return _decompress_by_steps(data, limit_bytes)
 
 
-def _window_of_one_block(data: Bytes, room: int) -> int | None:
-    """The window of the first frame, if that has one block and does not say that it expands to nothing, or to more than `room`.
-
-    Raises ZstdError.
-    """
+def _window_of_one_block(data: Bytes) -> int | None:
+    """The window of the first frame, if that has one block. Raises ZstdError."""
     if data[:4] != _FRAME_MAGIC:
         return None
     position = zstandard.frame_header_size(data)
     if position >= len(data) or not data[position] & _LAST_BLOCK:
         return None
-    frame = zstandard.get_frame_parameters(data)
-    # Of a frame that says it is empty the library believes it.
-    if frame.content_size != zstandard.CONTENTSIZE_UNKNOWN and not 0 < frame.content_size <= room:
-        return None
-    window_bytes: int = frame.window_size
+    window_bytes: int = zstandard.get_frame_parameters(data).window_size
     return window_bytes
 
 

@@ -185,7 +185,7 @@ def test_zstd_in_one_step_is_as_by_steps(size, tells_size, tail, cut, changes, l
 def test_zstd_frames_of_one_block_and_of_several():
     for size in (1, 128 * 1024, 128 * 1024 + 1, len(TEXT)):
         packed = compress(Compression.ZSTD, TEXT[:size])
-        is_of_one_block = zstd_codec._window_of_one_block(packed, 1 << 20) is not None
+        is_of_one_block = zstd_codec._window_of_one_block(packed) is not None
         assert is_of_one_block == (size <= 128 * 1024)
         assert decompress(Compression.ZSTD, packed, size) == TEXT[:size]
 
