@@ -9,6 +9,7 @@ start. Left out: Kafka's throttle of this traffic (alter.log.dirs.replication.qu
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import trio
@@ -32,11 +33,11 @@ Key = tuple[str, int]
 
 @dataclass(slots=True, eq=False)
 class Move:
-    """A replica on its way: `copy` becomes the partition's log in `target`."""
+    """A replica on its way: `copy` becomes the partition's log in `target`; None while what an earlier process copied is checked."""
 
     partition: Partition
     target: LogDirectory
-    copy: PartitionLog
+    copy: PartitionLog | None
 
 
 class DirectoryMoves:
@@ -46,6 +47,8 @@ class DirectoryMoves:
         self._directories = directories
         self._partitions = partitions
         self._moves: dict[Key, Move] = {}
+        # Copies of an earlier process that a thread is at, or will be: nobody else touches them. At most those found at the start.
+        self._unchecked: set[tuple[LogDirectory, Key]] = set()
         self._wanted = trio.Event()
 
     def of(self, partition: Partition) -> Move | None:
@@ -82,8 +85,10 @@ class DirectoryMoves:
 
     def _begin(self, partition: Partition, target: LogDirectory) -> None:
         key = (partition.topic, partition.index)
-        copy = target.futures.open(*key, partition.topic_id, partition.settings.log)
-        self._moves[key] = Move(partition, target, copy)
+        is_unchecked = (target, key) in self._unchecked
+        self._moves[key] = Move(
+            partition, target, None if is_unchecked else _open(partition, target)
+        )
         self._wanted.set()
         log.info("%s moves to %s", partition.name, target.path)
 
@@ -91,52 +96,87 @@ class DirectoryMoves:
         key = (move.partition.topic, move.partition.index)
         if self._moves.get(key) is move:
             del self._moves[key]
-        move.copy.close(clean=False)
-        if move.target.offline is None:
-            move.target.futures.drop(*key, move.copy.names)
+        if move.copy is not None:  # else whoever checks it does the rest
+            _drop(move.target, key, move.copy)
 
     async def run(self) -> None:
         """Goes on with what an earlier process began, then does what is requested, for ever."""
-        self._resume()
-        while True:
-            if not self._moves:
-                self._wanted = trio.Event()
-                await self._wanted.wait()
-            busy = False
-            for move in list(self._moves.values()):
-                if self.of(move.partition) is move:  # else it was given up meanwhile
-                    busy |= await self._step_or_give_up(move)
-            await trio.sleep(0 if busy else PAUSE_SECONDS)
+        async with trio.open_nursery() as nursery:
+            for directory, begun in self._begun_before().items():
+                nursery.start_soon(self._check_copies, directory, begun)
+            while True:
+                if not self._moves:
+                    self._wanted = trio.Event()
+                    await self._wanted.wait()
+                busy = False
+                for move in list(self._moves.values()):
+                    if self.of(move.partition) is move:  # else it was given up meanwhile
+                        busy |= await self._step_or_give_up(move)
+                await trio.sleep(0 if busy else PAUSE_SECONDS)
 
-    def _resume(self) -> None:
-        for directory in self._directories.online:
-            for topic, index in directory.futures:
-                partition = self._partitions.find(topic, index)
-                current = self._directories.holding(topic, index)
+    def _begun_before(self) -> dict[LogDirectory, list[Partition]]:
+        """The moves that an earlier process left, by target; what it left of others is dropped."""
+        begun: dict[LogDirectory, list[Partition]] = {one: [] for one in self._directories.online}
+        for directory, partitions in begun.items():
+            for key in directory.futures:
+                if key in self._moves and self._moves[key].target is directory:
+                    continue  # requested just now
                 try:
-                    if partition is None or current is directory:
-                        directory.futures.drop(topic, index)
-                    elif (topic, index) not in self._moves:
-                        self._begin(partition, directory)
+                    partition = self._partitions.find(*key)
+                    if partition is None or not self._goes_on(partition, directory):
+                        directory.futures.drop(*key)
+                        continue
                 except KafkaError as error:
-                    log.error("%s-%d cannot move: %s", topic, index, error)
-                    self._directories.storage_failed()
+                    self._failed(f"{key[0]}-{key[1]}", error)
+                    break
+                self._unchecked.add((directory, key))
+                self._begin(partition, directory)
+                partitions.append(partition)
+        return begun
+
+    def _goes_on(self, partition: Partition, directory: LogDirectory) -> bool:
+        key = (partition.topic, partition.index)
+        is_there = self._directories.holding(*key) is directory
+        is_of_another = not directory.futures.is_of(*key, partition.topic_id)
+        return not (is_there or is_of_another or key in self._moves)
+
+    async def _check_copies(self, directory: LogDirectory, begun: Sequence[Partition]) -> None:
+        """One after another: one thread a directory, as when the replicas themselves are recovered."""
+        for partition in begun:
+            key = (partition.topic, partition.index)
+            try:
+                copy = await run_blocking(_open, partition, directory)
+                self._unchecked.discard((directory, key))
+                move = self._moves.get(key)
+                if move is not None and move.target is directory:
+                    move.copy = copy
+                else:
+                    _drop(directory, key, copy)
+            except KafkaError as error:
+                self._failed(partition.name, error)
+                self._unchecked.discard((directory, key))
+                self._moves.pop(key, None)
+
+    def _failed(self, name: str, error: KafkaError) -> None:
+        log.error("%s does not move: %s", name, error)
+        self._directories.storage_failed()
 
     async def _step_or_give_up(self, move: Move) -> bool:
+        if move.copy is None:
+            return False
         try:
             if move.partition.deleted or move.target.offline is not None:
                 self._give_up(move)
                 return True
-            return await self._step(move)
+            return await self._step(move, move.copy)
         except KafkaError as error:
-            log.error("%s does not move: %s", move.partition.name, error)
-            self._directories.storage_failed()
+            self._failed(move.partition.name, error)
             self._moves.pop((move.partition.topic, move.partition.index), None)
             return True
 
-    async def _step(self, move: Move) -> bool:
+    async def _step(self, move: Move, copy: PartitionLog) -> bool:
         """Copies a piece, or ends the move; returns whether there is more to do at once."""
-        source, copy = move.partition.log, move.copy
+        source = move.partition.log
         align(source, copy)
         if copy.log_end_offset < source.log_end_offset:
             piece = source.read(
@@ -158,10 +198,10 @@ class DirectoryMoves:
             return True
         if move.partition.deleted or move.partition.open_log is not source:
             return True
-        self._finish(move, source)
+        self._finish(move, source, copy)
         return True
 
-    def _finish(self, move: Move, source: PartitionLog) -> None:
+    def _finish(self, move: Move, source: PartitionLog, copy: PartitionLog) -> None:
         """The copy is the partition's log from here on; no record is appended in between."""
         partition, target = move.partition, move.target
         key = (partition.topic, partition.index)
@@ -170,10 +210,10 @@ class DirectoryMoves:
         start = source.log_start_offset
 
         def swap() -> None:
-            move.copy.close()
+            copy.close()
             current.delete_log(*key)
             current.settle_names()
-            target.promote_future(*key, end_offset=move.copy.flushed_offset, start_offset=start)
+            target.promote_future(*key, end_offset=copy.flushed_offset, start_offset=start)
 
         del self._moves[key]
         self._partitions.reopen([partition], swap)
@@ -183,8 +223,22 @@ class DirectoryMoves:
     def close(self) -> None:
         """Lets go of the copies; the next process goes on with them."""
         for move in self._moves.values():
-            move.copy.close(clean=False)
+            if move.copy is not None:
+                move.copy.close(clean=False)
         self._moves.clear()
+
+
+def _open(partition: Partition, target: LogDirectory) -> PartitionLog:
+    """The copy, new or as an earlier process left it: then all of it is checked, which is for a thread. Raises KafkaError."""
+    return target.futures.open(
+        partition.topic, partition.index, partition.topic_id, partition.settings.log
+    )
+
+
+def _drop(target: LogDirectory, key: Key, copy: PartitionLog) -> None:
+    copy.close(clean=False)
+    if target.offline is None:
+        target.futures.drop(*key, copy.names)
 
 
 def align(source: PartitionLog, copy: PartitionLog) -> None:

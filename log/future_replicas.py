@@ -63,7 +63,7 @@ class FutureReplicas:
         The caller keeps it and closes it. Raises KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, the name is too long.
         """
         found = self._directories.get((topic, partition))
-        if found is not None and not self._is_of(found, topic_id):
+        if found is not None and not self.is_of(topic, partition, topic_id):
             self.drop(topic, partition)
             found = None
         return PartitionLog.open(
@@ -76,7 +76,9 @@ class FutureReplicas:
             health=self._health,
         )
 
-    def _is_of(self, directory: Path, topic_id: bytes) -> bool:
+    def is_of(self, topic: str, partition: int, topic_id: bytes) -> bool:
+        """Whether the copy that is here belongs to the topic of that id. Raises KafkaError."""
+        directory = self._directories[topic, partition]
         with self._health.guard(f"reading {FILE_NAME}"):
             return read_partition_metadata(directory, self._files) == topic_id
 

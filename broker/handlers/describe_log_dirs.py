@@ -13,6 +13,7 @@ from broker.context import Context
 from broker.partitions.partition import Partition
 from log.directory import LogDirectory
 from log.files import Volume
+from log.partition_log import PartitionLog
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode
 from wire.messages.describe_log_dirs import (
@@ -46,8 +47,9 @@ async def describe_log_dirs(
             directory = next((o for o in found if o.directory_id == assigned), next(iter(found)))
         if directory in found:
             found[directory].replicas.append((partition, _open_size(partition)))
-        if move := ctx.moves.of(partition):
-            found[move.target].add_copy(partition, move.copy.size_bytes, move.copy.log_end_offset)
+        move = ctx.moves.of(partition)
+        if move is not None and move.target in found:
+            found[move.target].add_copy(partition, move.copy)
     results = [await run_blocking(one.measure) for one in found.values()]
     failed = [one.path for one in directories.all if one.offline is not None]
     results += [_failed(str(path)) for path in (*failed, *directories.failed_at_start)]
@@ -80,8 +82,9 @@ class _Found:
     replicas: list[tuple[Partition, int | None]] = field(default_factory=list)
     topics: dict[str, DescribeLogDirsTopic] = field(default_factory=dict)
 
-    def add_copy(self, partition: Partition, size: int, end_offset: int) -> None:
-        """A replica on its way here."""
+    def add_copy(self, partition: Partition, copy: PartitionLog | None) -> None:
+        """A replica on its way here; what an earlier process has copied counts from when it is checked."""
+        size, end_offset = (0, 0) if copy is None else (copy.size_bytes, copy.log_end_offset)
         log = partition.open_log
         behind = 0 if log is None else max(0, log.log_end_offset - end_offset)
         self._add(partition, size, behind, is_future=True)

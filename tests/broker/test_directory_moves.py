@@ -6,9 +6,12 @@ import pytest
 import trio
 
 from broker import directory_moves
+from broker.directory_moves import DirectoryMoves
+from log.config import LogConfig
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
 from log.names import FUTURE_SUFFIX
+from log.partition_log import PartitionLog
 from tests.broker.harness import open_harness, topic
 from tests.broker.harness import partition as partition_image
 from tests.log.helpers import batch_bytes, view_of
@@ -31,14 +34,19 @@ class Moves:
     def request(self, index, directory):
         assert self.moves.request("t", index, str(directory.path)) is ErrorCode.NONE
 
-    async def run(self):
+    async def run(self, and_until=lambda: True):
         """Until nothing is left to do, or to give up."""
         with trio.fail_after(5):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.moves.run)
-                while any(map(self.moves.of, self.harness.partitions)):
+                while any(map(self.moves.of, self.harness.partitions)) or not and_until():
                     await trio.lowlevel.checkpoint()
                 nursery.cancel_scope.cancel()
+
+    def restart(self):
+        """The next process finds the copies that this one has begun."""
+        self.moves.close()
+        self.moves = DirectoryMoves(self.harness.directories, self.harness.partitions)
 
     def holding(self):
         found = [self.harness.directories.holding("t", index) for index in (0, 1)]
@@ -90,3 +98,41 @@ async def test_a_move_is_given_up_while_another_is_at_work(tmp_path, monkeypatch
     setup.request(1, setup.b)
     await setup.run()
     assert (setup.b.offline, setup.holding()) == (None, ["b", "a"])
+
+
+@pytest.mark.parametrize("last", ["b", "a", "a, then b"])
+async def test_the_copy_of_an_earlier_process_is_checked_in_a_thread(tmp_path, monkeypatch, last):
+    """What is asked for meanwhile counts when that is done: the copy goes on, is dropped, or goes on after all."""
+    setup = Moves(tmp_path)
+    setup.request(0, setup.b)
+    partition = setup.harness.partitions.find("t", 0)
+    data = partition.log.read_bytes(0, 1, upto_offset=partition.log.log_end_offset)
+    setup.moves.of(partition).copy.append_as_follower(memoryview(data))
+    setup.restart()
+    opened, ends = [], []
+
+    async def run_blocking(step, *arguments):
+        if not opened:
+            opened.append(step)
+            assert setup.moves.of(partition).copy is None
+            for name in last.split(", then "):
+                setup.request(0, getattr(setup, name))
+        result = await trio.to_thread.run_sync(step, *arguments)
+        if isinstance(result, PartitionLog):
+            ends.append(result.log_end_offset)
+        return result
+
+    monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
+    await setup.run(and_until=lambda: ends)
+    assert ends == [3], "once, and what was copied is still there"
+    assert setup.holding()[0] == last[-1]
+    assert not list(setup.b.futures)
+
+
+async def test_an_earlier_process_left_copies_that_nobody_wants(tmp_path):
+    """Of another topic of that name, or of a replica that is not here any more."""
+    setup = Moves(tmp_path)
+    for index, topic_id in ((0, bytes(16)), (7, setup.harness.partitions.find("t", 0).topic_id)):
+        setup.b.futures.open("t", index, topic_id, LogConfig()).close(clean=False)
+    await setup.run(and_until=lambda: not list(setup.b.futures))
+    assert setup.holding()[0] == "a"
