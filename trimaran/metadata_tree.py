@@ -35,6 +35,7 @@ from quorum.metadata.image import (
     TopicImage,
 )
 from quorum.metadata.scram import MECHANISMS
+from quorum.metadata.versions import release_name
 from wire.primitives import uuid_to_text
 from wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
 from wire.records.sensitive import is_sensitive
@@ -42,34 +43,6 @@ from wire.records.sensitive import is_sensitive
 REDACTED = "[redacted]"
 SHORT_MAX = 0x7FFF
 RECOVERY_STATES = {0: "RECOVERED", 1: "RECOVERING"}
-
-# Names of `metadata.version`, as Kafka prints them; the level alone where there is none.
-METADATA_VERSIONS = {
-    7: "3.3-IV3",
-    8: "3.4-IV0",
-    9: "3.5-IV0",
-    10: "3.5-IV1",
-    11: "3.5-IV2",
-    12: "3.6-IV0",
-    13: "3.6-IV1",
-    14: "3.6-IV2",
-    15: "3.7-IV0",
-    16: "3.7-IV1",
-    17: "3.7-IV2",
-    18: "3.7-IV3",
-    19: "3.7-IV4",
-    20: "3.8-IV0",
-    21: "3.9-IV0",
-    22: "4.0-IV0",
-    23: "4.0-IV1",
-    24: "4.0-IV2",
-    25: "4.0-IV3",
-    26: "4.1-IV0",
-    27: "4.1-IV1",
-    28: "4.2-IV0",
-    29: "4.2-IV1",
-    30: "4.3-IV0",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +236,7 @@ def _config_values(values: Any) -> Directory:
 def _features(image: MetadataImage) -> Directory:
     level = image.features.metadata_version
     files: dict[str, Callable[[], Node]] = {
-        "metadataVersion": lambda: (
-            f"Optional[{METADATA_VERSIONS.get(level, level)}]" if level else "Optional.empty"
-        )
+        "metadataVersion": lambda: f"Optional[{release_name(level)}]" if level else "Optional.empty"
     }
     for name, value in image.features.levels.items():
         files[f"finalized_{name}"] = lambda value=value: str(value)  # type: ignore[misc]

@@ -16,6 +16,50 @@ LATEST = 30  # 4.3-IV0
 CHANGED_METADATA = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 
 
+# How many levels each release has added, from OLDEST on; the first level of 3.3 here is its IV3.
+_RELEASES = (
+    ("3.4", 1),
+    ("3.5", 3),
+    ("3.6", 3),
+    ("3.7", 5),
+    ("3.8", 1),
+    ("3.9", 1),
+    ("4.0", 4),
+    ("4.1", 2),
+    ("4.2", 2),
+    ("4.3", 1),
+)
+_NAMES = dict(
+    enumerate(
+        [
+            "3.3-IV3",
+            *(f"{release}-IV{number}" for release, count in _RELEASES for number in range(count)),
+        ],
+        OLDEST,
+    )
+)
+
+
+def release_name(level: int) -> str:
+    """What Apache Kafka's tools print for a level, `4.3-IV0`; the number alone where it has no name."""
+    return _NAMES.get(level, str(level))
+
+
+def level_of(text: str) -> int:
+    """The level that `30`, `4.3-IV0`, or a release says: `4.3`, `4.3.1` and `4.3.x` are the newest level of 4.3.
+
+    Raises:
+        ValueError: there is no such release between the oldest and the newest.
+    """
+    if text.isdecimal():
+        return int(text)
+    release = ".".join(text.split(".")[:2])
+    for level, name in reversed(_NAMES.items()):
+        if release in (name, name.partition("-")[0]):
+            return level
+    raise ValueError(f"{text!r} is no release from {_NAMES[OLDEST]} to {_NAMES[LATEST]}")
+
+
 def loses_metadata(present: int, wanted: int) -> bool:
     """Whether a downgrade from `present` to `wanted` passes a level that changed what records hold."""
     return any(wanted < level <= present for level in CHANGED_METADATA)

@@ -53,8 +53,9 @@ def test_what_sets_nothing_is_told(text):
         parse_pair(text)
 
 
-def test_a_level_is_a_number():
+def test_a_level_is_a_number_or_a_release():
     assert parse_level("metadata.version=30") == ("metadata.version", 30)
-    for text in ("", "30", "metadata.version", "metadata.version=4.3", "=3", "a=-1"):
+    assert parse_level("metadata.version=4.0") == ("metadata.version", 25)
+    for text in ("", "30", "metadata.version", "metadata.version=4.9", "=3", "a=-1", "a=4.3"):
         with pytest.raises(UserError, match="names no level"):
             parse_level(text)

@@ -7,11 +7,13 @@ from trimaran.cli.output import Format, say, show_rows
 from trimaran.errors import Exit, UserError
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3  # Kafka's FeatureUpdate.UpgradeType
-COLUMNS = ("feature", "level", "supported_min", "supported_max")
+COLUMNS = ("feature", "level", "release", "supported_min", "supported_max")
+METADATA_VERSION = "metadata.version"
 
 
 def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Shows the level of each feature, and which a broker supports; 0 is off."""
+    from quorum.metadata.versions import release_name
     from wire.messages.api_versions import ApiVersionsRequest
 
     request = ApiVersionsRequest(client_software_name="trimaran", client_software_version="0")
@@ -23,6 +25,7 @@ def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> No
         {
             "feature": name,
             "level": levels.get(name, 0),
+            "release": release_name(levels.get(name, 0)) if name == METADATA_VERSION else None,
             "supported_min": ranges.get(name, (None, None))[0],
             "supported_max": ranges.get(name, (None, None))[1],
         }
@@ -35,7 +38,7 @@ def upgrade(*levels: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -
     """Raises features to levels.
 
     Args:
-        levels: FEATURE=LEVEL: metadata.version=30, kraft.version=1.
+        levels: FEATURE=LEVEL: metadata.version=4.3 or metadata.version=30, kraft.version=1.
         dry_run: only have it checked.
     """
     _update(brokers, levels, UPGRADE, dry_run)
@@ -47,7 +50,7 @@ def downgrade(
     """Lowers features to levels; 0 turns one off.
 
     Args:
-        levels: FEATURE=LEVEL: metadata.version=29.
+        levels: FEATURE=LEVEL: metadata.version=4.2 or metadata.version=29.
         unsafe: even if metadata would be lost by it.
         dry_run: only have it checked.
     """
@@ -55,20 +58,28 @@ def downgrade(
 
 
 def parse_level(text: str) -> tuple[str, int]:
-    """`metadata.version=30`.
+    """`metadata.version=30`, or a release of it, `metadata.version=4.3`.
 
     Raises:
         UserError: it is not of that form.
     """
+    from quorum.metadata.versions import level_of
+
     name, _, level = text.partition("=")
-    if not name or not level.isdecimal():
-        raise UserError(
-            f"{text!r} names no level of a feature",
-            "it is written FEATURE=LEVEL, and a level is a number",
-            "trimaran features list shows what there is",
-            exit_code=Exit.USAGE,
-        )
-    return name, int(level)
+    why = "it is written FEATURE=LEVEL, and a level is a number"
+    try:
+        if name == METADATA_VERSION:
+            return name, level_of(level)
+        if name and level.isdecimal():
+            return name, int(level)
+    except ValueError as error:
+        why = str(error)
+    raise UserError(
+        f"{text!r} names no level of a feature",
+        why,
+        "trimaran features list shows what there is",
+        exit_code=Exit.USAGE,
+    )
 
 
 def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_run: bool) -> None:
@@ -79,7 +90,7 @@ def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_ru
         raise UserError(
             "nothing to change",
             "no feature was named",
-            "trimaran features upgrade metadata.version=30",
+            "trimaran features upgrade metadata.version=4.3",
             exit_code=Exit.USAGE,
         )
     updates = [

@@ -82,6 +82,7 @@ def storage_format(
         bool, Parameter(name=["-N", "--no-initial-controllers"])
     ] = False,
     feature: Annotated[list[str] | None, Parameter(name=["-f", "--feature"])] = None,
+    release_version: Annotated[str | None, Parameter(name=["-r", "--release-version"])] = None,
     override: Overrides = None,
 ) -> int:
     """Formats the directories of a node, as Kafka's kafka-storage format does.
@@ -95,11 +96,13 @@ def storage_format(
         standalone: this controller is the first and only voter.
         initial_controllers: the first voters as ID@HOST:PORT:DIRECTORY_ID,…, the same text for each of them.
         no_initial_controllers: the voters are elsewhere; this node finds them, and may join them.
-        feature: kraft.version=LEVEL, if it shall be checked: 1 for a dynamic quorum, else 0; metadata.version=LEVEL, for a cluster that older
-            nodes of Apache Kafka join (21 is the newest of 3.9).
+        feature: kraft.version=LEVEL, if it shall be checked: 1 for a dynamic quorum, else 0; metadata.version=LEVEL or =RELEASE (21 or 3.9),
+            for a cluster that older nodes of Apache Kafka join.
+        release_version: the same as --feature metadata.version=RELEASE.
         override: key=value settings, before those of the file.
     """
     from quorum.controller.features import METADATA_VERSION_LEVEL
+    from quorum.metadata.versions import release_name
     from quorum.storage import FormatError, check_quorum_kind, format_directories
 
     settings = _config(config, override)
@@ -107,7 +110,7 @@ def storage_format(
     try:
         if sum(chosen) > 1:
             raise FormatError("only one of the options can say who votes first")
-        levels = _feature_levels(feature)
+        levels = _feature_levels([*(feature or ()), *_of_release(release_version)])
         kraft_version = levels.get("kraft.version")
         check_quorum_kind(settings, is_dynamic=any(chosen), kraft_version=kraft_version)
         voters = _first_voters(settings, standalone, initial_controllers)
@@ -121,19 +124,26 @@ def storage_format(
         voters=voters,
         metadata_version=metadata_version,
     ):
-        say(f"Formatting {directory} with metadata.version {metadata_version}")
+        say(f"Formatting {directory} with metadata.version {release_name(metadata_version)}")
     return Exit.OK
 
 
-def _feature_levels(features: list[str] | None) -> dict[str, int]:
+def _of_release(release: str | None) -> list[str]:
+    return [] if release is None else [f"metadata.version={release}"]
+
+
+def _feature_levels(features: list[str]) -> dict[str, int]:
+    from quorum.metadata.versions import level_of
+
     found = {}
-    for text in features or ():
+    for text in features:
         name, equals, level = text.partition("=")
-        if name not in ("kraft.version", "metadata.version") or not equals or not level.isdigit():
+        is_number = level.isdigit() and name == "kraft.version"
+        if not equals or not (is_number or name == "metadata.version"):
             raise ValueError(
                 f"{text!r}: only kraft.version=LEVEL and metadata.version=LEVEL can be chosen"
             )
-        found[name] = int(level)
+        found[name] = int(level) if is_number else level_of(level)
     return found
 
 

@@ -1,0 +1,26 @@
+"""Names of levels of `metadata.version`, as Apache Kafka's tools write them."""
+
+import pytest
+
+from quorum.metadata.versions import LATEST, OLDEST, level_of, release_name
+
+
+def test_every_level_has_the_name_that_says_it():
+    names = [release_name(level) for level in range(OLDEST, LATEST + 1)]
+    assert (names[0], names[10], names[-1]) == ("3.3-IV3", "3.7-IV2", "4.3-IV0")
+    assert [level_of(name) for name in names] == list(range(OLDEST, LATEST + 1))
+    assert release_name(LATEST + 1) == str(LATEST + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [("3.3", 7), ("3.7", 19), ("3.9", 21), ("4.0.1", 25), ("4.3.x", 30), ("24", 24), ("99", 99)],
+)
+def test_a_release_is_its_newest_level(text, level):
+    assert level_of(text) == level
+
+
+@pytest.mark.parametrize("text", ["", "3.2", "4.4", "4.3-IV9", "latest", "-1"])
+def test_what_is_no_release_is_told(text):
+    with pytest.raises(ValueError, match=r"is no release from 3\.3-IV3 to 4\.3-IV0"):
+        level_of(text)
