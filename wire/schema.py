@@ -360,7 +360,9 @@ class Message(Struct):
         try:
             return read(buf, budget.elements_max, budget.tags_max)
         except _BAD_BYTES as error:
-            raise RemoteProtocolError(f"{cls.__name__} v{version} is malformed: {error}") from error
+            too_short = isinstance(error, (IndexError, struct.error))
+            why = "it ends too soon" if too_short else str(error)
+            raise RemoteProtocolError(f"{cls.__name__} v{version} is malformed: {why}") from error
 
     @classmethod
     def _make_writer(cls, version: int) -> Writer:
