@@ -221,11 +221,11 @@ class LocalLog:
 
     def _place_of_cut(self, offset: int) -> Cut:
         """For an end at `offset`, above the first segment's base; a batch with a record at `offset` or above goes as a whole."""
-        segment = self._segments.since(offset - 1)[0]
-        position = segment.locate(offset, self.config.index_interval_bytes)
-        if position is not None:
-            offset = min(offset, segment.base_offset_at(position))
-        return Cut(segment, position, offset)
+        segment, interval = self._segments.since(offset - 1)[0], self.config.index_interval_bytes
+        position = segment.locate(offset, interval)
+        # Not in a gap that compaction left: a recovery would find another end, below what counts as flushed.
+        end = segment.end_before(segment.size if position is None else position, interval)
+        return Cut(segment, position, end)
 
     def _cut(self, cut: Cut) -> None:
         segments, interval = self._segments, self.config.index_interval_bytes

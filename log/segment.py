@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batch import MAGIC, NO_TIMESTAMP, BatchView
+from log.batch import NO_TIMESTAMP, BatchView
 from log.config import RELATIVE_OFFSET_MAX
 from log.files import Files, OpenFile
 from log.index import (
@@ -23,9 +23,8 @@ from log.index import (
     OffsetIndex,
     TimeIndex,
 )
-from log.old_batches import opened
 from log.open_files import NamedFile
-from log.scan import FIRST_BLOCK_BYTES, read_batch, scan_headers
+from log.scan import FIRST_BLOCK_BYTES, scan_headers
 from log.transaction_index import TransactionIndex
 
 LOG_SUFFIX = ".log"
@@ -347,14 +346,16 @@ class Segment:
             return position + view.size
         raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
 
-    def base_offset_at(self, position: int) -> int:
-        """The base offset of the batch at `position`."""
-        for _, view in self._headers(position):
-            if view.magic < MAGIC:
-                whole = read_batch(self.files, self.file, position, view.size)
-                view = view if whole is None else opened(whole)
-            return view.base_offset
-        raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
+    def end_before(self, position: int, index_interval: int) -> int:
+        """The offset behind the last batch before `position`; the base offset when that is 0. Raises SegmentDamaged, OSError."""
+        end = self.base_offset
+        if position:
+            _, headers = self._indexed(position - 1, 1, index_interval)
+            for at, view in headers:
+                if at >= position:
+                    break
+                end = view.next_offset
+        return end
 
     def locate(self, offset: int, index_interval: int) -> int | None:
         """The position of the first batch whose last offset is at least `offset`; None when there is none.

@@ -87,16 +87,22 @@ class TransactionIndex:
         return list(self._entries_from(0))
 
     def truncate_to(self, offset: int) -> None:
-        """Drops the entries of markers at `offset` and above, and a torn one at the end."""
-        size = self._size()
-        if size:
-            self._count = size // ENTRY_BYTES
-            try:
-                slot = self._first_reaching(offset)
-            except IndexDamaged:
-                self.keep_sound()
-                slot = self._first_reaching(offset)
-            self._cut(slot)
+        """Drops the entries of markers at `offset` and above, and a torn one at the end.
+
+        A process that was killed may have dropped them, so the file is to be synced also where there is nothing to drop any more.
+        """
+        try:
+            size = self._files.size(self._files.open(self.path, write=False))
+        except FileNotFoundError:
+            return
+        self.changed = True
+        self._count = size // ENTRY_BYTES
+        try:
+            slot = self._first_reaching(offset)
+        except IndexDamaged:
+            self.keep_sound()
+            slot = self._first_reaching(offset)
+        self._cut(slot)
 
     def keep_sound(self) -> None:
         """Drops everything from the first damaged entry on; the caller adds what is missing by a replay."""

@@ -126,7 +126,8 @@ class FollowerEpoch:
     def truncate_to(self, offset: int) -> None:
         if offset < self.log.log_end_offset:
             self.log.truncate_to(offset)
-            self.partition.save_watermark(min(self.partition.high_watermark, offset))
+            end = self.log.log_end_offset  # lower where a batch reaches over `offset`
+            self.partition.save_watermark(min(self.partition.high_watermark, end))
             self._flush_truncated()
 
     def start_at(self, offset: int) -> None:

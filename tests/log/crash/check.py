@@ -20,6 +20,7 @@ from tests.log.crash.life import (
     TOPIC_ID,
     Batch,
     Life,
+    State,
     Step,
     open_directories,
     read_batches,
@@ -44,6 +45,7 @@ class Naive:
     producers: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     open: dict[int, int] = field(default_factory=dict)
     aborted: list[tuple[int, int, int]] = field(default_factory=list)
+    abort_markers: set[tuple[int, int]] = field(default_factory=set)  # producer, offset
     records: list[tuple[int, int, int]] = field(default_factory=list)  # timestamp, offset, epoch
 
     @classmethod
@@ -66,12 +68,15 @@ class Naive:
         producer = view.producer_id
         if not view.is_control:
             self.producers[producer] = view.producer_epoch, view.last_sequence, view.last_offset
-            if view.is_transactional:
+            if view.is_transactional and view.count:
                 self.open.setdefault(producer, view.base_offset)
             return
         marker = read_end_marker(view)
         first = self.open.pop(producer, None)
-        if marker is not None and first is not None and not marker.is_commit:
+        if marker is None or marker.is_commit:
+            return
+        self.abort_markers.add((producer, view.base_offset))
+        if first is not None:
             self.aborted.append((producer, first, view.base_offset))
 
 
@@ -167,12 +172,11 @@ def _judge(life: Life, step: Step, log: PartitionLog) -> list[Batch]:
     places = {batch.place for batch in batches}
     for batch in required(step):
         demand(batch.place in places, "acked and lost", batch.place, step.name)
-    start = max(step.before.start_offset, step.after.start_offset)
-    _judge_state(life, log, batches, start)
+    _judge_state(life, step, log, batches)
     return batches
 
 
-def _judge_state(life: Life, log: PartitionLog, batches: list[Batch], start_offset: int) -> None:
+def _judge_state(life: Life, step: Step, log: PartitionLog, batches: list[Batch]) -> None:
     naive = Naive.of(batches, log.log_start_offset)
     end = log.log_end_offset
     demand(not batches or batches[-1].last_offset < end, "ends before its last batch")
@@ -180,12 +184,13 @@ def _judge_state(life: Life, log: PartitionLog, batches: list[Batch], start_offs
         for view in views_of(batches):
             if view.base_offset >= log.log_start_offset:
                 demand(log.epochs.epoch_for(view.base_offset) == view.leader_epoch, "epoch", view)
+        _judge_compacted_aborts(log, naive, step.after)
     else:
         demand(not batches or batches[-1].last_offset + 1 == end, "ends behind its last batch")
         demand(log.epochs.entries() == naive.epochs, "epochs", log.epochs.entries(), naive.epochs)
-        _judge_producers(
-            log, naive, max(start_offset, batches[0].base_offset if batches else log.log_end_offset)
-        )
+        first = batches[0].base_offset if batches else end
+        start = max(step.before.start_offset, step.after.start_offset)
+        _judge_producers(log, naive, max(start, first))
     _judge_lookups(log, batches, naive)
 
 
@@ -218,6 +223,19 @@ def _judge_producers(log: PartitionLog, naive: Naive, first: int) -> None:
     if first == 0:
         stable = min([end, *naive.open.values()])
         demand(log.producers.last_stable_offset(end) == stable, "last stable offset", stable)
+
+
+def _judge_compacted_aborts(log: PartitionLog, naive: Naive, after: State) -> None:
+    """What a round leaves of aborted transactions is known as long as their markers are there, before it as well as after it."""
+    found = log.aborted_transactions(log.log_start_offset, log.log_end_offset)
+    first_offsets = {(a.producer_id, a.last_offset): a.first_offset for a in found}
+    for producer, first, last in naive.aborted:
+        listed = first_offsets.get((producer, last))
+        demand(listed is not None and listed <= first, "aborted data is served", producer, first)
+    never_were = first_offsets.keys() - naive.abort_markers
+    demand(not never_were, "abort without a marker", never_were)
+    forgotten = (after.aborts & naive.abort_markers) - first_offsets.keys()
+    demand(not forgotten, "abort forgotten", forgotten)
 
 
 def _judge_lookups(log: PartitionLog, batches: list[Batch], naive: Naive) -> None:

@@ -7,9 +7,10 @@ then must leave: what was acked (flushed and reported) before the step in which 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from broker.directories import LogDirectories
 from broker.directory_moves import align
@@ -55,11 +56,16 @@ def batches_of(data: bytes | bytearray | memoryview) -> list[Batch]:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`acked_offset`: what is below it was said to be durable. Of `batches` the first may reach below `start_offset`."""
+    """`acked_offset`: what is below it was said to be durable. Of `batches` the first may reach below `start_offset`.
+
+    `aborts` are those (producer id, offset of the marker) that a compaction left in the transaction index: their data is gone, so nothing
+    would find them again.
+    """
 
     batches: tuple[Batch, ...] = ()
     start_offset: int = 0
     acked_offset: int = 0
+    aborts: frozenset[tuple[int, int]] = frozenset()
 
 
 class Step(NamedTuple):
@@ -123,7 +129,8 @@ class Life:
         self.log = self._open()
 
     def run(self, steps: int) -> Life:
-        names = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
+        weights = WEIGHTS | COMPACTED_WEIGHTS if self.config.compacts else WEIGHTS
+        names = [name for name, weight in weights.items() for _ in range(weight)]
         for _ in range(steps):
             self.take(self._prng.choice(names))
         self.directories.close(broker_epoch=None, high_watermarks={})
@@ -150,17 +157,10 @@ class Life:
         self._change(batches=(*self.state.batches, *new))
 
     def _note_flushed(self, offset: int) -> None:
-        self._change(acked=max(self.state.acked_offset, offset))
+        self._change(acked_offset=max(self.state.acked_offset, offset))
 
-    def _change(
-        self, *, batches: tuple[Batch, ...] | None = None, start: int | None = None, acked: int = -1
-    ) -> None:
-        state = self.state
-        self.state = State(
-            state.batches if batches is None else batches,
-            state.start_offset if start is None else start,
-            state.acked_offset if acked < 0 else acked,
-        )
+    def _change(self, **fields: Any) -> None:
+        self.state = replace(self.state, **fields)
 
     # Writing
 
@@ -216,8 +216,7 @@ class Life:
         self._append(bytearray().join(self._batch() for _ in range(self._prng.randint(1, 2))))
 
     def mark(self) -> None:
-        marker = self._marker()
-        if marker is not None:
+        if (marker := self._marker()) is not None:
             self._append(marker)
 
     def follow(self) -> None:
@@ -251,6 +250,8 @@ class Life:
         end = self.log.log_end_offset
         offset = self._prng.randint(max(self.log.log_start_offset, end - 25), end)
         self._shorten(lambda: self.log.truncate_to(offset))
+        if self._prng.random() < 0.4:  # a segment's time comes at any moment
+            self.log.roll(self._clock_ms)
 
     def empty(self) -> None:
         if self._prng.random() < 0.2:
@@ -264,10 +265,15 @@ class Life:
         kept = tuple(b for b in self.state.batches if b.last_offset < log.log_end_offset)
         if log.segment_base_offsets[0] >= log.log_end_offset:
             kept = ()
-        acked = min(self.state.acked_offset, log.log_end_offset)
-        self._change(batches=kept, start=log.log_start_offset, acked=acked)
+        end = log.log_end_offset
+        self._change(
+            batches=kept,
+            start_offset=log.log_start_offset,
+            acked_offset=min(self.state.acked_offset, end),
+            aborts=frozenset(a for a in self.state.aborts if kept and a[1] < end),
+        )
         self._epoch += 1  # what comes next is another leader's
-        self._open_transactions.clear()
+        self._open_transactions = open_transactions(kept)
 
     def delete_records(self) -> None:
         mark = self.state.acked_offset
@@ -278,12 +284,16 @@ class Life:
         self.log.apply_retention(self._clock_ms, self.log.flushed_offset)
         first = self.log.segment_base_offsets[0]
         kept = tuple(b for b in self.state.batches if b.last_offset >= first)
-        self._change(batches=kept, start=self.log.log_start_offset)
+        self._change(batches=kept, start_offset=self.log.log_start_offset)
 
     def compact(self) -> None:
+        """What is sealed, decided and flushed; often that is everything, else mostly nothing."""
+        if self._prng.random() < 0.5:
+            while self._open_transactions:
+                self.mark()
+            self.roll()
+            self.flush()
         log = self.log
-        if not self.config.compacts:
-            return
         mark = log.flushed_offset
         directory = self.directories.holding(TOPIC, INDEX)
         cleaned_to = directory.offsets.cleaner_offsets.get(KEY)
@@ -300,6 +310,9 @@ class Life:
             cleaned = cleaning.clean(sources)
             assert log.replace_segments([source.segment for source in sources], cleaned)
             self._note_content()
+        listed = log.aborted_transactions(log.segment_base_offsets[0], end_offset)
+        left = ((a.producer_id, a.last_offset) for a in listed if a.last_offset < end_offset)
+        self._change(aborts=frozenset(left))
         self.files.fsync_directory(log.directory)
         log.purge()
         directory.offsets.save_cleaner_offsets({KEY: end_offset})
@@ -349,7 +362,7 @@ class Life:
         found = tuple(b for b in read_batches(self.log) if b.last_offset >= start)
         after = [b for b in found if b.last_offset >= self.state.start_offset]
         assert after == [b for b in kept if b.last_offset >= self.state.start_offset]
-        self._change(batches=found, start=start)
+        self._change(batches=found, start_offset=start)
 
     def move(self) -> None:
         current = self.directories.holding(TOPIC, INDEX)
@@ -377,14 +390,16 @@ class Life:
         self._note_flushed(copy.flushed_offset)
         self.log = self._open()
         # A copy that was begun before a crash may know of a deletion that the source has forgotten.
-        self._change(start=self.log.log_start_offset)
+        self._change(start_offset=self.log.log_start_offset, aborts=frozenset())
         self._note_content()
 
 
+# How often each step is taken.
 WEIGHTS = {
     "lead": 10, "follow": 5, "mark": 4, "flush": 5, "flush_while_appending": 2, "roll": 1, "truncate": 2, "empty": 1,
-    "delete_records": 2, "compact": 3, "checkpoint": 4, "purge": 1, "reopen_log": 1, "stop": 1, "kill": 1, "move": 1,
+    "delete_records": 2, "checkpoint": 4, "purge": 1, "reopen_log": 1, "stop": 1, "kill": 1, "move": 1,
 }  # fmt: skip
+COMPACTED_WEIGHTS = {"compact": 5}
 
 
 def read_batches(log: PartitionLog) -> list[Batch]:
@@ -399,5 +414,16 @@ def read_batches(log: PartitionLog) -> list[Batch]:
     return found
 
 
-def views_of(batches: list[Batch]) -> list[BatchView]:
+def open_transactions(batches: Sequence[Batch]) -> set[int]:
+    """By producer id, of those that all `batches` up to a log's end leave open."""
+    found = set()
+    for view in views_of(batches):
+        if view.is_control:
+            found.discard(view.producer_id)
+        elif view.is_transactional:
+            found.add(view.producer_id)
+    return found
+
+
+def views_of(batches: Sequence[Batch]) -> list[BatchView]:
     return [view for batch in batches for view in iter_batches(memoryview(batch.data))]

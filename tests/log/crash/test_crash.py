@@ -11,7 +11,7 @@ from log.power_loss import Disk, Style
 from log.producers.marker import EndMarker, build_end_marker
 from log.testing import FaultyFiles, make_so
 from tests.log.compaction.helpers import compact
-from tests.log.compaction.test_rules import build, opened, visible
+from tests.log.compaction.test_rules import build, opened, put, sealed, visible
 from tests.log.crash.check import place_on_disk
 from tests.log.crash.damage import try_damages
 from tests.log.crash.life import TOPIC_ID, batches_of, format_directories, read_batches
@@ -202,7 +202,8 @@ def lose_power(files):
     make_so(files.disk.after(Style.LOST, Random(0)), instead_of=files.disk.after(Style.KEPT, Random(0)))  # fmt: skip
 
 
-def test_a_truncated_abort_does_not_come_back(tmp_path):
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_truncated_abort_does_not_come_back(tmp_path, is_killed):
     """Its place in the log is another batch's now, and the index must not say that it is to be left out."""
     files = FaultyFiles()
     files.watch(tmp_path)
@@ -211,6 +212,9 @@ def test_a_truncated_abort_does_not_come_back(tmp_path):
     log.roll(0)
     log.flush()
     log.truncate_to(2)
+    if is_killed:
+        log.close(clean=False)
+        log = open_log(tmp_path / "t-0", files=files, recovery_point=2)
     append(log, 5, epoch=1)
     point = log.flush()
     log.close(clean=False)
@@ -218,6 +222,25 @@ def test_a_truncated_abort_does_not_come_back(tmp_path):
     again = open_log(tmp_path / "t-0", recovery_point=point)
     assert again.log_end_offset == 7
     assert again.aborted_transactions(0, 7) == []
+
+
+def test_a_compacted_log_ends_where_its_batches_do_when_it_is_cut_in_a_gap(tmp_path):
+    """Else a recovery would find fewer offsets than were flushed, and take it for a loss."""
+    log = opened(tmp_path)
+    for key in b"aabab":
+        put(log, (bytes([key]), b"v"))
+    sealed(log)
+    put(log, (b"b", b"v"))
+    compact(log)
+    assert [batch.base_offset for batch in read_batches(log)] == [3, 4, 5]
+    log.truncate_to(4)
+    append(log)
+    log.truncate_to(4)
+    assert log.log_end_offset == 4
+    log.truncate_to(2)
+    assert log.log_end_offset == log.flush() == 0
+    log.close(clean=False)
+    assert opened(tmp_path, recovery_point=log.flushed_offset).log_end_offset == 0
 
 
 def test_a_zeroed_entry_is_no_abort(tmp_path):
