@@ -18,7 +18,7 @@ import struct
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import lt
 from pathlib import Path
 
@@ -29,6 +29,9 @@ PENDING_BYTES_MAX = (
     512  # 64 offset entries: at Kafka's interval of 4 KiB, one write per 256 KiB of log at the most
 )
 BLOCK_ENTRIES = 32  # read at once by a search: they cost no more than one
+
+
+Entry = tuple[int, int]
 
 
 class IndexDamaged(Exception):
@@ -134,7 +137,7 @@ class IndexFile:
             self._written, self._entries, self._cut = entries, entries, True
             self._last = self.entry(entries - 1) if entries else None
 
-    def floor(self, key: int, field: int = 0) -> tuple[int, int] | None:
+    def floor(self, key: int, field: int = 0) -> Entry | None:
         """The last entry whose `field` (0 or 1) is at most `key`; None when there is none."""
         self._load()
         last = self._last
@@ -147,22 +150,31 @@ class IndexFile:
         self._load()
         return self._search(key, field)[0]
 
-    def _search(self, key: int, field: int) -> tuple[int, tuple[int, int] | None]:
-        """The first slot whose `field` is at least `key`, and the entry before it; looked for a block of the file at a time.
+    def ceiling_entry(self, key: int, field: int = 0) -> Entry | None:
+        """The first entry whose `field` is at least `key`; None when there is none."""
+        self._load()
+        return self._search(key, field)[2]
+
+    def _search(self, key: int, field: int) -> tuple[int, Entry | None, Entry | None]:
+        """The first slot whose `field` is at least `key`, the entry before it and its own; looked for a block of the file at a time.
 
         Entries lie nearly on a line, so mostly the first block that is looked at is the right one; every second look
         halves what is left, whatever they lie on.
         """
-        below, before = self._below(self._pending, key, field)
-        if below:
-            return self._written + below, before
+        before = found = None
+        if self._pending:
+            below, before, found = self._below(self._pending, key, field)
+            if below:
+                return self._written + below, before, found
         low, high = 0, self._written
         halve = False
         while low < high:
             at = (low + high) // 2 if halve else self._guess(key, field)
             start = max(low, min(at, high) - BLOCK_ENTRIES // 2)
             end = min(high, start + BLOCK_ENTRIES)
-            below, entry = self._below(self._stored(start, end - start), key, field)
+            below, entry, ceiling = self._below(self._stored(start, end - start), key, field)
+            if ceiling is not None:
+                found = ceiling
             if below:
                 low, before = start + below, entry
                 if low < end:
@@ -170,19 +182,18 @@ class IndexFile:
             else:
                 high = start
             halve = not halve
-        return low, before
+        return low, before, found
 
     def _below(
         self, data: bytes | bytearray, key: int, field: int
-    ) -> tuple[int, tuple[int, int] | None]:
-        """How many of these entries have a `field` below `key`, and the last of them."""
-        size, unpack = self.layout.size, self.layout.unpack_from
-        places = range(0, len(data), size)
-        below = bisect_left(places, key, key=lambda place: unpack(data, place)[field])
-        if not below:
-            return 0, None
-        first, second = unpack(data, places[below - 1])
-        return below, (first, second)
+    ) -> tuple[int, Entry | None, Entry | None]:
+        """How many of these entries have a `field` below `key`, the last of them, and the one after it."""
+        layout = self.layout
+        below = bisect_left(column(data, layout, field), key)
+        at = below * layout.size
+        before = layout.unpack_from(data, at - layout.size) if below else None
+        found = layout.unpack_from(data, at) if at < len(data) else None
+        return below, before, found
 
     def _guess(self, key: int, field: int) -> int:
         """The slot that would have `key` if entries lay on the line between the first and the last."""
@@ -234,16 +245,19 @@ class IndexFile:
         return self._files.pread(self._opened(), count * size, slot * size)
 
 
+def column(data: bytes | bytearray, layout: struct.Struct, field: int) -> Sequence[int]:
+    """That field of all entries. A segment of 1 GiB has 262,144 of them."""
+    if layout is not OffsetIndex.layout:
+        return [entry[field] for entry in layout.iter_unpack(data)]
+    flat = array("i", data)
+    if sys.byteorder == "little":
+        flat.byteswap()
+    return flat[field::2]
+
+
 def ascends(data: bytes, layout: struct.Struct) -> bool:
-    """Whether both fields of all entries ascend strictly and none is negative. A segment of 1 GiB has 262,144 entries."""
-    columns: Iterable[Sequence[int]]
-    if layout.format == OffsetIndex.layout.format:
-        flat = array("i", data)
-        if sys.byteorder == "little":
-            flat.byteswap()
-        columns = flat[0::2], flat[1::2]
-    else:
-        columns = tuple(zip(*layout.iter_unpack(data), strict=True))
+    """Whether both fields of all entries ascend strictly and none is negative."""
+    columns = column(data, layout, 0), column(data, layout, 1)
     return all(
         not values or (values[0] >= 0 and all(map(lt, values, values[1:]))) for values in columns
     )

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batch import NO_TIMESTAMP, BatchView
+from log.batch import HEADER_BYTES, NO_TIMESTAMP, BatchView, header_at
 from log.config import RELATIVE_OFFSET_MAX
 from log.files import Files, OpenFile
 from log.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
+    Entry,
     IndexDamaged,
     OffsetIndex,
     TimeIndex,
 )
 from log.open_files import NamedFile
-from log.scan import FIRST_BLOCK_BYTES, scan_headers
+from log.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
 from log.transaction_index import TransactionIndex
 
 LOG_SUFFIX = ".log"
@@ -42,6 +43,8 @@ SEGMENT_SUFFIXES = (
 )  # the log is made last, as it is removed first: while it is there, so is what belongs to it
 
 TAIL_BATCHES_MAX = 2048  # 32 KiB of memory for a busy partition; reads further back use the index
+# Batches that lie further apart are found one by one; of smaller ones several headers come with one read.
+LARGE_BATCH_BYTES = 2 * FIRST_BLOCK_BYTES
 HINTS_MAX = (
     32  # as many sequential readers of one old segment find their next position without the index
 )
@@ -368,6 +371,9 @@ class Segment:
         hint = self._hints.get(offset)
         if hint is not None:
             return hint
+        named = self._named_by_index(self.offset_index.ceiling_entry, offset - self.base_offset, 0)
+        if named is not None and named[1].base_offset <= offset:
+            return named[0]
         reached, headers = self._indexed(offset - self.base_offset, 0, index_interval)
         for position, view in headers:
             if view.last_offset >= offset:
@@ -386,6 +392,9 @@ class Segment:
             if at > 0:
                 found = Boundary(positions[at], self._tail_last_offsets[at - 1] + 1)
                 return found if found.position > start else None
+        named = self._named_by_index(self.offset_index.floor, limit, 1)
+        if named is not None and start < named[0] and named[0] + named[1].size > limit:
+            return Boundary(named[0], named[1].base_offset)
         reached: Boundary | None = None
         begin, headers = self._indexed(limit, 1, index_interval)
         if begin < start:
@@ -411,6 +420,28 @@ class Segment:
         return scan_headers(
             self.files, self.file, start, self.size, first_block_bytes=FIRST_BLOCK_BYTES
         )
+
+    def _named_by_index(
+        self, find: Callable[[int, int], Entry | None], key: int, field: int
+    ) -> tuple[int, BatchView] | None:
+        """The batch, with its position, that the entry found for `key` names: where batches are so large that most have one.
+
+        None where batches are smaller, or the index is not right: the way to the batch is to be walked then.
+        """
+        index = self.offset_index
+        try:
+            if index.entries * LARGE_BATCH_BYTES > self.size:
+                return None
+            entry = find(key, field)
+        except IndexDamaged:
+            return None
+        if entry is None or not 0 <= entry[1] < self.size:
+            return None
+        relative_offset, position = entry
+        view = header_at(self.files.pread(self.file, HEADER_BYTES, position), 0)
+        if view is None or view.last_offset != self.base_offset + relative_offset:
+            return None
+        return (position, view) if is_plausible(view) else None
 
     def _indexed(self, key: int, field: int, index_interval: int) -> tuple[int, Headers]:
         """The position of a batch, by index, and the headers from there on: the last entry with `field` at most `key`.
