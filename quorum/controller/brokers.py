@@ -158,8 +158,9 @@ def partitions_of_old_incarnation(
     known = state.image.cluster.brokers.get(request.broker_id)
     if _is_same(request, known):
         return []
-    index = state.index
-    keys = [*index.in_sync(request.broker_id), *index.eligible(request.broker_id)]
+    keys = list(state.index.in_sync(request.broker_id))
+    if _may_have_lost(request, known, state):
+        keys += state.index.eligible(request.broker_id)
     return decided.others(state, keys)
 
 
@@ -171,10 +172,17 @@ def changes_of_new_incarnation(
     It is eligible still if it says the epoch of its last life, which it wrote down when all was on disk (KIP-966).
     """
     known = state.image.cluster.brokers.get(request.broker_id)
-    clean = known is not None and known.epoch == request.previous_broker_epoch
-    if state.has_eligible_leaders and not clean:
+    if _may_have_lost(request, known, state):
         return changes_after_loss(state, request.broker_id, keys)
     return changes_without(state, request.broker_id, keys=keys)
+
+
+def _may_have_lost(
+    request: BrokerRegistrationRequest, known: BrokerRegistration | None, state: ControllerState
+) -> bool:
+    """Whether the broker cannot stay eligible (KIP-966); without eligible leader replicas nobody asks."""
+    clean = known is not None and known.epoch == request.previous_broker_epoch
+    return state.has_eligible_leaders and not clean
 
 
 def _names_directories(image: MetadataImage) -> bool:

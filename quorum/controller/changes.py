@@ -53,9 +53,10 @@ def change_partition(
     if leader == old.leader:
         unclean = False
     elif leader in new.elr:
-        new = new._replace(isr=(leader,), elr=tuple(one for one in new.elr if one != leader))
+        elr = tuple(one for one in new.elr if one != leader)
+        new = new._replace(leader=leader, isr=(leader,), elr=elr)
     elif unclean:
-        new = new._replace(isr=(leader,), leader_recovery_state=RECOVERING)
+        new = new._replace(leader=leader, isr=(leader,), leader_recovery_state=RECOVERING)
     if new.elr and (unclean or not keeps_eligible):
         new = new._replace(elr=())
     if not new.isr and not keeps_eligible:

@@ -40,8 +40,9 @@ class ControllerState:
     image: MetadataImage
     index: PartitionIndex
     config: ServerConfig
-    # topic → what `allows_unclean` says: thousands of partitions are decided on one after another
+    # topic → what `allows_unclean` and `min_isr` say: thousands of partitions are decided on one after another
     _unclean: dict[str, bool] = field(default_factory=dict, init=False, compare=False)
+    _min_isr: dict[str, int] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def has_eligible_leaders(self) -> bool:
@@ -50,9 +51,13 @@ class ControllerState:
 
     def min_isr(self, topic: TopicImage) -> int:
         """min.insync.replicas of a topic; no more than it has replicas."""
-        wanted = int(self._config_of(topic.name, MIN_IN_SYNC_REPLICAS))
-        first = topic.partitions.get(0)
-        return wanted if first is None else min(wanted, len(first.replicas))
+        known = self._min_isr.get(topic.name)
+        if known is None:
+            wanted = int(self._config_of(topic.name, MIN_IN_SYNC_REPLICAS))
+            first = topic.partitions.get(0)
+            known = wanted if first is None else min(wanted, len(first.replicas))
+            self._min_isr[topic.name] = known
+        return known
 
     def allows_unclean(self, topic: TopicImage) -> bool:
         """Whether a replica that may lack committed records can be elected when there is no other."""
