@@ -428,27 +428,21 @@ class Walker:
             return 0
         self.offset_delta = _short_value(short)
         at += short & 3
-        short = _short(data, at)
-        size = _short_value(short)
-        if not short or size < -1:
-            return 0
+        short = _short_size(data, at)
         at += short & 3
         self.key_start = at
-        self.key_size = size
+        self.key_size = size = _short_value(short)
         if size > 0:
             at += size
-        if end - at < 2:
+        if not short or end - at < 2:
             return 0
-        short = _short(data, at)
-        size = _short_value(short)
-        if not short or size < -1:
-            return 0
+        short = _short_size(data, at)
         at += short & 3
         self.value_start = at
-        self.value_size = size
+        self.value_size = size = _short_value(short)
         if size > 0:
             at += size
-        if at != end - 1 or data[at]:
+        if not short or at != end - 1 or data[at]:
             return 0
         self.headers_start = self.end = end
         self.headers_count = 0
@@ -613,6 +607,16 @@ def _short(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cyth
         return byte << 2 | 1
     second: cython.int = data[at + 1]
     return (second << 7 | byte & 0x7F) << 2 | 2 if second < 0x80 else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(-1)
+def _short_size(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.int:
+    """As `_short`, 0 for a size below -1 too."""
+    short: cython.int = _short(data, at)
+    return short if _short_value(short) >= -1 else 0
 
 
 @cython.cfunc
