@@ -6,7 +6,7 @@ A snapshot that takes the place of the log is given instead of the batches it st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import trio
 
@@ -46,6 +46,7 @@ class Applier:
         self._long_lived = LongLived()
         # base offset → (epoch, records) of our own proposals, which need not be decoded again; bounded as they are
         self._proposed: dict[int, tuple[int, Sequence[Message]]] = {}
+        self._under_way: Iterator[None] | None = None
         self._awake = trio.Event()
 
     async def open(self) -> None:
@@ -53,10 +54,14 @@ class Applier:
         if isinstance(self._log, MetadataLog):
             loaded = await run_blocking(self._log.load_latest_snapshot)
             if loaded is not None:
-                await self._load(loaded)
+                for _ in self._load(loaded):
+                    await trio.lowlevel.checkpoint()
 
     def wake(self) -> None:
-        self._awake.set()
+        """The high watermark has moved. What is new has been applied when this returns, unless it is more than one turn's work."""
+        if self._under_way is None:
+            self._under_way = self._catch_up()
+            self._go_on()
 
     def replace(self, snapshot: CheckedSnapshot) -> None:
         """The log begins anew at this snapshot."""
@@ -70,36 +75,47 @@ class Applier:
         self._proposed.clear()
 
     async def run(self) -> None:
+        """Goes on with what was too much for one turn."""
         while True:
             await self._awake.wait()
             self._awake = trio.Event()
-            await self._catch_up()
+            while self._under_way is not None:
+                await trio.lowlevel.checkpoint()
+                self._go_on()
 
-    async def _catch_up(self) -> None:
+    def _go_on(self) -> None:
+        assert self._under_way is not None
+        for _ in self._under_way:
+            self._awake.set()
+            return
+        self._under_way = None
+
+    def _catch_up(self) -> Iterator[None]:
+        """Yields where others are to have their turn."""
         while self._is_behind:
             if self._snapshot is not None:
                 snapshot, self._snapshot = self._snapshot, None
-                await self._load(snapshot)
+                yield from self._load(snapshot)
                 continue
-            await self._apply_some()
+            yield from self._apply_some()
             if self._is_behind:
-                await trio.lowlevel.checkpoint()
+                yield
 
     @property
     def _is_behind(self) -> bool:
         return self._snapshot is not None or self.applied.offset < self._high_watermark.offset
 
-    async def _apply_some(self) -> None:
+    def _apply_some(self) -> Iterator[None]:
         records = 0
         for batch in self._log.batches(self.applied.offset, self._high_watermark.offset):
-            await self._apply(batch)
+            yield from self._apply(batch)
             records += batch.count
             if records >= RECORDS_PER_TURN or self._snapshot is not None:
                 break
         ensure(records > 0, "R8 what is committed is in the log", self.applied.offset)
         self._log.forget_applied(self.applied.offset)
 
-    async def _apply(self, batch: BatchView) -> None:
+    def _apply(self, batch: BatchView) -> Iterator[None]:
         ensure(batch.base_offset == self.applied.offset, "committed offsets have no gaps", batch)
         epoch, proposed = self._proposed.pop(batch.base_offset, (-1, ()))
         records = proposed if epoch == batch.leader_epoch else metadata_records(batch)
@@ -120,12 +136,12 @@ class Applier:
             offset = last_offset + 1
             self._long_lived.add(len(piece))
             if not ends:
-                await trio.lowlevel.checkpoint()
+                yield
         self.bytes_applied += batch.size
         self.last_epoch, self.last_appended_at_ms = batch.leader_epoch, batch.max_timestamp
         self.applied.advance(batch.next_offset)
 
-    async def _load(self, snapshot: CheckedSnapshot) -> None:
+    def _load(self, snapshot: CheckedSnapshot) -> Iterator[None]:
         ensure(
             snapshot.id.offset >= self.applied.offset,
             "R9 a snapshot takes nothing back",
@@ -134,7 +150,7 @@ class Applier:
         for piece in snapshot.pieces(RECORDS_PER_TURN):
             self._listener.load_snapshot(piece)
             self._long_lived.add(len(piece.records))
-            await trio.lowlevel.checkpoint()
+            yield
         self.bytes_applied = 0
         self.last_epoch, self.last_appended_at_ms = snapshot.id.epoch, snapshot.appended_at_ms
         self.applied.advance(snapshot.id.offset)

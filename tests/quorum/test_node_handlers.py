@@ -105,7 +105,7 @@ def test_a_node_that_does_not_run_says_so() -> None:
     context = SimpleNamespace(
         node=SimpleNamespace(ask=lambda request: QuorumNode.ask(stopped, request))
     )
-    stopped = SimpleNamespace(_core=None)
+    stopped = SimpleNamespace(_driver=None)
     request = vote.VoteRequest(topics=vote_topics(TOPIC))
     with pytest.raises(KafkaError, match="does not run"):
         BY_REQUEST[vote.VoteRequest](request, context, CALL)
