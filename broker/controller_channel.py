@@ -100,8 +100,10 @@ class ControllerChannel:
         pause = PAUSE_SECONDS
         with trio.move_on_after(timeout):
             while True:
-                connection = await self._connection.wait_for(lambda value: value is not None)
-                assert connection is not None
+                connection = self._connection.value
+                if connection is None:
+                    connection = await self._connection.wait_for(lambda value: value is not None)
+                    assert connection is not None
                 try:
                     response: Message = await connection.call(request, timeout=timeout)
                 except ConnectionLost:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from broker.context import Context
 from quorum.controller.client_quotas import fail_alter_quotas
-from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -12,5 +13,5 @@ from wire.transport.registry import handles
 @handles(AlterClientQuotasRequest, versions="0-1", on_error=fail_alter_quotas)
 async def alter_client_quotas(
     request: AlterClientQuotasRequest, ctx: Context, call: Call
-) -> AlterClientQuotasResponse:
-    return await ctx.forwarder.forward(request, call, AlterClientQuotasResponse)
+) -> Outgoing:
+    return await ctx.forwarder.pass_on(request, call)

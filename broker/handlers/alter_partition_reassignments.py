@@ -5,8 +5,8 @@ from __future__ import annotations
 from broker.context import Context
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
 )
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -14,5 +14,5 @@ from wire.transport.registry import handles
 @handles(AlterPartitionReassignmentsRequest, versions="0-1")
 async def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, ctx: Context, call: Call
-) -> AlterPartitionReassignmentsResponse:
-    return await ctx.forwarder.forward(request, call, AlterPartitionReassignmentsResponse)
+) -> Outgoing:
+    return await ctx.forwarder.pass_on(request, call)

@@ -6,8 +6,8 @@ from broker.context import Context
 from quorum.controller.scram import fail_alter_scram
 from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
 )
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -15,5 +15,5 @@ from wire.transport.registry import handles
 @handles(AlterUserScramCredentialsRequest, versions="0", on_error=fail_alter_scram)
 async def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, ctx: Context, call: Call
-) -> AlterUserScramCredentialsResponse:
-    return await ctx.forwarder.forward(request, call, AlterUserScramCredentialsResponse)
+) -> Outgoing:
+    return await ctx.forwarder.pass_on(request, call)

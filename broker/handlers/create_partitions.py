@@ -9,6 +9,7 @@ from wire.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -25,7 +26,5 @@ def _fail(
 
 
 @handles(CreatePartitionsRequest, versions="0-3", on_error=_fail)
-async def create_partitions(
-    request: CreatePartitionsRequest, ctx: Context, call: Call
-) -> CreatePartitionsResponse:
-    return await ctx.forwarder.forward(request, call, CreatePartitionsResponse)
+async def create_partitions(request: CreatePartitionsRequest, ctx: Context, call: Call) -> Outgoing:
+    return await ctx.forwarder.pass_on(request, call)

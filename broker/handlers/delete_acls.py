@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from broker.context import Context
 from quorum.controller.acls import fail_delete
-from wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from wire.messages.delete_acls import DeleteAclsRequest
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
 @handles(DeleteAclsRequest, versions="0-3", on_error=fail_delete)
-async def delete_acls(request: DeleteAclsRequest, ctx: Context, call: Call) -> DeleteAclsResponse:
-    return await ctx.forwarder.forward(request, call, DeleteAclsResponse)
+async def delete_acls(request: DeleteAclsRequest, ctx: Context, call: Call) -> Outgoing:
+    return await ctx.forwarder.pass_on(request, call)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from broker.context import Context
-from wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from wire.messages.describe_quorum import DescribeQuorumRequest
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
 @handles(DescribeQuorumRequest, versions="0-2")
-async def describe_quorum(
-    request: DescribeQuorumRequest, ctx: Context, call: Call
-) -> DescribeQuorumResponse:
-    return await ctx.forwarder.forward(request, call, DescribeQuorumResponse)
+async def describe_quorum(request: DescribeQuorumRequest, ctx: Context, call: Call) -> Outgoing:
+    return await ctx.forwarder.pass_on(request, call)

@@ -10,6 +10,7 @@ from wire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -30,7 +31,5 @@ def _fail(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectL
 
 
 @handles(ElectLeadersRequest, versions="0-2", on_error=_fail)
-async def elect_leaders(
-    request: ElectLeadersRequest, ctx: Context, call: Call
-) -> ElectLeadersResponse:
-    return await ctx.forwarder.forward(request, call, ElectLeadersResponse)
+async def elect_leaders(request: ElectLeadersRequest, ctx: Context, call: Call) -> Outgoing:
+    return await ctx.forwarder.pass_on(request, call)

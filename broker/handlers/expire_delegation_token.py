@@ -9,6 +9,7 @@ from wire.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -22,7 +23,7 @@ def _fail(
 @handles(ExpireDelegationTokenRequest, versions="0-2", on_error=_fail)
 async def expire_delegation_token(
     request: ExpireDelegationTokenRequest, ctx: Context, call: Call
-) -> ExpireDelegationTokenResponse:
+) -> Outgoing | ExpireDelegationTokenResponse:
     if not may_ask_for_tokens(ctx, call.connection):
         return _fail(request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, "")
-    return await ctx.forwarder.forward(request, call, ExpireDelegationTokenResponse)
+    return await ctx.forwarder.pass_on(request, call)

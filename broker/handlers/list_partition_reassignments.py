@@ -5,8 +5,8 @@ from __future__ import annotations
 from broker.context import Context
 from wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
 )
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -14,5 +14,5 @@ from wire.transport.registry import handles
 @handles(ListPartitionReassignmentsRequest, versions="0")
 async def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: Context, call: Call
-) -> ListPartitionReassignmentsResponse:
-    return await ctx.forwarder.forward(request, call, ListPartitionReassignmentsResponse)
+) -> Outgoing:
+    return await ctx.forwarder.pass_on(request, call)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from broker.context import Context
-from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
 @handles(RemoveRaftVoterRequest, versions="0")
-async def remove_raft_voter(
-    request: RemoveRaftVoterRequest, ctx: Context, call: Call
-) -> RemoveRaftVoterResponse:
-    return await ctx.forwarder.forward(request, call, RemoveRaftVoterResponse)
+async def remove_raft_voter(request: RemoveRaftVoterRequest, ctx: Context, call: Call) -> Outgoing:
+    return await ctx.forwarder.pass_on(request, call)

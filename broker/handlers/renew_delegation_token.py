@@ -9,6 +9,7 @@ from wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -22,7 +23,7 @@ def _fail(
 @handles(RenewDelegationTokenRequest, versions="0-2", on_error=_fail)
 async def renew_delegation_token(
     request: RenewDelegationTokenRequest, ctx: Context, call: Call
-) -> RenewDelegationTokenResponse:
+) -> Outgoing | RenewDelegationTokenResponse:
     if not may_ask_for_tokens(ctx, call.connection):
         return _fail(request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, "")
-    return await ctx.forwarder.forward(request, call, RenewDelegationTokenResponse)
+    return await ctx.forwarder.pass_on(request, call)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from broker.context import Context
-from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from wire.messages.update_features import UpdateFeaturesRequest
+from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
 @handles(UpdateFeaturesRequest, versions="0-2")
-async def update_features(
-    request: UpdateFeaturesRequest, ctx: Context, call: Call
-) -> UpdateFeaturesResponse:
-    return await ctx.forwarder.forward(request, call, UpdateFeaturesResponse)
+async def update_features(request: UpdateFeaturesRequest, ctx: Context, call: Call) -> Outgoing:
+    return await ctx.forwarder.pass_on(request, call)

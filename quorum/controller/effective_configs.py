@@ -5,25 +5,28 @@ Source: Kafka's `ReplicationControlManager.createTopic` (KIP-525), which answers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from immutables import Map
 
 from quorum.config.description import ConfigDescription
 from quorum.config.server import ServerConfig
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
-from wire.messages.create_topics import CreatableTopicConfigs
+from wire.messages.create_topics import CreatableTopicConfigs, CreateTopicsResponse
+from wire.schema import EncodedArray, encode_element
 
 
 class EffectiveConfigs:
     """Describes by the configs of a node. What holds for topics that set nothing is described anew only when the configs of
-    brokers have changed: for every topic it would cost more than creating it.
+    brokers have changed, and encoded once: for every topic it would cost more than creating it.
     """
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._of_brokers: tuple[Map[str, str], ...] = ()
         self._common: dict[str, CreatableTopicConfigs] = {}
+        self._common_list: list[CreatableTopicConfigs] = []
+        self._encoded: dict[int, EncodedArray] = {}  # by version
 
     def of(self, own: Mapping[str, str], configs: ConfigsImage) -> list[CreatableTopicConfigs]:
         """All configs of a topic that sets `own` itself."""
@@ -31,10 +34,21 @@ class EffectiveConfigs:
         of_brokers = tuple(configs.of(BROKER_RESOURCE, node) for node in nodes)
         if of_brokers != self._of_brokers:
             self._common = self._describe({}, configs)
+            self._common_list = list(self._common.values())
+            self._encoded.clear()
             self._of_brokers = of_brokers
         if not own:
-            return list(self._common.values())
+            return self._common_list
         return list((self._common | self._describe(own, configs, wanted=own)).values())
+
+    def encoded(self, found: list[CreatableTopicConfigs], version: int) -> EncodedArray:
+        """What `of` has found, in the place of the list, for an answer in `version`."""
+        if found is not self._common_list:
+            return _encoded(found, version)
+        known = self._encoded.get(version)
+        if known is None:
+            known = self._encoded[version] = _encoded(found, version)
+        return known
 
     def _describe(
         self, own: Mapping[str, str], configs: ConfigsImage, wanted: Iterable[str] | None = None
@@ -50,3 +64,7 @@ class EffectiveConfigs:
             )
             for one in described.topic_with(own, wanted)
         }
+
+
+def _encoded(configs: Sequence[CreatableTopicConfigs], version: int) -> EncodedArray:
+    return EncodedArray(encode_element(one, CreateTopicsResponse, version) for one in configs)

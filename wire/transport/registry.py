@@ -133,7 +133,7 @@ class Pending:
             CloseConnection: there is no answer for what went wrong.
         """
         try:
-            response: Message | None = await self.parked.finish()
+            response: Message | Outgoing | None = await self.parked.finish()
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
@@ -289,11 +289,11 @@ def _start_async(
     request = _decode(route, body, header.api_version)
     call = Call(header, connection)
 
-    async def finish() -> Message | None:
+    async def finish() -> Message | Outgoing | None:
         try:
             if route.guard is not None:
                 route.guard(context, call)
-            handling: Awaitable[Message | None] = route.handler(request, context, call)
+            handling: Awaitable[Message | Outgoing | None] = route.handler(request, context, call)
             return await handling
         except CloseConnection:
             raise
@@ -314,7 +314,8 @@ def _decode(
     return route.request.decode_prefix(body, version, budget)[0]
 
 
-def _encode(response: Message | None, header: RequestHeader) -> Outgoing | None:
-    if response is None:
-        return None
+def _encode(response: Message | Outgoing | None, header: RequestHeader) -> Outgoing | None:
+    """Bytes are the answer of another node to which the request was passed on, header and all."""
+    if response is None or isinstance(response, Outgoing):
+        return response
     return encode_response(response, header.api_version, header.correlation_id)

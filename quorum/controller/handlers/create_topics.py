@@ -5,15 +5,22 @@ from __future__ import annotations
 from functools import partial
 
 from quorum.controller.context import ControllerContext
+from quorum.controller.reign import Reign
 from quorum.controller.topics import create_topics as decide
+from quorum.runtime.deferred import Result
+from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode
 from wire.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from wire.schema import Message
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
+
+# The first version that tells what was created: some 40 configs of each topic, most of them the same for all.
+WITH_CONFIGS = 5
 
 
 def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> CreateTopicsResponse:
@@ -26,9 +33,16 @@ def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Create
 
 @handles(CreateTopicsRequest, versions="0-7", on_error=_fail)
 def create_topics(
-    request: CreateTopicsRequest, ctx: ControllerContext, _call: Call
+    request: CreateTopicsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[CreateTopicsResponse]:
-    controller = ctx.controller
-    return controller.submit(
-        lambda reign: decide(request, reign.state, controller.rules), partial(_fail, request)
-    )
+    rules, version = ctx.controller.rules, call.header.api_version
+
+    def decided(reign: Reign) -> Steps[Result[Message, CreateTopicsResponse]]:
+        result = yield from decide(request, reign.state, rules)
+        if version >= WITH_CONFIGS:
+            for topic in result.response.topics:
+                topic.configs = rules.effective_configs.encoded(topic.configs or [], version)
+                yield 1
+        return result
+
+    return ctx.controller.submit(decided, partial(_fail, request))
