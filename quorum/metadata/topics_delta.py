@@ -165,18 +165,20 @@ class TopicsDelta:
     def clear_elr(self, record: ClearElrRecord) -> None:
         """Of one topic, or of all if it is not named."""
         for topic_id in self._ids_named(record.topic_name):
-            topic = self._topic(topic_id)
-            for index, partition in topic.all_partitions().items():
-                if partition.elr or partition.last_known_elr:
-                    change = PartitionChangeRecord(
-                        topic_id=topic_id,
-                        partition_id=index,
-                        eligible_leader_replicas=[],
-                        last_known_elr=[],
-                    )
-                    topic.set_partition(index, merge_change(partition, change))
-            if not topic.partitions and topic_id not in self.created:
-                del self.changed[topic_id]
+            topic = self.changed.get(topic_id)
+            partitions = (
+                self.image.by_id[topic_id].partitions if topic is None else topic.all_partitions()
+            )
+            # of a hundred thousand few have any: the others cost a look
+            cleared = [(i, p) for i, p in partitions.items() if p.elr or p.last_known_elr]
+            for index, partition in cleared:
+                change = PartitionChangeRecord(
+                    topic_id=topic_id,
+                    partition_id=index,
+                    eligible_leader_replicas=[],
+                    last_known_elr=[],
+                )
+                self._topic(topic_id).set_partition(index, merge_change(partition, change))
 
     def _ids_named(self, name: str) -> Iterable[bytes]:
         if not name:
