@@ -316,16 +316,17 @@ class Raft:
     ) -> bool:
         """True for an answer that says nothing about epoch and leader, and is dealt with."""
         state = self._state
-        is_too_old = answer.error == ErrorCode.UNSUPPORTED_VERSION
         match answer:
             case ChangeAnswer():
                 joining.on_change_answer(state, source, answer, now)
             case ApiVersionsAnswer():
                 state.requests.succeeded(source)
                 changing.on_versions(state, token, answer, now)
-            case UpdateVoterAnswer() if is_too_old:
+            case UpdateVoterAnswer(error=ErrorCode.UNSUPPORTED_VERSION):
                 joining.on_update_answer(state, now)
-            case VoteAnswer() if is_too_old and isinstance(state.role, Prospective):
+            case VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION) if isinstance(
+                state.role, Prospective
+            ):
                 # a voter from before KIP-996: no pre-vote in this quorum
                 elections.become_candidate(state, now)
             case _:

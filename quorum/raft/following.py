@@ -211,12 +211,12 @@ def _look_around(state: State, now: float) -> None:
         return
     peer = state.next_discovery(now)
     if peer is not None:
-        state.send(peer, _fetch(state)._replace(max_wait=0.0), now)
+        state.send(peer, _fetch(state, max_wait=0.0), now)
 
 
 def _next_request(state: State, role: Follower) -> FetchRequest | FetchSnapshotRequest:
     if role.snapshot is None:
-        return _fetch(state)
+        return _fetch(state, state.timeouts.fetch_max_wait)
     return FetchSnapshotRequest(
         cluster_id=state.identity.cluster_id,
         epoch=state.epoch,
@@ -227,16 +227,15 @@ def _next_request(state: State, role: Follower) -> FetchRequest | FetchSnapshotR
     )
 
 
-def _fetch(state: State) -> FetchRequest:
-    end = end_of(state.log)
+def _fetch(state: State, max_wait: float) -> FetchRequest:
     return FetchRequest(
         cluster_id=state.identity.cluster_id,
         epoch=state.epoch,
         replica=state.key,
-        fetch_offset=end.offset,
-        last_fetched_epoch=end.epoch,
+        fetch_offset=state.log.end_offset,
+        last_fetched_epoch=state.log.last_epoch,
         high_watermark=-1 if state.high_watermark is None else state.high_watermark,
-        max_wait=state.timeouts.fetch_max_wait,
+        max_wait=max_wait,
         max_bytes=state.timeouts.fetch_max_bytes,
     )
 

@@ -111,8 +111,9 @@ def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> Non
 
 
 def _park(state: State, reign: Reign, fetch: ParkedFetch) -> None:
-    is_voter = fetch.request.replica in reign.voter_set
-    if len(reign.parked) < PARKED_MAX + is_voter * PARKED_BY_VOTERS_MAX:
+    waiting = len(reign.parked)
+    is_late_voter = waiting >= PARKED_MAX and fetch.request.replica in reign.voter_set
+    if waiting < PARKED_MAX + is_late_voter * PARKED_BY_VOTERS_MAX:
         reign.parked[fetch.token] = fetch
     else:
         state.reply(fetch.token, state.answer(FetchAnswer, ErrorCode.BROKER_NOT_AVAILABLE))

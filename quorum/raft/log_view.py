@@ -53,8 +53,13 @@ class FetchKind(Enum):
 
 
 class FetchPosition(NamedTuple):
+    """`at`: where the logs part, or the snapshot to begin with; None for a fetch that may go on."""
+
     kind: FetchKind
-    at: OffsetAndEpoch
+    at: OffsetAndEpoch | None = None
+
+
+_VALID = FetchPosition(FetchKind.VALID)
 
 
 def end_of(log: LogView) -> OffsetAndEpoch:
@@ -68,7 +73,7 @@ def validate_fetch(log: LogView, offset: int, last_fetched_epoch: int) -> FetchP
         # the snapshot is always the shorter way for an empty log; (0, 0) is the bootstrap file, which is not replicated
         return FetchPosition(FetchKind.SNAPSHOT, latest)
     if offset == 0 and log.start_offset == 0:
-        return FetchPosition(FetchKind.VALID, OffsetAndEpoch(0, 0))
+        return _VALID
     earliest = log.earliest_snapshot
     if (
         earliest is not None
@@ -79,7 +84,7 @@ def validate_fetch(log: LogView, offset: int, last_fetched_epoch: int) -> FetchP
     known = log.end_offset_for_epoch(last_fetched_epoch)
     if known.epoch != last_fetched_epoch or known.offset < offset:
         return FetchPosition(FetchKind.DIVERGING, known)
-    return FetchPosition(FetchKind.VALID, OffsetAndEpoch(offset, last_fetched_epoch))
+    return _VALID
 
 
 def _is_before(log: LogView, earliest: OffsetAndEpoch, offset: int, epoch: int) -> bool:

@@ -165,9 +165,10 @@ class Reign:
         """A valid fetch; True if the high watermark moved. Invisible observers (id -1) are not kept."""
         if replica.id < 0:
             return False
-        self._find(replica, now).fetched(offset, leader_end, now)
+        progress = self._find(replica, now)
+        progress.fetched(offset, leader_end, now)
         self.heard_from(replica, now)
-        return replica in self.voter_set and self._advance()
+        return progress is self.voters.get(replica.id) and self._advance()
 
     def heard_from(self, replica: ReplicaKey, now: float) -> None:
         """A majority of voters that fetch, ourselves included if we are one, postpones the resignation (R11)."""

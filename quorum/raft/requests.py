@@ -59,7 +59,8 @@ class Requests:
 
     def is_waiting(self, now: float) -> bool:
         """Whether an answer is on its way that is not overdue."""
-        return any(line.token is not None and now < line.overdue for line in self._lines.values())
+        lines = self._lines.values() if self._by_token else ()
+        return any(line.token is not None and now < line.overdue for line in lines)
 
     def is_in_flight(self, peer: Peer) -> bool:
         line = self._lines.get(peer.id)
@@ -120,9 +121,10 @@ class Requests:
         """When a request is overdue or expires, or a peer may be asked again."""
         earliest = inf
         for line in self._lines.values():
-            when = line.overdue if line.overdue > now else line.expires
-            if line.token is None and line.resume > now:
-                when = line.resume
+            if line.token is not None:
+                when = line.overdue if line.overdue > now else line.expires
+            else:
+                when = line.resume if line.resume > now else inf
             if when < earliest:
                 earliest = when
         return earliest

@@ -150,14 +150,14 @@ def _keeps_vote_and_leader(before: Role, after: Role) -> bool:
 def election_of(role: Role, node_id: int) -> Election:
     """What `quorum-state` says of a role; `node_id` is our own."""
     match role:
+        case Follower(epoch=epoch, leader=leader, voted=voted):
+            return Election(epoch, leader.id, voted)
         case Unattached(epoch=epoch, leader_id=leader_id, voted=voted):
             return Election(epoch, leader_id, voted)
         case Prospective(epoch=epoch, leader_id=leader_id, voted=voted):
             return Election(epoch, leader_id, voted)
         case Candidate(epoch=epoch, voted=voted):
             return Election(epoch, NO_NODE, voted)
-        case Follower(epoch=epoch, leader=leader, voted=voted):
-            return Election(epoch, leader.id, voted)
         case Leader(epoch=epoch) | Resigned(epoch=epoch):
             return Election(epoch, node_id, None)
 

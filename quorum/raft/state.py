@@ -63,6 +63,7 @@ class State:
         self.key = identity.key
         self.can_vote = identity.can_vote
         self.me = Voter(self.key, identity.endpoints, STATIC_QUORUM, DYNAMIC_QUORUM)
+        self._own_peer = self.me.peer
         self.log = log
         self.timeouts = timeouts
         self.prng = prng
@@ -79,6 +80,7 @@ class State:
         # of the voters that were looked at last
         self._seen_voters: VoterSet | None = None
         self._other_voters: tuple[tuple[Voter, Peer], ...] = ()
+        self._voters_before: frozenset[int] = frozenset()
         self._servers: list[Peer] = []
         self._persisted = persisted
         self._truncate_to: int | None = None
@@ -142,8 +144,7 @@ class State:
             case Prospective(leader=leader):
                 return leader
             case Leader() if self.identity.endpoints:
-                own = self.identity.endpoints[0]
-                return Peer(self.key.id, own.host, own.port)
+                return self._own_peer
             case _:
                 return self._voter_peer(self.election.leader_id)
 
@@ -208,8 +209,8 @@ class State:
 
     def succession_wait(self, leader_id: int) -> float:
         """So much later than the first in line does this voter try to succeed `leader_id`."""
-        me = self.key.id
-        rank = len([voter for voter in self.voters.by_id if voter < me and voter != leader_id])
+        self._look_at_voters()
+        rank = len(self._voters_before) - (leader_id in self._voters_before)
         return rank * self.timeouts.succession_step
 
     def _unattached_deadline(self, now: float) -> float:
@@ -285,6 +286,7 @@ class State:
         voters = self.voters
         if voters is not self._seen_voters:
             others = voters.others(self.key)
+            self._voters_before = frozenset(id_ for id_ in voters.ids if id_ < self.key.id)
             self._other_voters = tuple((voter, self.peer_of(voter)) for voter in others)
             self._servers = self._discovery([peer for _, peer in self._other_voters])
             self._seen_voters = voters
@@ -383,7 +385,8 @@ class State:
             self._committed,
         )
         self._truncate_to = self._snapshot = self._fetched = self._committed = None
-        self._replies, self._sends = [], []
+        self._replies.clear()
+        self._sends.clear()
         self.is_drained, self.has_log_work = True, False
         return ready
 

@@ -450,12 +450,12 @@ def test_observers_are_bounded():
 @pytest.mark.parametrize(
     ("offset", "epoch", "kind", "at"),
     [
-        (0, 0, FetchKind.VALID, (0, 0)),
-        (10, 2, FetchKind.VALID, (10, 2)),
+        (0, 0, FetchKind.VALID, None),
+        (10, 2, FetchKind.VALID, None),
         (7, 1, FetchKind.DIVERGING, (5, 1)),
         (12, 2, FetchKind.DIVERGING, (10, 2)),
         (12, 3, FetchKind.DIVERGING, (10, 2)),
-        (5, 1, FetchKind.VALID, (5, 1)),
+        (5, 1, FetchKind.VALID, None),
     ],
 )
 def test_where_a_fetch_stands(offset, epoch, kind, at):
