@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from quorum.controller.features import SUPPORTED_FEATURES
 from quorum.metadata.image import PartitionImage, TopicImage
-from tests.simulation.metadata import Member, Metadata
+from tests.simulation.member import Member
 from wire.errors import ErrorCode
 from wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -29,6 +29,7 @@ from wire.messages.broker_registration import (
 from wire.schema import Message
 
 if TYPE_CHECKING:
+    from tests.simulation.metadata import Metadata
     from tests.simulation.node import SimNode
 
 HEARTBEAT_SECONDS = 0.3

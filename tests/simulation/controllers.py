@@ -32,7 +32,7 @@ from quorum.raft.roles import Leader, Role
 from quorum.runtime.errors import NotLeaderError
 from quorum.runtime.steps import Steps
 from tests.quorum.config_of import config_of
-from tests.simulation.metadata import Member, Metadata
+from tests.simulation.member import Member
 from tests.simulation.storage import Entry
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_partition import AlterPartitionRequest
@@ -50,6 +50,7 @@ from wire.schema import Message
 from wire.transport.calls import Call, ConnectionInfo, Parked
 
 if TYPE_CHECKING:
+    from tests.simulation.metadata import Metadata
     from tests.simulation.node import SimNode
 
 Reply = Callable[[Message | ErrorCode], object]

@@ -10,36 +10,19 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from quorum.controller.activation import activation_records
-from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
-from quorum.metadata.loader import Manifest, MetadataLoader
-from quorum.metadata.other_deltas import METADATA_VERSION
-from quorum.metadata.records import image_to_records
-from quorum.metadata.versions import LATEST
-from quorum.raft.roles import Leader, Role
 from quorum.raft.types import OffsetAndEpoch
+from tests.simulation.brokers import BrokerMember
 from tests.simulation.cluster_checker import ClusterChecker
+from tests.simulation.controllers import ControllerMember
+from tests.simulation.member import Member
 from tests.simulation.storage import Entry
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.topics import RemoveTopicRecord, TopicRecord
-from wire.records.transactions import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-)
 from wire.schema import Message
 
 if TYPE_CHECKING:
-    from tests.simulation.controllers import ControllerMember
     from tests.simulation.node import SimNode
     from tests.simulation.world import World
-
-BOOTSTRAP = (FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST),)
-# so that comparing whole images stays cheap
-TOPICS_MAX = 12
 
 
 class Rules(NamedTuple):
@@ -80,9 +63,6 @@ class Metadata:
 
     def member(self, node: SimNode) -> Member:
         """A node's state machine, anew with each of its lives."""
-        from tests.simulation.brokers import BrokerMember
-        from tests.simulation.controllers import ControllerMember
-
         if self.given_rules is None:
             return Member(self, node)
         return ControllerMember(self, node) if node.identity.can_vote else BrokerMember(self, node)
@@ -120,116 +100,3 @@ class Metadata:
             self.world.checker.count("R14")
             if count != self.sizes.get(number):
                 self.world.checker.fail("R14", node.id, "shows", count, "of transaction", number)
-
-
-class Member:
-    """One node's state machine, and what it does when it leads."""
-
-    def __init__(self, shared: Metadata, node: SimNode) -> None:
-        self.shared, self.node = shared, node
-        self.loader = MetadataLoader([self])
-        self.active_epoch = -1
-        self.transaction = -1
-        self.written = 0
-        self._failure: Exception | None = None
-
-    # --- the state machine
-
-    def saw_role(self, role: Role) -> None:
-        """After every event of the node."""
-
-    def stopped(self) -> None:
-        """The node's process has ended."""
-
-    def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
-        """The loader keeps a publisher's failure to itself, so a violation is raised later."""
-        try:
-            self.shared.saw(self.node, delta, image)
-        except AssertionError as failure:
-            self._failure = failure
-
-    def apply(self, entry: Entry) -> None:
-        self.loader.apply_committed(self._batch(entry))
-        self._raise()
-
-    def load(self, snapshot_id: OffsetAndEpoch) -> None:
-        self.loader.load_snapshot(self._snapshot(snapshot_id))
-        self._raise()
-
-    def _batch(self, entry: Entry) -> CommittedBatch:
-        records = self.shared.records_of(entry)
-        return CommittedBatch(entry.base, entry.next - 1, entry.epoch, 0, 1, records)
-
-    def _snapshot(self, snapshot_id: OffsetAndEpoch) -> LoadedSnapshot:
-        return LoadedSnapshot(*snapshot_id, 0, self.shared.snapshots[snapshot_id])
-
-    def save(self, snapshot_id: OffsetAndEpoch) -> None:
-        """R9: the snapshot of an offset is the same whoever writes it."""
-        records = list(image_to_records(self.loader.image))
-        known = self.shared.snapshots.setdefault(snapshot_id, records)
-        self.shared.world.checker.count("R9 image")
-        if sorted(map(repr, known)) != sorted(map(repr, records)):
-            self.shared.world.checker.fail("R9", self.node.id, "snapshot differs", snapshot_id)
-
-    def _raise(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    # --- the controller
-
-    def decide(self, prng: random.Random) -> list[Message]:
-        """The next batch of whoever leads; empty while it waits to know what its predecessors committed."""
-        role = self.node.raft.role
-        if not isinstance(role, Leader) or self.node.applied <= role.start_offset:
-            return []
-        if self.node.applied < self.node.log.end_offset:
-            return []  # it decides by what is committed, one batch at a time
-        if self.active_epoch != role.epoch:
-            self.active_epoch, self.transaction = role.epoch, -1
-            records = activation_records(
-                self.loader.image, BOOTSTRAP, in_transaction=self.loader.in_transaction
-            )
-            if any(isinstance(record, AbortTransactionRecord) for record in records):
-                self.shared.world.happened["transaction aborted"] += 1
-            return records
-        if self.transaction >= 0:
-            return self._go_on(prng)
-        return self._begin(prng)
-
-    def _begin(self, prng: random.Random) -> list[Message]:
-        number = self.shared.world.next_payload()
-        topics = self.loader.image.topics.by_name
-        if len(topics) > TOPICS_MAX:
-            return [RemoveTopicRecord(topic_id=topics[name].id) for name in _whole(topics, prng)]
-        kind = prng.random()
-        if kind < 0.4:
-            self.transaction, self.written = number, 0
-            return [BeginTransactionRecord(name=str(number))]
-        if kind < 0.7:
-            return [_topic(f"topic-{number}", number)]
-        return [
-            ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value=str(number))
-        ]
-
-    def _go_on(self, prng: random.Random) -> list[Message]:
-        if self.written >= 2 and prng.random() < 0.5:
-            self.shared.sizes[self.transaction] = self.written
-            self.transaction = -1
-            return [EndTransactionRecord()]
-        self.written += 1
-        name = f"txn-{self.transaction}-{self.written}"
-        return [_topic(name, self.shared.world.next_payload())]
-
-
-def _topic(name: str, number: int) -> TopicRecord:
-    return TopicRecord(name=name, topic_id=number.to_bytes(16, "big"))
-
-
-def _whole(names: object, prng: random.Random) -> list[str]:
-    """Some topic, and if it came by a transaction, all that came with it."""
-    listed = sorted(names)  # type: ignore[call-overload]
-    chosen = prng.choice(listed)
-    if not chosen.startswith("txn-"):
-        return [chosen]
-    prefix = chosen.rsplit("-", 1)[0] + "-"
-    return [name for name in listed if name.startswith(prefix)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quorum.raft import messages as core
@@ -29,20 +30,20 @@ class Network:
         node = self.world.nodes[target]
 
         def arrive() -> None:
-            if not node.alive:
-                # nobody listens: the kernel refuses, and the sender hears of it
-                self._transmit((target, source.id), refuse)
-            else:
+            if node.alive:
                 node.request(source.id, life, token, message)
-
-        def refuse() -> None:
-            if source.alive and source.life == life:
-                if self.world.faults.sees_deaths and not node.alive:
-                    source.peer_gone(target)
-                if source.alive and source.life == life:
-                    source.failed(token)
+            else:  # nobody listens: the kernel refuses, and the sender hears of it
+                refused = partial(self._refused, source, life, token, node)
+                self._transmit((target, source.id), refused)
 
         self._transmit((source.id, target), arrive)
+
+    def _refused(self, source: SimNode, life: int, token: int, target: SimNode) -> None:
+        if source.alive and source.life == life:
+            if self.world.faults.sees_deaths and not target.alive:
+                source.peer_gone(target.id)
+            if source.alive and source.life == life:
+                source.failed(token)
 
     def call(
         self, source: SimNode, target: int, request: Message, done: Callable[[Any], object]
@@ -78,8 +79,8 @@ class Network:
         self._transmit((source.id, target), arrive)
 
     def _transmit(self, link: Link, arrive: Callable[[], None]) -> None:
-        world, prng = self.world, self.world.prng
-        faults = world.faults
+        world = self.world
+        prng, faults = world.prng, world.faults
         if link in self.cut or (faults.loss and prng.random() < faults.loss):
             self.lost += 1
             return

@@ -24,7 +24,7 @@ from quorum.raft.ready import (
 from quorum.raft.roles import Leader
 from quorum.raft.types import Election, Endpoint, Identity, OffsetAndEpoch, Timeouts
 from quorum.raft.voters import VoterSet
-from tests.simulation.metadata import Member
+from tests.simulation.member import Member
 from tests.simulation.snapshots import Content, Damaged, decode, encode
 from tests.simulation.storage import GENESIS, Disk, Entry, Refused, SimLog, chain
 
@@ -41,6 +41,8 @@ class SimNode:
 
     def __init__(self, world: World, identity: Identity, timeouts: Timeouts) -> None:
         self.world = world
+        self.checker = world.checker
+        self.network = world.network
         self.id = identity.node_id
         self.timeouts = timeouts
         self.identity = identity
@@ -95,7 +97,7 @@ class SimNode:
             self.identity, self.log, election, timeouts=self.timeouts, prng=self.prng, now=self.now
         )
         self.world.say("starts", self.raft)
-        self.world.checker.started(self)
+        self.checker.started(self)
         self.settle()
 
     def _open(self) -> Election | None:
@@ -113,8 +115,8 @@ class SimNode:
             False  # a damaged snapshot was not needed, or a good one has taken its place
         )
         if is_damaged:
-            self.world.checker.lost(self, promised)
-        self.world.checker.opened(self, election)
+            self.checker.lost(self, promised)
+        self.checker.opened(self, election)
         return election
 
     def crash(self, power_cut: bool) -> None:
@@ -123,7 +125,7 @@ class SimNode:
             self.life += 1
             if self.metadata is not None:
                 self.metadata.stopped()
-            self.world.checker.crashed(self)
+            self.checker.crashed(self)
             if power_cut:
                 self.world.happened["torn write"] += self.log.power_cut(self.prng)
             if self.world.may_damage(self) and self.prng.random() < self.world.faults.bit_flips:
@@ -161,7 +163,7 @@ class SimNode:
     def request(self, source: int, source_life: int, token: int, message: core.Request) -> None:
         if isinstance(message, core.ApiVersionsRequest):
             versions = core.ApiVersionsAnswer(kraft_versions=(0, 1))
-            self.world.network.answer(self, source, source_life, token, versions)
+            self.network.answer(self, source, source_life, token, versions)
             return
         self._next_token += 1
         self._tokens[self._next_token] = (source, source_life, token, message)
@@ -169,7 +171,7 @@ class SimNode:
         arrived = self._next_token
         self._guard(self.raft.receive, envelope, self.now)
         if self.alive and arrived in self._tokens:
-            self.world.checker.fetched(self, message, self.world.now)  # parked, hence accepted
+            self.checker.fetched(self, message, self.world.now)  # parked, hence accepted
 
     @property
     def unanswered(self) -> int:
@@ -266,7 +268,7 @@ class SimNode:
             self.world.crash(self)
             return
         role = self.raft.role
-        self.world.checker.saw_role(self, role, self.world.now)
+        self.checker.saw_role(self, role, self.world.now)
         if self._proposals:
             self._ack(role)
         if self.metadata is not None:
@@ -285,9 +287,9 @@ class SimNode:
                 # the id of a bootstrap server is not known; the port says it
                 self._send(send.token, send.to.port, send.request)
             if ready.committed is not None:
-                self.world.checker.saw_role(self, raft.role, self.world.now)
+                self.checker.saw_role(self, raft.role, self.world.now)
                 self.world.say(self.id, "commits", ready.committed)
-                self.world.checker.knows_watermark(self, ready.committed)
+                self.checker.knows_watermark(self, ready.committed)
                 self._apply(ready.committed)
             if changes_log:
                 raft.log_changed(self.now)
@@ -301,12 +303,12 @@ class SimNode:
         if ready.election is not None:
             self._crash_point()
             self._persist(ready)
-            self.world.checker.persisted(self)
+            self.checker.persisted(self)
             self._crash_point()
         if ready.truncate_to is not None:
             self.world.happened["truncation"] += 1
             self.world.say(self.id, "truncates to", ready.truncate_to)
-            self.world.checker.truncates(self, ready.truncate_to)
+            self.checker.truncates(self, ready.truncate_to)
             self.log.truncate_to(ready.truncate_to)
             self._crash_point()
         if ready.snapshot is not None:
@@ -330,14 +332,14 @@ class SimNode:
         assert append.base_offset == self.log.end_offset
         for batch in append.batches:
             control = batch.records if isinstance(batch, ControlBatch) else ()
-            self.world.checker.changes_voters(self, control)
+            self.checker.changes_voters(self, control)
             payload = _payload(batch)
             base, end = self.log.end_offset, self.log.end_offset + batch.record_count
             fingerprint = chain(self.log.end_chain, append.epoch, payload)
             self._append(Entry(base, end, append.epoch, payload, fingerprint, control))
 
     def _append(self, entry: Entry) -> None:
-        self.world.checker.appended(self, entry)
+        self.checker.appended(self, entry)
         self.log.append(entry)
 
     def _want_flush(self) -> None:
@@ -371,22 +373,22 @@ class SimNode:
         second = int(self.now)
         self._sent = self._sent + 1 if second == self._sent_at else 1
         self._sent_at = second
-        self.world.checker.is_calm(self, self._sent)
-        self.world.checker.sends(self, request)
+        self.checker.is_calm(self, self._sent)
+        self.checker.sends(self, request)
         if isinstance(request, core.VoteRequest):
-            self.world.checker.stands(self, request)
-        self.world.network.request(self, target, token, request)
+            self.checker.stands(self, request)
+        self.network.request(self, target, token, request)
 
     def _reply(self, token: int, answer: core.AnyAnswer) -> None:
         source, source_life, original, request = self._tokens.pop(token)
         if self.world.trace is not None:
             self.world.say(f"{self.id}→{source}", answer)
-        self.world.checker.sends(self, answer)
+        self.checker.sends(self, answer)
         if isinstance(request, core.VoteRequest) and isinstance(answer, core.VoteAnswer):
-            self.world.checker.answers_vote(self, request, answer)
+            self.checker.answers_vote(self, request, answer)
         if not answer.error:
-            self.world.checker.fetched(self, request, self.world.now)
-        self.world.network.answer(self, source, source_life, original, self._fill(answer))
+            self.checker.fetched(self, request, self.world.now)
+        self.network.answer(self, source, source_life, original, self._fill(answer))
 
     def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
         if isinstance(answer, core.FetchAnswer) and answer.read is not None:
@@ -415,12 +417,12 @@ class SimNode:
             self.applied = entry.next
             self.state = chain(self.state, entry.epoch, entry.payload)
             self.applied_epoch = entry.epoch
-            self.world.checker.applies(self, self.applied, self.state)
+            self.checker.applies(self, self.applied, self.state)
             if self.metadata is not None:
                 self.metadata.apply(entry)
         if self.log.refetch_upto is not None and self.applied >= self.log.refetch_upto:
             self.log.refetch_upto = None
-            self.world.checker.repaired(self)
+            self.checker.repaired(self)
             self.world.happened["damage repaired"] += 1
         self._maybe_snapshot()
 
@@ -432,7 +434,7 @@ class SimNode:
             snapshot_id = OffsetAndEpoch(self.applied, self.applied_epoch)
             quorum = self.log.quorum_at(self.applied)
             data = self._snapshot_bytes(*quorum)
-            self.world.checker.snapshots(self, self.applied, self.state)
+            self.checker.snapshots(self, self.applied, self.state)
             if self.metadata is not None:
                 self.metadata.save(snapshot_id)
             self.log.add_snapshot(snapshot_id, data, quorum)
@@ -464,7 +466,7 @@ class SimNode:
         if self.metadata is not None:
             self.metadata.load(snapshot_id)
         if self.raft is not None:
-            self.world.checker.snapshots(self, self.applied, self.state)
+            self.checker.snapshots(self, self.applied, self.state)
         self.loading_snapshot = False
 
     def _ack(self, role: object) -> None:
@@ -481,8 +483,8 @@ class SimNode:
     def _ack_one(self, end: int, payload: int) -> None:
         found = self.log.chain_at(end)
         if found is not None:
-            self.world.checker.acks(self, end, found)
-            self.world.checker.acks_payload(self, end, payload)
+            self.checker.acks(self, end, found)
+            self.checker.acks_payload(self, end, payload)
         self.world.acked += 1
 
     def _arm(self) -> None:

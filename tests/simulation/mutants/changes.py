@@ -15,7 +15,7 @@ from quorum.raft.ready import ControlBatch, VotersChange
 from quorum.raft.roles import Leader
 from quorum.raft.types import OffsetAndEpoch, ReplicaKey
 from quorum.raft.voters import VoterSet
-from tests.simulation import metadata
+from tests.simulation import member
 from tests.simulation.mutants.mutant import Mutant, both
 from tests.simulation.node import SimNode
 from tests.simulation.storage import SimLog
@@ -315,7 +315,7 @@ def _new_leader_aborts_nothing() -> Patch:
     def records(image: Any, bootstrap: Any, *, in_transaction: bool) -> Any:
         return real(image, bootstrap, in_transaction=in_transaction and False)
 
-    return mock.patch("tests.simulation.metadata.activation_records", records)
+    return mock.patch("tests.simulation.member.activation_records", records)
 
 
 def _snapshot_loses_configs() -> Patch:
@@ -324,13 +324,13 @@ def _snapshot_loses_configs() -> Patch:
     def records(image: Any) -> Any:
         return (one for one in real(image) if type(one).__name__ != "ConfigRecord")
 
-    saved = metadata.Member.save
+    saved = member.Member.save
 
-    def save(self: metadata.Member, snapshot_id: OffsetAndEpoch) -> None:
-        with mock.patch("tests.simulation.metadata.image_to_records", records):
+    def save(self: member.Member, snapshot_id: OffsetAndEpoch) -> None:
+        with mock.patch("tests.simulation.member.image_to_records", records):
             saved(self, snapshot_id)
 
-    return mock.patch.object(metadata.Member, "save", save)
+    return mock.patch.object(member.Member, "save", save)
 
 
 CHANGES = (
