@@ -84,6 +84,16 @@ async def test_a_large_batch_is_applied_in_turns_and_seen_at_once(nursery) -> No
     assert listener.loader.image.provenance == (COUNT - 1, 2, 1000)
 
 
+def test_what_is_little_is_applied_in_the_step_that_commits_it() -> None:
+    log, high_watermark, listener = MemoryLog(), Watermark(0), Turns()
+    applier = Applier(log, listener, high_watermark)
+    log.append_fetched(batch_of(9).buffer)
+    high_watermark.advance(9)
+    applier.wake()
+    assert applier.applied.offset == 9
+    assert len(listener.loader.image.topics.by_name["t"].partitions) == 8
+
+
 async def test_a_large_snapshot_is_applied_in_turns_and_seen_at_once(nursery) -> None:
     listener = Turns()
     applier = Applier(MemoryLog(), listener, Watermark(0))

@@ -8,6 +8,7 @@ from quorum.config.description import ConfigDescription
 from quorum.controller.effective_configs import EffectiveConfigs
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 from tests.quorum.config_of import config_of
+from wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 
 OF_BROKERS = st.dictionaries(
     st.sampled_from(["log.retention.ms", "log.segment.bytes", "max.message.bytes"]),
@@ -26,10 +27,17 @@ def test_whatever_was_described_before_the_answer_is_that_of_a_new_description(s
         resources = {(BROKER_RESOURCE, str(config.node_id)): of_node, (BROKER_RESOURCE, ""): of_all}
         configs = ConfigsImage(Map({key: Map(one) for key, one in resources.items() if one}))
         described = ConfigDescription(config, configs, synonyms=False, documentation=False)
+        found = effective.of(own, configs)
         assert [
             (one.name, one.value, one.read_only, one.config_source, one.is_sensitive)
-            for one in effective.of(own, configs)
+            for one in found
         ] == [
             (one.name, one.value, one.read_only, one.config_source, one.is_sensitive)
             for one in described.topic_with(own)
         ]
+        for version in (5, 7):
+            plain, encoded = (
+                CreateTopicsResponse(topics=[CreatableTopicResult(name="t", configs=one)])
+                for one in (found, effective.encoded(found, version))
+            )
+            assert encoded.encode(version) == plain.encode(version)

@@ -1,0 +1,78 @@
+"""The driver works in the step of whoever brings an input, and what goes wrong there is its own failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from quorum.driver import Driver
+from quorum.raft.core import Raft
+from quorum.raft.messages import FetchRequest
+from quorum.raft.types import ReplicaKey
+from quorum.runtime import threads
+from tests.quorum.cluster import CLUSTER_ID, TestCluster, open_cluster, until
+
+OBSERVER = ReplicaKey(9, bytes([9]) * 16)
+
+
+def fetch(offset: int, epoch: int) -> FetchRequest:
+    return FetchRequest(CLUSTER_ID, epoch, OBSERVER, offset, 0, -1, 30.0, 1 << 20)
+
+
+async def leading(cluster: TestCluster) -> tuple[Driver, Raft]:
+    await cluster.start(1)
+    await cluster.propose("a")
+    driver = (await cluster.leader()).node._driver
+    assert driver is not None
+    return driver, driver.raft
+
+
+async def test_an_input_is_worked_off_in_the_step_that_brings_it(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path, 1) as cluster:
+            driver, raft = await leading(cluster)
+            assert driver.ask(fetch(0, raft.epoch)).ready
+            news = fetch(2, raft.epoch)._replace(last_fetched_epoch=raft.epoch, high_watermark=2)
+            finish = driver.ask(news)
+            assert not finish.ready, "there is nothing new"
+            await cluster.propose("b")
+            assert (await finish()).records
+
+
+async def test_what_comes_while_a_vote_is_saved_waits(tmp_path: Path, monkeypatch) -> None:
+    released = trio.Event()
+    save = threads.run_blocking
+
+    async def slowly(fn, *args):
+        await released.wait()
+        return await save(fn, *args)
+
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path, 1) as cluster:
+            driver, raft = await leading(cluster)
+            monkeypatch.setattr("quorum.driver.run_blocking", slowly)
+            epoch = raft.epoch
+            driver.submit(raft.resign)
+            await until(lambda: raft.epoch > epoch)
+            finish = driver.ask(fetch(0, epoch))
+            for _ in range(10):
+                await trio.lowlevel.checkpoint()
+            assert not finish.ready, "nobody hears of an epoch before it is on disk"
+            released.set()
+            assert (await finish()).epoch > epoch
+
+
+async def test_a_failure_ends_the_node_and_not_who_brought_the_input(
+    tmp_path: Path, monkeypatch
+) -> None:
+    def broken(_now: float) -> None:
+        raise RuntimeError("an invariant")
+
+    with trio.fail_after(20), pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
+        async with open_cluster(tmp_path, 1) as cluster:
+            driver, raft = await leading(cluster)
+            driver.submit(broken)
+            assert not driver.ask(fetch(0, raft.epoch)).ready, "it works no more"
+            await trio.sleep_forever()
