@@ -96,13 +96,14 @@ class Checker:
 
     def _saw_another(self, node: SimNode, role: Role) -> None:
         self.seen[node.id] = role
-        self.watched.pop(node.id, None)
-        if role.epoch < self.epochs.get(node.id, 0):
+        known = self.epochs.get(node.id, 0)
+        if role.epoch < known:
             self.fail("R2 the epoch of", node.id, "went back to", role.epoch)
-        if role.epoch > self.epochs.get(node.id, 0):
+        if role.epoch > known:
             self.count("R2")
             self.epochs[node.id] = role.epoch
         if isinstance(role, Leader):
+            self.watched.pop(node.id, None)
             self._saw_leader(node, role)
 
     def _saw_leader(self, node: SimNode, role: Leader) -> None:
@@ -119,6 +120,8 @@ class Checker:
         """A leader's watermark and voters if they have changed, and its quorum if it may be too old by now."""
         watermark, voters = role.reign.high_watermark, node.log.history.voters
         seen, counted, due = self.watched.get(node.id, (None, None, -inf))
+        if watermark == seen and voters is counted and now < due:
+            return
         if watermark is not None and watermark != seen:
             self.committed_epoch_seen[node.id] = role.epoch
             self._saw_watermark(node, watermark)
