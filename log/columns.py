@@ -13,9 +13,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
-from log.batch import ATTRIBUTES_LOG_APPEND_TIME, BatchView, Buffer
+from log.batch import ATTRIBUTES_LOG_APPEND_TIME, HEADER_BYTES, BatchView, Buffer
 from log.columns_walk import COMPILED, Problem, Walker
 from log.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_bytes
 from wire.errors import RemoteProtocolError
@@ -30,6 +31,7 @@ __all__ = [
     "Problem",
     "check_records",
     "decode_columns",
+    "decode_columns_within",
     "decode_headers",
     "retain",
 ]
@@ -151,20 +153,34 @@ def decode_columns(batches: Sequence[BatchView], limit_bytes: int = RECORDS_BYTE
         KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
     """
     bodies = [records_bytes(batch, limit_bytes) for batch in batches]
-    for batch, body in zip(batches, bodies, strict=True):
-        _ensure_room(batch.count, body)
     data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
+    starts = list(accumulate(map(len, bodies), initial=0))
+    return _decode(data, batches, starts[:-1], starts[1:])
+
+
+def decode_columns_within(
+    data: Buffer, batches: Sequence[BatchView], starts: Sequence[int]
+) -> Columns:
+    """As `decode_columns` of batches that are not compressed and whose bodies lie at `starts` in `data`, which is not copied."""
+    ends = [start + batch.size - HEADER_BYTES for start, batch in zip(starts, batches, strict=True)]
+    return _decode(data, batches, starts, ends)
+
+
+def _decode(
+    data: Buffer, batches: Sequence[BatchView], starts: Sequence[int], ends: Sequence[int]
+) -> Columns:
     if len(data) > DATA_BYTES_MAX:
         raise RemoteProtocolError(f"{len(data)} bytes of records at once, decode fewer batches")
+    for batch, start, end in zip(batches, starts, ends, strict=True):
+        _ensure_room(batch.count, end - start)
     columns = Columns(data, sum(batch.count for batch in batches))
     walker = Walker(data)
     walker.write_to(columns)
-    start = 0
-    for index, (batch, body) in enumerate(zip(batches, bodies, strict=True)):
+    for index, (batch, start, end) in enumerate(zip(batches, starts, ends, strict=True)):
         appended = batch.attributes & ATTRIBUTES_LOG_APPEND_TIME
         problem, record = walker.fill(
             start,
-            start + len(body),
+            end,
             index,
             batch.count,
             batch.base_offset,
@@ -174,7 +190,6 @@ def decode_columns(batches: Sequence[BatchView], limit_bytes: int = RECORDS_BYTE
         )
         if problem:
             raise MalformedRecords(Problem(problem), record)
-        start += len(body)
     return columns
 
 
@@ -206,7 +221,7 @@ def check_records(
     Raises:
         MalformedRecords: `problem` is NULL_KEY only with `requires_keys`, TIMESTAMP_RANGE only with limits.
     """
-    _ensure_room(count, body)
+    _ensure_room(count, len(body))
     problem, index, timestamp, delta = Walker(body).check(
         count, base_timestamp, requires_keys, timestamp_min_ms, timestamp_max_ms
     )
@@ -232,7 +247,7 @@ def retain(
     """
     if len(keep) != count:
         raise ValueError(f"{len(keep)} bytes say what to keep of {count} records")
-    _ensure_room(count, body)
+    _ensure_room(count, len(body))
     shift = 0 if new_base_timestamp is None else new_base_timestamp - base_timestamp
     if not INT64_MIN < shift <= INT64_MAX:
         raise MalformedRecords(Problem.TIMESTAMP_OVERFLOW, 0)
@@ -249,6 +264,6 @@ def _column(kind: str, count: int) -> array[int]:
     return array(kind, (0,)) * count
 
 
-def _ensure_room(count: int, body: Buffer) -> None:
-    if not 0 <= count * RECORD_BYTES_MIN <= len(body):
-        raise MalformedRecords(Problem.CUT_SHORT, max(0, len(body) // RECORD_BYTES_MIN))
+def _ensure_room(count: int, body_bytes: int) -> None:
+    if not 0 <= count * RECORD_BYTES_MIN <= body_bytes:
+        raise MalformedRecords(Problem.CUT_SHORT, max(0, body_bytes // RECORD_BYTES_MIN))

@@ -155,6 +155,10 @@ class Files:
             found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISREG(found.st_mode)
         )
 
+    def set_modified(self, path: Path, modified_ms: int) -> None:
+        """As if the file had been written last then. Not durable by itself."""
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def is_directory(self, path: Path) -> bool:
         """Also for a link to a directory; False when there is nothing."""
         return path.is_dir()

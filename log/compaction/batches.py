@@ -7,67 +7,83 @@ loses some keeps its base and last offset, sequences, epochs and codec, so that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from log.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_DELETE_HORIZON,
     ATTRIBUTES_LOG_APPEND_TIME,
+    HEADER_BYTES,
     NO_TIMESTAMP,
     BatchView,
     Buffer,
 )
-from log.columns import decode_columns, retain
+from log.columns import Columns, decode_columns, decode_columns_within, retain
 from log.compaction.offset_map import OffsetMap
 from log.compaction.retention import Fate, Retention, Verdict
 from log.compression import compress
 from log.records import rebuilt, records_bytes
 
-TOMBSTONE = 2  # in the marks of `OffsetMap.mark`
+VALUE, TOMBSTONE = 1, 2  # in the marks of `OffsetMap.mark`
 
 
-def clean_batches(
-    batches: Sequence[BatchView],
+class Run(NamedTuple):
+    """Consecutive batches as they lie in `block`, from `positions` on; or one by itself, in no block: it is compressed, or was of an old format."""
+
+    batches: Sequence[BatchView]
+    block: memoryview | None = None
+    positions: Sequence[int] = ()
+
+    def columns(self, wanted: Sequence[int]) -> Columns:
+        """Of the batches with these indices. Raises RemoteProtocolError when the records are not what their headers say."""
+        batches = [self.batches[index] for index in wanted]
+        if self.block is None:
+            return decode_columns(batches)
+        starts = [self.positions[index] + HEADER_BYTES for index in wanted]
+        return decode_columns_within(self.block, batches, starts)
+
+    def bytes_of(self, kept: Sequence[BatchView]) -> memoryview:
+        """The bytes of what `clean_run` left, in one piece; without a copy where that is everything."""
+        if kept is self.batches and self.block is not None:
+            return self.block[self.positions[0] : self.positions[-1] + kept[-1].size]
+        return memoryview(b"".join(batch.buffer for batch in kept))
+
+
+def clean_run(
+    run: Run,
     verdicts: Sequence[Verdict],
     offsets: OffsetMap,
     latest_offset: int,
     retention: Retention,
-) -> list[BatchView]:
-    """What stays of consecutive batches; `offsets` is right up to `latest_offset`.
+) -> Sequence[BatchView]:
+    """What stays of a run, the run's own sequence where that is everything; `offsets` is right up to `latest_offset`.
 
     Raises RemoteProtocolError when the records are not what their headers say.
     """
-    marks, data = _marks(batches, verdicts, offsets, latest_offset)
-    kept = []
-    for batch, verdict, keep in zip(batches, verdicts, marks, strict=True):
-        body = data if len(batches) == 1 else None  # a compressed batch comes alone: expanded once
-        whole = _thinned(batch, verdict, keep, retention, body)
-        if whole is not None:
-            kept.append(whole)
-    return kept
-
-
-def _marks(
-    batches: Sequence[BatchView],
-    verdicts: Sequence[Verdict],
-    offsets: OffsetMap,
-    latest_offset: int,
-) -> tuple[list[bytes], Buffer]:
-    """For each batch a byte a record, as `OffsetMap.mark` sets them; nothing for those whose records all go. And the bodies."""
-    looked_at = [
-        (batch, verdict.fate)
-        for batch, verdict in zip(batches, verdicts, strict=True)
-        if verdict.fate is not Fate.DROP_ALL and batch.count
+    batches = run.batches
+    wanted = [
+        index
+        for index, verdict in enumerate(verdicts)
+        if verdict.fate is not Fate.DROP_ALL and batches[index].count
     ]
-    columns = decode_columns([batch for batch, _ in looked_at])
+    columns = run.columns(wanted)
     keep = bytearray(len(columns))
     if keep:
-        offsets.mark(columns, bytes(fate for _, fate in looked_at), latest_offset, keep)
-    marks, start = [], 0
+        fates = bytes(verdicts[index].fate for index in wanted)
+        offsets.mark(columns, fates, latest_offset, keep)
+    is_whole = len(wanted) == len(batches) and keep.count(VALUE) == len(keep)
+    if is_whole and not any(verdict.needs_horizon for verdict in verdicts):
+        return batches
+    body = columns.data if run.block is None else None  # expanded once
+    kept, start = [], 0
     for batch, verdict in zip(batches, verdicts, strict=True):
         count = 0 if verdict.fate is Fate.DROP_ALL else batch.count
-        marks.append(bytes(keep[start : start + count]))
+        marks = bytes(keep[start : start + count])
         start += count
-    return marks, columns.data
+        left = _thinned(batch, verdict, marks, retention, body)
+        if left is not None:
+            kept.append(left)
+    return kept
 
 
 def _thinned(

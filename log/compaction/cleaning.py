@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from log.batch import ATTRIBUTES_COMPRESSION, BatchView, has_valid_crc, header_at
-from log.columns import decode_columns
-from log.compaction.batches import clean_batches
+from log.compaction.batches import Run, clean_run
 from log.compaction.choosing import GroupMember, group
 from log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from log.compaction.retention import Retention
@@ -110,8 +109,8 @@ class Round:
         for source in self.sources:
             if source.next_base_offset <= self.first_dirty_offset:
                 continue
-            for batches in self._blocks(source):
-                if not self._note(batches, transactions, source):
+            for run in self._runs(source):
+                if not self._note(run, transactions, source):
                     return self._mapped_end(source)
             self.latest_offset = source.next_base_offset - 1
         return self.latest_offset + 1
@@ -124,22 +123,20 @@ class Round:
             )
         return self.latest_offset + 1
 
-    def _note(
-        self, batches: list[BatchView], transactions: CleanedTransactions, source: Source
-    ) -> bool:
+    def _note(self, run: Run, transactions: CleanedTransactions, source: Source) -> bool:
         """Whether all records found room."""
-        wanted = []
-        for batch in batches:
+        batches, wanted = run.batches, []
+        for index, batch in enumerate(batches):
             unneeded = transactions.is_unneeded(batch)
             if not batch.is_control and not unneeded and batch.count:
-                wanted.append(batch)
+                wanted.append(index)
         try:
-            columns = decode_columns(wanted)
+            columns = run.columns(wanted)
         except RemoteProtocolError as error:
             raise Uncleanable(f"{source.segment!r}: {error}") from error
         row = self.offsets.put_all(columns, self.first_dirty_offset)
         if row < len(columns):
-            full = wanted[columns.batch[row]]
+            full = batches[wanted[columns.batch[row]]]
             before = [b.last_offset for b in batches if b.last_offset < full.base_offset]
             self.latest_offset = max([self.latest_offset, *before])
             return False
@@ -180,10 +177,11 @@ class Round:
             cleaned.transaction_index.file()  # also when empty: it takes the old one's place
         try:
             for source in sources:
-                for batches in self._blocks(source):
-                    self._write(cleaned, batches, source)
+                for run in self._runs(source):
+                    self._write(cleaned, run, source)
             cleaned.seal()
             self._sync(cleaned)
+            self._keep_age(cleaned, sources[-1])
         except (Uncleanable, CleaningStopped):
             self.discard(cleaned)
             raise
@@ -194,20 +192,18 @@ class Round:
         for suffix in SEGMENT_SUFFIXES:
             self.files.unlink(cleaned.path(suffix))
 
-    def _write(self, cleaned: CleanedSegment, batches: list[BatchView], source: Source) -> None:
-        verdicts = [self.retention.verdict(batch, self._transactions) for batch in batches]
+    def _write(self, cleaned: CleanedSegment, run: Run, source: Source) -> None:
+        verdicts = [self.retention.verdict(batch, self._transactions) for batch in run.batches]
         for aborted in self._transactions.kept_aborts:
             cleaned.transaction_index.append(aborted)
         self._transactions.kept_aborts.clear()
         try:
-            kept = clean_batches(
-                batches, verdicts, self.offsets, self.latest_offset, self.retention
-            )
+            kept = clean_run(run, verdicts, self.offsets, self.latest_offset, self.retention)
         except RemoteProtocolError as error:
             raise Uncleanable(f"{source.segment!r}: {error}") from error
         if kept:
-            data = b"".join(batch.buffer for batch in kept)
-            cleaned.append(memoryview(data), kept, self.config.index_interval_bytes)
+            data = run.bytes_of(kept)
+            cleaned.append(data, kept, self.config.index_interval_bytes)
             self.bytes_written += len(data)
             self.pause(len(data))
 
@@ -219,9 +215,17 @@ class Round:
                 continue
             self.files.fdatasync(file)
 
+    def _keep_age(self, cleaned: CleanedSegment, last: Source) -> None:
+        """Where records have no timestamps, `retention.ms` counts from when a segment was written."""
+        try:
+            modified_ms = self.files.status(last.segment.path(LOG_SUFFIX)).modified_ms
+        except FileNotFoundError:
+            raise CleaningStopped(f"{last.segment!r} is gone") from None
+        self.files.set_modified(cleaned.path(LOG_SUFFIX), modified_ms)
+
     # Reading
 
-    def _blocks(self, source: Source) -> Iterator[list[BatchView]]:
+    def _runs(self, source: Source) -> Iterator[Run]:
         """All batches of a source, whole and checked, some at a time; a compressed one by itself: it may expand."""
         try:
             file = self.files.open(source.segment.path(LOG_SUFFIX), write=False)
@@ -231,20 +235,22 @@ class Round:
         while position < source.size:
             block = self._read(file, position, source.size - position)
             run: list[BatchView] = []
+            positions: list[int] = []
             at = 0
-            for batch in _whole_batches(block):
-                self._check(batch, source, position + at)
-                at += batch.size
-                batch = self._of_v2(batch, source)
-                if batch.attributes & ATTRIBUTES_COMPRESSION:
-                    if run:
-                        yield run
-                    yield [batch]
-                    run = []
-                else:
+            for found in _whole_batches(block):
+                self._check(found, source, position + at)
+                batch = self._of_v2(found, source)
+                if batch is found and not batch.attributes & ATTRIBUTES_COMPRESSION:
                     run.append(batch)
+                    positions.append(at)
+                else:
+                    if run:
+                        yield Run(run, block, positions)
+                    yield Run([batch])
+                    run, positions = [], []
+                at += found.size
             if run:
-                yield run
+                yield Run(run, block, positions)
             if not at:
                 raise Uncleanable(f"{source.segment!r}: no whole batch at position {position}")
             position += at

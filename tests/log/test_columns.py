@@ -22,6 +22,7 @@ from log.columns import (
     Problem,
     check_records,
     decode_columns,
+    decode_columns_within,
     decode_headers,
     retain,
 )
@@ -123,6 +124,20 @@ def test_columns_equal_the_plain_decoder(walk, made):
             r for view in views for r in map(tuple, decode_records(view))
         ]
     assert list(columns.batch) == [i for i, view in enumerate(views) for _ in range(view.count)]
+
+
+@both
+@given(made=batches)
+def test_columns_of_batches_where_they_lie(walk, made):
+    views = [view for view in built(made) if view.compression is Compression.NONE]
+    data, starts = bytearray(b"before"), []
+    for view in views:
+        starts.append(len(data) + HEADER_BYTES)
+        data += view.buffer
+    with using(walk):
+        columns = decode_columns_within(data, views, starts)
+        assert list(rows(columns)) == list(rows(decode_columns(views)))
+    assert columns.data is data
 
 
 @both

@@ -14,6 +14,7 @@ from log.compression import Compression
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.producers.marker import EndMarker, build_end_marker
 from log.records import NewRecord, build_batch, decode_records
+from log.retention import newest_ms
 from log.testing import FaultyFiles
 from tests.log.compaction.helpers import compact, dirt
 from tests.log.compaction.test_against_twin import obvious, records_of, views_of
@@ -265,6 +266,19 @@ def test_merged_segments_and_a_full_map(tmp_path):
     assert records_of(log) == obvious(before, end)
     compact(log, cleaned_to=0)
     assert len(log.sealed_segments) <= 2
+
+
+def test_a_compacted_segment_is_as_old_as_the_last_of_its_sources(tmp_path):
+    """Records without timestamps expire by when their segment was written (`Cleaner.cleanSegments`)."""
+    log = opened(tmp_path)
+    for number in range(3):
+        append(log, build_batch([NewRecord(b"%d" % number, b"v", -1)]))
+        sealed(log)
+    for segment, modified in zip(log.sealed_segments, (9_000, 1_000, 5_000), strict=True):
+        os.utime(segment.path(".log"), (modified, modified))
+    compact(log)
+    [segment] = log.sealed_segments
+    assert newest_ms(log, segment) == 5_000_000
 
 
 SIPHASH = {  # the vectors of the reference implementation: key and message are 0, 1, 2, …

@@ -27,7 +27,7 @@ from log.transaction_index import TransactionIndex
 from tests.log.crash.damage import try_damages
 from tests.log.crash.run import Tally, run_seed
 
-SEEDS = 40  # lives tried until one notices
+SEEDS = 60  # lives tried until one notices
 SHARE = 0.12
 STRIDE = 7
 
