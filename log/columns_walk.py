@@ -52,6 +52,7 @@ _TRAILING_BYTES = cython.declare(cython.int, Problem.TRAILING_BYTES)
 _PLAIN_BYTES_MIN = cython.declare(cython.int, 8)
 _HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
 _CRC_START = 21
+_COMPRESSION = cython.declare(cython.longlong, 0x07)
 _TRANSACTIONAL = cython.declare(cython.longlong, 0x10)
 _INT64_MAX = cython.declare(cython.longlong, (1 << 63) - 1)
 _INT64_MIN = cython.declare(cython.longlong, -(1 << 63))
@@ -124,20 +125,27 @@ class Walker:
             problem = self._check(records, base, keys, least, most)
         return problem, self.index, self.max_timestamp, self.max_delta
 
-    def is_sound_batch(self, batch, requires_keys, timestamp_min, timestamp_max, ignores_largest):
+    def has_sound_header(self, batch):
+        data: cython.const[cython.uchar][::1] = self.data
+        self._open(_HEADER_BYTES, len(data))
+        return (
+            self._has_sound_header()
+            and _crc32c(batch[_CRC_START:]) == _number(data, 17, 4) & _MASK_32
+        )
+
+    def has_sound_records(self, body, requires_keys, timestamp_min, timestamp_max, ignores_largest):
         keys: cython.bint = requires_keys
         least: cython.longlong = timestamp_min
         most: cython.longlong = timestamp_max
         data: cython.const[cython.uchar][::1] = self.data
         problem: cython.int
-        self._open(_HEADER_BYTES, len(data))
-        if (
-            not self._has_sound_header()
-            or _crc32c(batch[_CRC_START:]) != _number(data, 17, 4) & _MASK_32
-        ):
-            return False
         base: cython.longlong = _number(data, 27, 8)
         records: cython.Py_ssize_t = _number(data, 57, 4)
+        if body is None:
+            self._open(_HEADER_BYTES, len(data))
+        else:
+            self.data = body
+            self._open(0, len(self.data))
         if self.stop > _LOCK_HELD_BYTES_MAX:
             with cython.nogil:
                 problem = self._check(records, base, keys, least, most)
@@ -241,10 +249,12 @@ class Walker:
             return False
         attributes: cython.longlong = _number(data, 21, 2)
         last_delta: cython.longlong = _number(data, 23, 4)
-        if attributes & ~_TRANSACTIONAL or last_delta < 0 or _number(data, 57, 4) != last_delta + 1:
+        if attributes & ~(_COMPRESSION | _TRANSACTIONAL) or last_delta < 0:
+            return False
+        if _number(data, 57, 4) != last_delta + 1:
             return False
         if _number(data, 43, 8) < 0:  # producer id
-            return not attributes
+            return not attributes & _TRANSACTIONAL
         return _number(data, 51, 2) >= 0 and _number(data, 53, 4) >= 0  # its epoch, its sequence
 
     @cython.cfunc

@@ -41,9 +41,10 @@ class Walker:
         timestamp_min: int,
         timestamp_max: int,
     ) -> tuple[int, int, int, int]: ...
-    def is_sound_batch(
+    def has_sound_header(self, batch: memoryview) -> bool: ...
+    def has_sound_records(
         self,
-        batch: memoryview,
+        body: _Buffer | None,
         requires_keys: bool,
         timestamp_min: int,
         timestamp_max: int,

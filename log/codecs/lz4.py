@@ -24,23 +24,28 @@ def compress(data: Bytes, level: int | None) -> bytes:
 
 
 def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
-    out = Output(limit_bytes)
-    step = step_bytes(data)
+    """By one call where that gives all of it, as of most batches."""
     context = frame.create_decompression_context()
-    rest = memoryview(data)
-    while True:
-        try:
-            piece, taken, ended = frame.decompress_chunk(
-                context, rest, max_length=min(step, out.room)
-            )
-        except (RuntimeError, ValueError, EOFError) as error:
-            raise damaged("lz4", error) from None
-        out.add(piece)
-        rest = rest[taken:]
-        if ended:
-            break
+    step = step_bytes(data)
+    piece, rest, ended = _next(context, memoryview(data), min(step, limit_bytes + 1))
+    if ended and not rest and len(piece) <= limit_bytes:
+        return piece
+    out = Output(limit_bytes)
+    out.add(piece)
+    while not ended:
         if not rest:
             raise damaged("lz4", "cut short")
+        piece, rest, ended = _next(context, rest, min(step, out.room))
+        out.add(piece)
     if rest:
         raise damaged("lz4", "bytes after the end")
     return out.joined
+
+
+def _next(context: object, data: memoryview, bytes_max: int) -> tuple[bytes, memoryview, bool]:
+    """Some more bytes, what is left of `data`, and whether the frame has ended."""
+    try:
+        piece, taken, ended = frame.decompress_chunk(context, data, max_length=bytes_max)
+    except (RuntimeError, ValueError, EOFError) as error:
+        raise damaged("lz4", error) from None
+    return piece, data[taken:], ended

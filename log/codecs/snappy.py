@@ -40,21 +40,19 @@ def compress(data: Bytes, _level: int | None) -> bytes:
 def decompress(data: Bytes, limit_bytes: int) -> bytearray:
     """What the blocks say that they expand to is added up, so that each goes straight to its place."""
     blocks = _blocks(memoryview(data))
-    lengths = [_length(block) for block in blocks]
-    total = sum(lengths)
+    total = sum(map(_length, blocks))
     if total > limit_bytes:
         raise too_large(limit_bytes)
     out = bytearray(total)
     room = memoryview(out)
     start = 0
     try:
-        for block, length in zip(blocks, lengths, strict=True):
-            written = cramjam.snappy.decompress_raw_into(block, room[start : start + length])
-            if written != length:
-                raise damaged("snappy", f"{written} bytes instead of {length}")
-            start += length
+        for block in blocks:
+            start += cramjam.snappy.decompress_raw_into(block, room[start:])
     except cramjam.DecompressionError as error:
         raise damaged("snappy", error) from None
+    if start != total:
+        raise damaged("snappy", f"{start} bytes instead of {total}")
     return out
 
 
