@@ -63,6 +63,12 @@ class Applier:
             self._under_way = self._catch_up()
             self._go_on()
 
+    def wake_later(self) -> None:
+        """The same in a turn of its own, for who has something more urgent to do in this one."""
+        if self._under_way is None:
+            self._under_way = self._catch_up()
+            self._awake.set()
+
     def replace(self, snapshot: CheckedSnapshot) -> None:
         """The log begins anew at this snapshot."""
         self._snapshot = snapshot

@@ -338,7 +338,10 @@ class QuorumNode:
         while self._uncommitted and self._uncommitted[0][0] <= offset:
             self._uncommitted_bytes -= self._uncommitted.popleft()[1]
         self.high_watermark.advance(offset)
-        self._applier.wake()
+        if self.is_leader or not self.settings.identity.can_vote:
+            self._applier.wake()
+        else:  # the leader waits for our copy of the next record, nobody for what we make of this one
+            self._applier.wake_later()
         upto = self.log.refetch_upto
         if upto is not None and offset >= upto:
             assert isinstance(self.log, MetadataLog)
