@@ -21,7 +21,6 @@ from log.flush import Flush, Names
 from log.flushing import Flushing
 from log.health import DirectoryHealth
 from log.leader_epochs import LeaderEpochs
-from log.rolling import must_roll
 from log.segment import Segment, SegmentDamaged
 from log.segments import Segments
 from log.slices import LogSlice
@@ -106,16 +105,10 @@ class LocalLog:
 
     # Writing
 
-    def _base_of_next(
-        self, size: int, first: BatchView, last: BatchView, now_ms: int
-    ) -> int | None:
-        """The base of the segment that must begin before these batches of `size` bytes; None where they fit into the active one."""
-        last_offset = last.base_offset + last.last_offset_delta
-        active = self._segments.active
-        if not must_roll(active, self.config, size, last_offset, last.max_timestamp, now_ms):
-            return None
+    def _base_of_next(self, first_offset: int, last_offset: int) -> int:
+        """The base of a segment for these offsets: the log's end, unless the last is too far from it for an index."""
         is_near = last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
-        return self.log_end_offset if is_near else first.base_offset
+        return self.log_end_offset if is_near else first_offset
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> None:
         active = self._segments.active

@@ -25,7 +25,7 @@ from log.opening import load_log
 from log.producers.manager import ProducerStateManager
 from log.producers.state import ProducerState
 from log.retention import deletable
-from log.rolling import runs_within_segment
+from log.rolling import must_roll, runs_within_segment
 from log.segment import Segment, SegmentDamaged
 from log.slices import LogSlice
 from log.timestamps import (
@@ -229,17 +229,18 @@ class PartitionLog(LocalLog):
 
     def _append(self, data: memoryview, views: list[BatchView], now_ms: int) -> None:
         producers, last = self.producers, views[-1]
+        last_offset = last.base_offset + last.last_offset_delta
+        active = self._segments.active
         try:
-            base_offset = self._base_of_next(len(data), views[0], last, now_ms)
-            if base_offset is not None:
-                self._roll(base_offset, now_ms)
+            if must_roll(active, self.config, len(data), last_offset, last.max_timestamp, now_ms):
+                self._roll(self._base_of_next(views[0].base_offset, last_offset), now_ms)
             self._write(data, views, now_ms)
             for view in views:
                 if view.producer_id >= 0:
                     self._follow_producer(producers, view)
         except OSError as error:
             raise self.health.fail(f"append to {self.directory}: {error}") from error
-        self.log_end_offset = producers.end_offset = last.base_offset + last.last_offset_delta + 1
+        self.log_end_offset = producers.end_offset = last_offset + 1
 
     def _follow_producer(self, producers: ProducerState, view: BatchView) -> None:
         # Before the state moves on, so that a failure leaves the last stable offset where it is (KAFKA-7866).
