@@ -62,6 +62,8 @@ HANDLERS: dict[type[Message], Callable[..., Any]] = {
     CreateTopicsRequest: create_topics,
     DeleteTopicsRequest: delete_topics,
 }
+# Of every request: a version that all of them have.
+HEADER = SimpleNamespace(api_version=3)
 # A session of a few heartbeats; in real life 9 s and 2 s.
 SESSION_SECONDS = 1.5
 # One batch; in real life 8 MiB.
@@ -200,9 +202,8 @@ class ControllerMember(Member):
         if self.node.life != life:
             return
         applied = self.node.applied
-        header = SimpleNamespace(api_version=3)
         try:
-            found = HANDLERS[type(request)](request, self._context, Call(header, connection))  # type: ignore[arg-type]
+            found = HANDLERS[type(request)](request, self._context, Call(HEADER, connection))  # type: ignore[arg-type]
             if inspect.isawaitable(found):
                 found = await found
             if isinstance(found, Parked):
@@ -233,7 +234,7 @@ class ControllerMember(Member):
         before, error = self._standing(), ""
         try:
             with mock.patch.object(turns, "STEPS_PER_TURN", math.inf):
-                HANDLERS[type(request)](request, self._context, None)
+                HANDLERS[type(request)](request, self._context, Call(HEADER, None))  # type: ignore[arg-type]
         except KafkaError as refusal:
             error = refusal.code.name
         after = self._standing()
