@@ -10,6 +10,7 @@ import trio
 
 from broker.context import BrokerLimits, Context
 from broker.controller_channel import Address, ControllerChannel
+from broker.cordons import Cordons
 from broker.directories import LogDirectories
 from broker.directory_assignments import DirectoryAssignments
 from broker.directory_moves import DirectoryMoves
@@ -86,7 +87,9 @@ def compose(
     metadata = BrokerMetadata(access.loader.image)
     channel = _channel(config, access)
     settings = TopicSettingsSource(config, metadata, node_id)
-    lifecycle = _lifecycle(config, channel, directories, metadata, listeners)
+    cordons = Cordons(config, metadata)
+    directories.cordoned = cordons.paths
+    lifecycle = _lifecycle(config, channel, directories, metadata, listeners, cordons)
     alter_partitions = AlterPartitions(channel, node_id, lambda: lifecycle.epoch)
     assignments = _assignments(channel, directories, lifecycle, node_id)
     services = _services(
@@ -164,6 +167,7 @@ def _lifecycle(
     directories: LogDirectories,
     metadata: BrokerMetadata,
     listeners: Sequence[Listener],
+    cordons: Cordons,
 ) -> Lifecycle:
     identity = BrokerIdentity(
         node_id=config.node_id,
@@ -181,6 +185,7 @@ def _lifecycle(
         applied_offset=lambda: metadata.applied_offset,
         offline_directories=directories.offline_ids,
         unsupported_levels=lambda: _unsupported_levels(metadata),
+        cordoned_directories=lambda: directories.cordoned_ids() if cordons.are_told else None,
     )
 
 

@@ -11,7 +11,12 @@ from typing import Any, TypeVar
 
 from broker.context import Context
 from quorum.authorization import may
+from quorum.config.definition import ConfigError
+from quorum.config.loggers import Operation as ConfigOperation
 from quorum.config.loggers import alter_loggers
+from quorum.config.server import ServerConfig
+from quorum.config.server_keys import SERVER_CONFIGS
+from quorum.controller.config_checks import CORDONED
 from quorum.controller.configs import NONE, resource_of
 from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action
@@ -30,6 +35,7 @@ R = TypeVar(
     alter_configs.AlterConfigsResponse,
     incremental_alter_configs.IncrementalAlterConfigsResponse,
 )
+TAKING_AWAY = (ConfigOperation.DELETE, ConfigOperation.SUBTRACT)
 Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
 
 
@@ -43,7 +49,7 @@ async def altered(
     """What is answered here and, behind it, the controller's answer to the rest of the request."""
     answered = answered_here(
         request.resources,
-        ctx.node_id,
+        ctx.config,
         validate_only=request.validate_only,
         may_alter_loggers=may(ctx, call.connection, Action(Operation.ALTER_CONFIGS)),
     )
@@ -56,7 +62,11 @@ async def altered(
 
 
 def answered_here(
-    resources: Sequence[Resource], node_id: int, *, validate_only: bool, may_alter_loggers: bool
+    resources: Sequence[Resource],
+    config: ServerConfig,
+    *,
+    validate_only: bool,
+    may_alter_loggers: bool,
 ) -> dict[ConfigResource, KafkaError]:
     """The resources that need not go to the controller; NONE where all is well."""
     times = Counter(map(resource_of, resources))
@@ -67,7 +77,7 @@ def answered_here(
             if times[key] > 1:
                 raise _invalid("Each resource must appear at most once.")
             if _is_done_here(
-                resource, node_id, validate_only=validate_only, may_alter_loggers=may_alter_loggers
+                resource, config, validate_only=validate_only, may_alter_loggers=may_alter_loggers
             ):
                 answered[key] = NONE
         except KafkaError as error:
@@ -76,8 +86,9 @@ def answered_here(
 
 
 def _is_done_here(
-    resource: Resource, node_id: int, *, validate_only: bool, may_alter_loggers: bool
+    resource: Resource, config: ServerConfig, *, validate_only: bool, may_alter_loggers: bool
 ) -> bool:
+    node_id = config.node_id
     kind, name = resource_of(resource)
     if kind == BROKER_LOGGER_RESOURCE and isinstance(
         resource, incremental_alter_configs.AlterConfigsResource
@@ -90,6 +101,7 @@ def _is_done_here(
         raise _invalid(f"Unknown resource type {kind}")
     if kind == BROKER_RESOURCE and name:
         _check_is_us(name, node_id)
+        _check_cordoned(resource, config)
     return False
 
 
@@ -100,6 +112,18 @@ def _check_is_us(name: str, node_id: int) -> None:
         raise _invalid(f"Node id must be an integer, but it is: {name}") from None
     if number != node_id:
         raise _invalid(f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def _check_cordoned(resource: Resource, config: ServerConfig) -> None:
+    """That they are directories of ours: the controller knows no paths."""
+    key = SERVER_CONFIGS[CORDONED]
+    try:
+        for one in resource.configs:
+            takes_away = getattr(one, "config_operation", ConfigOperation.SET) in TAKING_AWAY
+            if one.name == CORDONED and one.value is not None and not takes_away:
+                config.check_cordoned(key.parse(one.value))
+    except ConfigError as error:
+        raise _invalid(error.answer) from error
 
 
 def _invalid(message: str) -> KafkaError:

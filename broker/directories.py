@@ -3,13 +3,12 @@
 Source: `LogManager` and `ReplicaManager.handleLogDirFailure` of Kafka. A directory of a partition that holds another topic id than the image says
 is put aside before the new one is made, so no byte of one topic is served as another's (P14). One directory failing takes its replicas
 offline and the broker goes on, unless it is the one with the metadata log, or the last.
-Left out: cordoned directories.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -33,7 +32,8 @@ OnPlaced = Callable[[str, int, bytes, bytes], None]
 class LogDirectories:
     """`all` are those that could be opened at the start, `failed_at_start` the others with the reason.
 
-    `preferred` is where an operator wants a replica that does not exist yet; `on_placed` hears of replicas that are not where the image says.
+    `preferred` is where an operator wants a replica that does not exist yet; `on_placed` hears of replicas that are not where the image says;
+    `cordoned` gives the paths of those that take no new replicas.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class LogDirectories:
         self.failed_at_start = dict(failed_at_start or {})
         self.preferred: dict[Key, LogDirectory] = {}  # at most one for each partition of an image
         self.on_placed: OnPlaced = lambda *_: None
+        self.cordoned: Callable[[], Collection[Path]] = tuple
         self._known_failed: set[bytes] = set()
         self._told: set[Key] = set()  # damaged replicas; at most those that lie here
         self._news = trio.Event()
@@ -84,6 +85,10 @@ class LogDirectories:
     def offline_ids(self) -> list[bytes]:
         """Of those that failed since the start: the controller is told with every heartbeat."""
         return [one.directory_id for one in self.all if one.offline is not None]
+
+    def cordoned_ids(self) -> list[bytes]:
+        cordoned = self.cordoned()
+        return [one.directory_id for one in self.all if one.path in cordoned]
 
     def storage_failed(self) -> None:
         """Somebody met KAFKA_STORAGE_ERROR: who waits for failures looks whether a directory is offline."""
@@ -229,7 +234,9 @@ class LogDirectories:
         preferred = self.preferred.pop((topic, index), None)
         if preferred in online:
             return preferred
-        return min(online, key=lambda one: one.replicas)
+        cordoned = self.cordoned()  # all may be since the controller has chosen this broker
+        open_ones = [one for one in online if one.path not in cordoned]
+        return min(open_ones or online, key=lambda one: one.replicas)
 
     # -- taking away
 

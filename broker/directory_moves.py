@@ -63,6 +63,8 @@ class DirectoryMoves:
             return ErrorCode.KAFKA_STORAGE_ERROR if unreadable else ErrorCode.LOG_DIR_NOT_FOUND
         if target.offline is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        if target.path in directories.cordoned():
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         partition = self._partitions.find(topic, index)
         current = directories.holding(topic, index)
         if partition is None or current is None:

@@ -75,6 +75,7 @@ class LifecycleTimes:
 class Lifecycle:
     """`applied_offset` is the last metadata offset that the broker's image has; -1 for none. `unsupported_levels` are the finalized features
     of that image that this broker cannot serve, as text: the controller refuses it by a code that does not name them.
+    `cordoned_directories` is None while the cluster's `metadata.version` knows of none.
 
     `epoch` is the broker epoch, -1 before registration.
     """
@@ -87,6 +88,7 @@ class Lifecycle:
         applied_offset: Callable[[], int],
         offline_directories: Callable[[], list[bytes]] = list,
         unsupported_levels: Callable[[], str] = str,
+        cordoned_directories: Callable[[], list[bytes] | None] = lambda: None,
     ) -> None:
         self.state = Latest(BrokerState.STARTING)
         self.epoch = -1
@@ -97,6 +99,7 @@ class Lifecycle:
         self._applied_offset = applied_offset
         self._offline_directories = offline_directories
         self._unsupported_levels = unsupported_levels
+        self._cordoned_directories = cordoned_directories
         self._ready_to_unfence = False
         self._must_register = True
         self._wanted = trio.Event()
@@ -216,6 +219,11 @@ class Lifecycle:
 
     # -- heartbeats
 
+    @property
+    def _is_caught_up(self) -> bool:
+        """With its own registration: configs before it may be of long ago."""
+        return 0 <= self.epoch <= self._applied_offset()
+
     async def _heartbeat(self) -> float:
         """One heartbeat; returns in how many seconds the next is due at the latest."""
         # Also after it was let go: a heartbeat that wants nothing would unfence the broker again.
@@ -230,6 +238,7 @@ class Lifecycle:
             want_fence=not self._ready_to_unfence,
             want_shut_down=leaving,
             offline_log_dirs=self._offline_directories(),
+            cordoned_log_dirs=self._cordoned_directories() if self._is_caught_up else None,
         )
         try:
             response = await self._controller.call(

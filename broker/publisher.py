@@ -88,6 +88,8 @@ class BrokerPublisher:
                 topic: str | None = name
             elif kind == BROKER_RESOURCE:
                 topic = None
+                if name == str(self._partitions.node_id):
+                    self._report()  # a directory may be cordoned now
             else:
                 continue
             self._settings.changed(topic)

@@ -1,7 +1,7 @@
 """DescribeLogDirs (35): the log directories of this broker, those that failed too, and the sizes of the replicas in them.
 
 Versions: 3 an error of the whole, 4 sizes of the volumes, 5 cordoned. A log that nobody has opened since the start is measured by its files;
-a replica without files yet is listed where it will be made. Not done: cordoned directories.
+a replica without files yet is listed where it will be made.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from broker.partitions.partition import Partition
 from log.directory import LogDirectory
 from log.files import Volume
 from log.partition_log import PartitionLog
+from quorum.metadata import versions
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode
 from wire.messages.describe_log_dirs import (
@@ -50,6 +51,10 @@ async def describe_log_dirs(
         move = ctx.moves.of(partition)
         if move is not None and move.target in found:
             found[move.target].add_copy(partition, move.copy)
+    is_told = ctx.metadata.image.features.metadata_version >= versions.CORDONED_LOG_DIRS
+    cordoned = directories.cordoned() if is_told else ()
+    for one, facts in found.items():
+        facts.is_cordoned = one.path in cordoned
     results = [await run_blocking(one.measure) for one in found.values()]
     failed = [one.path for one in directories.all if one.offline is not None]
     results += [_failed(str(path)) for path in (*failed, *directories.failed_at_start)]
@@ -81,6 +86,7 @@ class _Found:
     directory: LogDirectory
     replicas: list[tuple[Partition, int | None]] = field(default_factory=list)
     topics: dict[str, DescribeLogDirsTopic] = field(default_factory=dict)
+    is_cordoned: bool = False
 
     def add_copy(self, partition: Partition, copy: PartitionLog | None) -> None:
         """A replica on its way here; what an earlier process has copied counts from when it is checked."""
@@ -124,4 +130,5 @@ class _Found:
             topics=list(self.topics.values()),
             total_bytes=volume.total,
             usable_bytes=volume.usable,
+            is_cordoned=self.is_cordoned,
         )

@@ -40,7 +40,6 @@ _NAMES = frozenset(
         "controller.quorum.fetch.max.bytes",
         "controller.quorum.fetch.snapshot.max.bytes",
         "controller.socket.timeout.ms",
-        "cordoned.log.dirs",
         "create.topic.policy.class.name",
         "delete.records.purgatory.purge.interval.requests",
         "early.start.listeners",

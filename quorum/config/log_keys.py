@@ -11,6 +11,7 @@ from quorum.config.definition import (
     at_least,
     between,
     between_or_default,
+    distinct,
     one_of,
 )
 from quorum.config.topic_keys import CODECS
@@ -26,6 +27,14 @@ LOGS = (
         importance="high",
     ),
     ConfigKey("log.dirs", "list", None, "Directories of the logs.", importance="high"),
+    ConfigKey(
+        "cordoned.log.dirs",
+        "list",
+        [],
+        "Those of them that take no new replicas; * for all.",
+        distinct,
+        scope="per-broker",
+    ),
     ConfigKey("num.partitions", "int", 1, "Partitions of topics that do not say.", at_least(1)),
     ConfigKey(
         "auto.create.topics.enable",

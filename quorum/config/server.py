@@ -7,7 +7,7 @@ from them. Source: Kafka's `KafkaConfig`. Unknown keys warn, never fail; a wrong
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,6 +89,25 @@ class ServerConfig(Mapping[str, Any]):
     @property
     def log_directories(self) -> list[Path]:
         return [Path(d) for d in self["log.dirs"] or [self["log.dir"]]]
+
+    def cordoned_directories(self, names: Sequence[str]) -> list[Path]:
+        """Those of `log_directories` that a value of `cordoned.log.dirs` names (KIP-1066); others are left out."""
+        wanted = set(map(Path, names))
+        return [one for one in self.log_directories if "*" in names or one in wanted]
+
+    def check_cordoned(self, names: Sequence[str], *, origin: str = "") -> None:
+        """Raises ConfigError when one is no log directory, or * stands beside others."""
+        key = "cordoned.log.dirs"
+        if "*" in names:
+            why = "When cordoned.log.dirs is set to *, it must not contain other values"
+            is_wrong = len(names) > 1
+        else:
+            missing = [name for name in names if Path(name) not in self.log_directories]
+            why = f"All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : {', '.join(missing)}"
+            is_wrong = bool(missing)
+        if is_wrong:
+            fix = "name directories of log.dirs, or * alone"
+            raise ConfigError(key, ",".join(names), why, origin=origin, fix=fix, answer=why)
 
     @property
     def metadata_directory(self) -> Path:
@@ -203,6 +222,9 @@ class ServerConfig(Mapping[str, Any]):
         self._check_voters()
         self._check_listeners()
         self._check_roles()
+        if self.is_broker:
+            origin = self.origins.get("cordoned.log.dirs", "")
+            self.check_cordoned(self["cordoned.log.dirs"], origin=origin)
 
     def _check_voters(self) -> None:
         ids = [voter.id for voter in self.voters]

@@ -12,6 +12,7 @@ from quorum.config.dynamic_keys import check_broker_configs, dynamic_key
 from quorum.config.group_keys import check_group_configs
 from quorum.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
 from quorum.controller.features import ELR_VERSION
+from quorum.metadata import versions
 from quorum.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -27,6 +28,8 @@ MIN_ISR = "min.insync.replicas"
 # Bytes; longer ones do not fit a record. Kafka counts characters, and its controller gives up over what then does not fit.
 VALUE_SIZE_MAX = 0x7FFF
 
+CORDONED = "cordoned.log.dirs"
+
 Changes = Mapping[str, str | None]
 
 
@@ -38,14 +41,24 @@ def key_of(kind: int, name: str) -> ConfigKey | None:
 
 
 def check(
-    kind: int, name: str, present: Mapping[str, str], changes: Changes, image: MetadataImage
+    kind: int,
+    name: str,
+    present: Mapping[str, str],
+    changes: Changes,
+    image: MetadataImage,
+    *,
+    forwarded: bool,
 ) -> None:
     """Looks at a resource as it would be afterwards; taking away what a broker has is always allowed.
+
+    `forwarded`: the broker that the client asked has looked at what only it can know.
 
     Raises:
         KafkaError: why it cannot be.
     """
     _check_changes(kind, name, changes, image)
+    if kind == BROKER_RESOURCE and CORDONED in changes:
+        _check_cordoned(present, changes, image, forwarded=forwarded)
     after = {key: value for key, value in {**present, **changes}.items() if value is not None}
     try:
         if kind == TOPIC_RESOURCE:
@@ -83,6 +96,27 @@ def _check_changes(kind: int, name: str, changes: Changes, image: MetadataImage)
     if changes[MIN_ISR] is None:
         message = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _check_cordoned(
+    present: Mapping[str, str], changes: Changes, image: MetadataImage, *, forwarded: bool
+) -> None:
+    """A controller knows the ids of directories, not their paths: asked by itself it lets entries only go (KIP-1066)."""
+    if image.features.metadata_version < versions.CORDONED_LOG_DIRS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"The {CORDONED} configuration value cannot be set because it requires metadata.version >= "
+            f"{versions.release_name(versions.CORDONED_LOG_DIRS)}",
+        )
+    if not forwarded and not _entries(changes[CORDONED]) <= _entries(present.get(CORDONED)):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"When updating {CORDONED} via controllers,  the new value must be a subset of the current configuration value.",
+        )
+
+
+def _entries(value: str | None) -> set[str]:
+    return {part.strip() for part in (value or "").split(",")} - {""}
 
 
 def _check_topic(name: str, configs: Mapping[str, str], image: MetadataImage) -> None:

@@ -36,26 +36,29 @@ NONE = KafkaError(ErrorCode.NONE)
 
 
 def alter_configs(
-    request: incremental.IncrementalAlterConfigsRequest, image: MetadataImage
+    request: incremental.IncrementalAlterConfigsRequest,
+    image: MetadataImage,
+    *,
+    forwarded: bool = False,
 ) -> Result[Message, incremental.IncrementalAlterConfigsResponse]:
-    """All resources that can be changed, in one atomic batch; each is answered by itself.
+    """All resources that can be changed, in one atomic batch; each is answered by itself. `forwarded`: by the broker that was asked.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too much at once; nothing is changed.
     """
-    records, errors = _decide(request.resources, _incremental_changes, image)
+    records, errors = _decide(request.resources, _incremental_changes, image, forwarded=forwarded)
     return Result([] if request.validate_only else records, incremental_response(errors))
 
 
 def replace_configs(
-    request: legacy.AlterConfigsRequest, image: MetadataImage
+    request: legacy.AlterConfigsRequest, image: MetadataImage, *, forwarded: bool = False
 ) -> Result[Message, legacy.AlterConfigsResponse]:
     """The same where a request says all that a resource shall have: what it does not name goes.
 
     Raises:
         KafkaError: as `alter_configs`.
     """
-    records, errors = _decide(request.resources, _legacy_changes, image)
+    records, errors = _decide(request.resources, _legacy_changes, image, forwarded=forwarded)
     return Result([] if request.validate_only else records, legacy_response(errors))
 
 
@@ -117,6 +120,8 @@ def _decide(
     resources: Iterable[R],
     changes_of: Callable[[R, Mapping[str, str]], Changes],
     image: MetadataImage,
+    *,
+    forwarded: bool,
 ) -> tuple[list[Message], dict[ConfigResource, KafkaError]]:
     listed = list(resources)
     times = Counter(map(resource_of, listed))
@@ -133,7 +138,7 @@ def _decide(
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {kind}.")
             present = image.configs.of(kind, name)
             changes = changes_of(resource, present)
-            check(kind, name, present, changes, image)
+            check(kind, name, present, changes, image, forwarded=forwarded)
             records += _records(kind, name, present, changes)
             errors[key] = NONE
         except KafkaError as error:

@@ -55,6 +55,26 @@ async def test_a_broker_that_was_let_go_never_asks_to_serve_again(autojump_clock
     assert all(h.want_shut_down for h in controller.heartbeats[left - 1 :])
 
 
+async def test_cordoned_directories_are_told_once_the_broker_is_caught_up(autojump_clock):
+    """Before, its configs may be of long ago."""
+    controller, applied = NotingController(), [6]
+    lifecycle = Lifecycle(
+        controller,
+        IDENTITY,
+        LifecycleTimes(),
+        lambda: applied[0],
+        cordoned_directories=lambda: list(IDENTITY.directory_ids),
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lifecycle.run)
+        await trio.sleep(5)
+        assert {one.cordoned_log_dirs for one in controller.heartbeats} == {None}
+        applied[0] = 7
+        await trio.sleep(5)
+        nursery.cancel_scope.cancel()
+    assert controller.heartbeats[-1].cordoned_log_dirs == list(IDENTITY.directory_ids)
+
+
 class RefusingController:
     async def call(self, request, *, timeout):  # noqa: ASYNC109 - the channel's own signature
         await trio.lowlevel.checkpoint()

@@ -23,7 +23,13 @@ from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from wire.transport.node_connection import open_node_connection
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -102,6 +108,50 @@ async def test_replicas_are_spread_and_the_controller_knows_where(tmp_path):
         assert all((tmp_path / f"11-{one}" / ".kafka_cleanshutdown").exists() for one in "ab")
         await running.start_broker(11, **two(tmp_path))
         assert where(running) == placed
+        assert await in_thread(consume, running.bootstrap, "t") == written
+
+
+async def cordon(running: Cluster, value: str):
+    config = AlterableConfig(name="cordoned.log.dirs", config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=4, resource_name="11", configs=[config])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    [answer] = (await ask(running, request)).responses
+    return ErrorCode.of(answer.error_code), answer.error_message
+
+
+async def create(running: Cluster, name: str):
+    topic = CreatableTopic(
+        name=name, num_partitions=2, replication_factor=1, assignments=[], configs=[]
+    )
+    answer = await ask(running, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+    return ErrorCode.of(answer.topics[0].error_code)
+
+
+async def test_a_cordoned_directory_takes_no_new_replicas(tmp_path):
+    """KIP-1066: by the broker's file, then by its dynamic config; what is there stays."""
+    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+        a, b = (str(tmp_path / f"11-{one}") for one in "ab")
+        broker = await running.start_broker(11, **two(tmp_path), cordoned_log_dirs=a)
+        written = await in_thread(produce, running.bootstrap, "t")
+        assert set(where(running).values()) == {"b"}
+        assert broker.context.moves.request("t", 0, a) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        answer = await ask(running, DescribeLogDirsRequest(topics=None))
+        assert {one.log_dir: one.is_cordoned for one in answer.results} == {a: True, b: False}
+        code, message = await cordon(running, f"{a},/elsewhere")
+        assert (code, "Missing entries : /elsewhere" in message) == (
+            ErrorCode.INVALID_REQUEST,
+            True,
+        )
+        assert await cordon(running, "*") == (ErrorCode.NONE, None)
+        both = {one.directory_id for one in broker.context.directories.all}
+        await until(
+            running,
+            lambda image: set(image.cluster.brokers[11].cordoned_directories or ()) == both,
+        )
+        assert await create(running, "u") is ErrorCode.INVALID_REPLICATION_FACTOR
+        assert await cordon(running, "") == (ErrorCode.NONE, None)
+        await until(running, lambda image: image.cluster.brokers[11].cordoned_directories == ())
+        assert await create(running, "u") is ErrorCode.NONE
         assert await in_thread(consume, running.bootstrap, "t") == written
 
 

@@ -30,7 +30,8 @@ def alter_configs(
     left = [one for one in request.resources if resource_of(one) not in refused]
 
     def decide(reign: Reign) -> Result[Message, AlterConfigsResponse]:
-        result = replace_configs(request.replace(resources=left), reign.image)
+        wanted = request.replace(resources=left)
+        result = replace_configs(wanted, reign.image, forwarded=ctx.forwarded)
         result.response.responses.extend(legacy_response(refused).responses)
         return result
 

@@ -37,7 +37,8 @@ def incremental_alter_configs(
     left = [one for one in request.resources if resource_of(one) not in answered]
 
     def decide(reign: Reign) -> Result[Message, IncrementalAlterConfigsResponse]:
-        result = alter_configs(request.replace(resources=left), reign.image)
+        wanted = request.replace(resources=left)
+        result = alter_configs(wanted, reign.image, forwarded=ctx.forwarded)
         result.response.responses.extend(incremental_response(answered).responses)
         return result
 

@@ -145,6 +145,9 @@ def test_controllers_speak_plaintext_when_nothing_is_said():
         (BROKER, {"listeners": "CONTROLLER://h:1"}, "listeners"),
         (BROKER, {"inter_broker_listener_name": "OTHER"}, "inter.broker.listener.name"),
         (BROKER, {"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners"),
+        (BROKER, {"log_dirs": "/a,/b", "cordoned_log_dirs": "/a,/c"}, "cordoned.log.dirs"),
+        (BROKER, {"log_dirs": "/a,/b", "cordoned_log_dirs": "*,/a"}, "cordoned.log.dirs"),
+        (BROKER, {"log_dirs": "/a,/b", "cordoned_log_dirs": "/a,/a"}, "cordoned.log.dirs"),
     ],
 )
 def test_what_does_not_fit_together(base, changes, key):
@@ -162,6 +165,15 @@ def test_the_quorum_is_found_by_voters_or_bootstrap_servers():
 def test_the_metadata_log_is_in_the_first_directory_unless_said():
     assert str(config_of(log_dirs="/a,/b").metadata_directory) == "/a"
     assert str(config_of(log_dirs="/a,/b", metadata_log_dir="/b").metadata_directory) == "/b"
+
+
+@pytest.mark.parametrize(
+    ("names", "cordoned"),
+    [("", []), ("/b", ["/b"]), ("/b/, /a", ["/a", "/b"]), ("*", ["/a", "/b"])],
+)
+def test_cordoned_directories(names, cordoned):
+    config = config_of(log_dirs="/a,/b", cordoned_log_dirs=names)
+    assert list(map(str, config.cordoned_directories(config["cordoned.log.dirs"]))) == cordoned
 
 
 def test_dev_mode_is_one_switch_that_can_be_seen():

@@ -268,6 +268,39 @@ def test_eligible_leaders_and_min_insync_replicas():
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "forwarded", "code"),
+    [
+        ("/a", False, ErrorCode.NONE),
+        (" /b , /a", False, ErrorCode.NONE),
+        ("", False, ErrorCode.NONE),
+        ("/c", False, ErrorCode.INVALID_CONFIG),
+        ("*", False, ErrorCode.INVALID_CONFIG),
+        ("/c", True, ErrorCode.NONE),
+    ],
+)
+def test_a_controller_that_is_asked_itself_only_takes_cordons_away(value, forwarded, code):
+    """KIP-1066: it does not know the paths of directories, the broker that forwards does."""
+    image = image_of(config("cordoned.log.dirs", "/a, /b", (BROKER, "1")), base=IMAGE)
+    asked = resource(BROKER, "1", ("cordoned.log.dirs", SET, value))
+    request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
+    response = alter_configs(request, image, forwarded=forwarded).response
+    assert ErrorCode(response.responses[0].error_code) is code
+
+
+def test_cordons_wait_for_their_metadata_version():
+    image = image_of(features(29), base=IMAGE)
+    asked = resource(BROKER, "1", ("cordoned.log.dirs", DELETE, None))
+    assert told(asked, image=image) == (
+        "The cordoned.log.dirs configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
+    )
+
+
+def test_cordons_are_of_one_broker():
+    asked = resource(BROKER, "", ("cordoned.log.dirs", SET, ""))
+    assert alter(asked) == ([], [ErrorCode.INVALID_REQUEST])
+
+
 def replaced(kind, name, *configs, image=IMAGE, validate_only=False):
     listed = [alter_messages.AlterableConfig(name=n, value=v) for n, v in configs]
     request = alter_messages.AlterConfigsRequest(
