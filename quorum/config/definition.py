@@ -77,11 +77,6 @@ def between_or_default(low: float, high: float) -> Check:
     return lambda value: None if value == -1 else within(value)
 
 
-def distinct(values: list[str]) -> str | None:
-    """The check of a list that names nothing twice."""
-    return None if len(set(values)) == len(values) else "Values must not be duplicated."
-
-
 def one_of(*choices: str) -> Check:
     return lambda value: (
         None if value in choices else "String must be one of: " + ", ".join(choices)

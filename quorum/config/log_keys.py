@@ -11,7 +11,6 @@ from quorum.config.definition import (
     at_least,
     between,
     between_or_default,
-    distinct,
     one_of,
 )
 from quorum.config.topic_keys import CODECS
@@ -32,7 +31,6 @@ LOGS = (
         "list",
         [],
         "Those of them that take no new replicas; * for all.",
-        distinct,
         scope="per-broker",
     ),
     ConfigKey("num.partitions", "int", 1, "Partitions of topics that do not say.", at_least(1)),

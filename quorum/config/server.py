@@ -107,7 +107,8 @@ class ServerConfig(Mapping[str, Any]):
             is_wrong = bool(missing)
         if is_wrong:
             fix = "name directories of log.dirs, or * alone"
-            raise ConfigError(key, ",".join(names), why, origin=origin, fix=fix, answer=why)
+            answer = f"requirement failed: {why}"
+            raise ConfigError(key, ",".join(names), why, origin=origin, fix=fix, answer=answer)
 
     @property
     def metadata_directory(self) -> Path:

@@ -147,7 +147,6 @@ def test_controllers_speak_plaintext_when_nothing_is_said():
         (BROKER, {"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners"),
         (BROKER, {"log_dirs": "/a,/b", "cordoned_log_dirs": "/a,/c"}, "cordoned.log.dirs"),
         (BROKER, {"log_dirs": "/a,/b", "cordoned_log_dirs": "*,/a"}, "cordoned.log.dirs"),
-        (BROKER, {"log_dirs": "/a,/b", "cordoned_log_dirs": "/a,/a"}, "cordoned.log.dirs"),
     ],
 )
 def test_what_does_not_fit_together(base, changes, key):
