@@ -54,7 +54,7 @@ Input = Callable[[float], object]
 
 
 class Driver:
-    """Made once the log is open; `run` before the first input.
+    """Made once the log is open. Inputs that come before `run` wait for it; those behind its end are never worked off.
 
     Args:
         directory: where the vote file is written; None for a node without a disk.
@@ -86,7 +86,7 @@ class Driver:
         self._snapshot_fetch = SnapshotFetch(metadata_log, applier)
         self._strangers = Strangers(raft.identity)
         self._alarm = Alarm(lambda: self.submit(raft.handle_timeout))
-        # Whoever brings an input works, unless somebody does already; before `run` and after it nobody may.
+        # Whoever brings an input works, unless somebody does already, or may not: before `run`, behind it, and while it waits for a disk.
         self._at_work = True
         self._unfinished: Ready | None = None
         self._failure: Exception | None = None
