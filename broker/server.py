@@ -124,7 +124,9 @@ async def _start(
         await parts.quorum.node.wait_caught_up()
         if ctx.authorizer is not None:
             ctx.authorizer.complete_initial_load()
-        await ctx.metadata.wait_for(lambda image: 0 <= lifecycle.epoch <= image.provenance.offset)
+        # Its record may be in the image before its answer is here, and no other record need follow.
+        await lifecycle.state.wait_not(BrokerState.STARTING)
+        await ctx.metadata.wait_for(lambda image: lifecycle.epoch <= image.provenance.offset)
         await _recover_logs(parts)
         await parts.publisher.activate()
         nursery.start_soon(parts.publisher.run)

@@ -15,6 +15,7 @@ from quorum.runtime.errors import StorageFailure
 from quorum.storage import format_directories
 from tests.broker.cluster import CLUSTER_ID, cluster
 from tests.broker.test_end_to_end import DEADLINE_SECONDS, consume, in_thread, produce
+from tests.quorum.controllers import Images
 from wire.messages.metadata import MetadataRequest
 from wire.transport.node_connection import open_node_connection
 
@@ -85,9 +86,11 @@ async def test_a_clean_stop_leaves_checkpoints_and_the_marker(tmp_path):
 
 
 async def test_a_broker_and_a_controller_in_one_process(tmp_path):
-    """`process.roles=broker,controller`: one node, one directory, one replica of the metadata log."""
-    async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
+    """`process.roles=broker,controller`: one node, one directory, one replica of the metadata log, in which nothing need be written so that it starts."""
+    settings = {"num_partitions": "3", "metadata_max_idle_interval_ms": "0"}
+    async with cluster(tmp_path, brokers=0, **settings) as running:
         controller = running.controllers[1]
+        await Images(controller).wait_for(lambda image: image.cluster.controllers)
         config = running.config(
             1,
             **{
