@@ -267,14 +267,15 @@ def _timestamp_limits(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
 def _body(
     records: memoryview, codec: Compression, rules: ProduceRules, budget: Budget | None
 ) -> Buffer:
-    """mB7: the records' bytes, decompressed, which `budget` is charged for."""
+    """mB7: the records' bytes, decompressed, which `budget` is charged for; where they lie when they are not compressed."""
+    payload = records[HEADER_BYTES:]
     limit = rules.decompressed_bytes_max
     if budget is not None:
         limit = min(limit, budget.bytes_left)
         if len(records) > limit:  # also what decompresses to less costs its size
             raise OverBudget
     try:
-        body = decompress(codec, records[HEADER_BYTES:], limit)
+        body = decompress(codec, payload, limit) if codec else payload
     except OutputTooLarge as error:
         if limit < rules.decompressed_bytes_max:
             raise OverBudget from None

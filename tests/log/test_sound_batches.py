@@ -2,6 +2,7 @@
 
 import struct
 from contextlib import contextmanager
+from dataclasses import replace
 
 import crc32c
 import pytest
@@ -198,6 +199,15 @@ def test_what_a_topic_forbids_does_not(walk):
     assert not passes_in_one_step(walk, no_key, ProduceRules.of(LogConfig(compacts=True)))
     early = ProduceRules.of(LogConfig(message_timestamp_before_max_ms=10))
     assert not passes_in_one_step(walk, build_batch([NewRecord(b"k", b"v", NOW - 11)]), early)
+
+
+@pytest.mark.parametrize("max_timestamp", [NOW, NOW + 1], ids=["right", "wrong"])
+def test_a_limit_of_decompression_is_none_of_what_was_not_compressed(max_timestamp):
+    data = altered(batch_bytes(1, timestamp_ms=NOW), max_timestamp=max_timestamp)
+    [batch] = validate_produced(
+        memoryview(data), replace(RULES[0], decompressed_bytes_max=0), now_ms=NOW
+    )
+    assert batch.max_timestamp == NOW
 
 
 def test_a_batch_is_charged_for_what_is_walked():
