@@ -219,13 +219,13 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
 
 def poll_leader(state: State, leader: Leader, now: float) -> None:
     reign = leader.reign
-    if state.linger.has_ended(now):
-        state.end_linger()
     if reign.change is not None:
         changing.poll_change(state, leader, now)
     if now >= reign.check_deadline or changing.is_voted_out(state, leader):
         resign(state, leader, now)
         return
+    if state.linger.has_ended(now):
+        state.end_linger()
     for parked in [parked for parked in reign.parked.values() if now >= parked.expires]:
         _answer_parked(state, leader, parked)
     if now >= reign.begin_deadline:

@@ -59,11 +59,15 @@ class Talk:
     """A core that is asked and answers at once."""
 
     def __init__(
-        self, log: SimLog | None = None, election: Election | None = None, me: Identity = ME
+        self,
+        log: SimLog | None = None,
+        election: Election | None = None,
+        me: Identity = ME,
+        timeouts: Timeouts | None = None,
     ) -> None:
         self.log = log or log_of()
         election = election or Election()
-        self.raft = Raft(me, self.log, election, prng=Middle(), now=0.0)
+        self.raft = Raft(me, self.log, election, timeouts=timeouts, prng=Middle(), now=0.0)
         self.sends: list[core.Request] = []
         self.replies: list[core.AnyAnswer] = []
         self.now = 0.0
@@ -549,3 +553,17 @@ def test_a_slow_disk_of_ours_is_not_the_leaders_silence():
     talk.raft.handle_timeout(talk.now)
     talk._drain()
     assert isinstance(talk.raft.role, Prospective)
+
+
+def test_a_leader_that_resigns_appends_nothing_more():
+    """A frozen one wakes up when its proposals have lingered long enough and the voters have been silent for too long."""
+    timeouts = Timeouts(append_linger=0.025)
+    talk = Talk(timeouts=timeouts).lead()
+    end = talk.log.end_offset
+    talk.raft.propose(b"x", 1, talk.raft.epoch)
+    talk.raft.handle_timeout(talk.now)
+    talk.now += timeouts.check_quorum
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert isinstance(talk.raft.role, Resigned)
+    assert talk.log.end_offset == end
