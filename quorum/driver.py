@@ -130,7 +130,7 @@ class Driver:
         """Gives a request to the core now; the result, awaited, is its answer.
 
         Raises:
-            KafkaError: BROKER_NOT_AVAILABLE, there is too much to do.
+            KafkaError: BROKER_NOT_AVAILABLE, there is too much to do, or the node has stopped.
         """
         if len(self._inbox) >= INBOX_MAX:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node is too busy")

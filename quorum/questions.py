@@ -19,14 +19,17 @@ class _Waiter:
 class Questions:
     """As many as there are connections, each of which has few under way."""
 
-    __slots__ = ("_next_token", "_waiters")
+    __slots__ = ("_closed", "_next_token", "_waiters")
 
     def __init__(self) -> None:
         self._waiters: dict[int, _Waiter] = {}
         self._next_token = 0
+        self._closed = False
 
     def open(self) -> tuple[int, Finish]:
-        """A token for the core, and where its answer will be."""
+        """A token for the core, and where its answer will be. Raises KafkaError BROKER_NOT_AVAILABLE once closed."""
+        if self._closed:
+            raise _stopped()
         self._next_token += 1
         waiter = self._waiters[self._next_token] = _Waiter()
         return self._next_token, Finish(self._waiters, self._next_token, waiter)
@@ -39,7 +42,8 @@ class Questions:
             waiter.done.set()
 
     def close(self) -> None:
-        """Nothing will be answered any more."""
+        """Nothing will be answered any more: who waits, and who asks from now on, is told."""
+        self._closed = True
         for waiter in self._waiters.values():
             waiter.done.set()
 
@@ -64,5 +68,9 @@ class Finish:
         finally:
             self._waiters.pop(self._token, None)
         if self._waiter.answer is None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the node has stopped")
+            raise _stopped()
         return self._waiter.answer
+
+
+def _stopped() -> KafkaError:
+    return KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the node has stopped")

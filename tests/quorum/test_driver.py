@@ -13,6 +13,7 @@ from quorum.raft.messages import FetchRequest
 from quorum.raft.types import ReplicaKey
 from quorum.runtime import threads
 from tests.quorum.cluster import CLUSTER_ID, TestCluster, open_cluster, until
+from wire.errors import KafkaError
 
 OBSERVER = ReplicaKey(9, bytes([9]) * 16)
 
@@ -62,6 +63,19 @@ async def test_what_comes_while_a_vote_is_saved_waits(tmp_path: Path, monkeypatc
             assert not finish.ready, "nobody hears of an epoch before it is on disk"
             released.set()
             assert (await finish()).epoch > epoch
+
+
+async def test_a_node_that_has_stopped_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path, 1) as cluster:
+            driver, raft = await leading(cluster)
+            news = fetch(2, raft.epoch)._replace(last_fetched_epoch=raft.epoch, high_watermark=2)
+            parked = driver.ask(news)
+            await cluster.members[1].kill()
+            with pytest.raises(KafkaError, match="has stopped"):
+                await parked()
+            with pytest.raises(KafkaError, match="has stopped"):
+                driver.ask(news)
 
 
 async def test_a_failure_ends_the_node_and_not_who_brought_the_input(
