@@ -148,16 +148,24 @@ class DirectoryMoves:
             key = (partition.topic, partition.index)
             try:
                 copy = await run_blocking(_open, partition, directory)
-                self._unchecked.discard((directory, key))
-                move = self._moves.get(key)
-                if move is not None and move.target is directory:
+                move = self._unchecked_move(directory, key)
+                if move is not None and move.partition is partition:
                     move.copy = copy
-                else:
-                    _drop(directory, key, copy)
+                    continue
+                _drop(directory, key, copy)
+                if move is not None:  # of a topic that has taken that name meanwhile
+                    move.copy = _open(move.partition, directory)
             except KafkaError as error:
                 self._failed(partition.name, error)
+                if self._unchecked_move(directory, key) is not None:
+                    del self._moves[key]
+            finally:
                 self._unchecked.discard((directory, key))
-                self._moves.pop(key, None)
+
+    def _unchecked_move(self, directory: LogDirectory, key: Key) -> Move | None:
+        """What waits for the copy in `directory`: nothing any more, if the replica is to stay or to go elsewhere."""
+        move = self._moves.get(key)
+        return move if move is not None and move.target is directory else None
 
     def _failed(self, name: str, error: KafkaError) -> None:
         log.error("%s does not move: %s", name, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+from immutables import Map
 
 from broker import directory_moves
 from broker.directory_moves import DirectoryMoves
@@ -12,10 +13,11 @@ from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
 from log.names import FUTURE_SUFFIX
 from log.partition_log import PartitionLog
+from quorum.metadata.image import TopicImage
 from tests.broker.harness import open_harness, topic
 from tests.broker.harness import partition as partition_image
 from tests.log.helpers import batch_bytes, view_of
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
 
 
 class Moves:
@@ -127,6 +129,59 @@ async def test_the_copy_of_an_earlier_process_is_checked_in_a_thread(tmp_path, m
     assert ends == [3], "once, and what was copied is still there"
     assert setup.holding()[0] == last[-1]
     assert not list(setup.b.futures)
+
+
+async def test_a_copy_that_cannot_be_checked_disturbs_no_other_move(tmp_path, monkeypatch):
+    setup = Moves(tmp_path)
+    c = other_directory(tmp_path / "c")
+    setup.harness.directories.all.append(c)
+    setup.request(0, setup.b)
+    setup.restart()
+    open_copy = directory_moves._open
+
+    def broken(partition, target):
+        if target is setup.b:
+            setup.request(0, c)  # while the thread is at it
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone")
+        return open_copy(partition, target)
+
+    async def run_blocking(step, *arguments):
+        return step(*arguments)
+
+    monkeypatch.setattr(directory_moves, "_open", broken)
+    monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
+    await setup.run(and_until=lambda: setup.holding()[0] == "c")
+
+
+async def test_a_copy_of_a_topic_that_was_made_anew_meanwhile_counts_for_nothing(
+    tmp_path, monkeypatch
+):
+    setup = Moves(tmp_path)
+    setup.request(0, setup.b)
+    old = setup.harness.partitions.find("t", 0)
+    setup.moves.of(old).copy.append_as_follower(
+        memoryview(old.log.read_bytes(0, 1, upto_offset=old.log.log_end_offset))
+    )
+    setup.restart()
+    made_anew = []
+
+    async def run_blocking(step, *arguments):
+        result = await trio.to_thread.run_sync(step, *arguments)
+        if not made_anew:
+            made_anew.append(result)
+            setup.request(0, setup.a)
+            setup.harness.set_image()
+            setup.harness.set_image(TopicImage("t", b"anew" * 4, Map({0: partition_image()})))
+            data = batch_bytes(1)
+            setup.harness.leader("t", 0).append(memoryview(data), [view_of(data)])
+            setup.request(0, setup.b)
+        return result
+
+    monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
+    await setup.run(and_until=lambda: setup.holding()[0] == "b")
+    log = setup.harness.partitions.find("t", 0).log
+    assert log.log_end_offset == 1
+    assert setup.b.topic_id("t", 0) == b"anew" * 4
 
 
 async def test_an_earlier_process_left_copies_that_nobody_wants(tmp_path):
