@@ -14,7 +14,6 @@ from quorum.authorization import may
 from quorum.config.definition import ConfigError
 from quorum.config.loggers import Operation as ConfigOperation
 from quorum.config.loggers import alter_loggers
-from quorum.config.server import ServerConfig
 from quorum.config.server_keys import SERVER_CONFIGS
 from quorum.controller.config_checks import CORDONED
 from quorum.controller.configs import NONE, resource_of
@@ -49,7 +48,7 @@ async def altered(
     """What is answered here and, behind it, the controller's answer to the rest of the request."""
     answered = answered_here(
         request.resources,
-        ctx.config,
+        ctx,
         validate_only=request.validate_only,
         may_alter_loggers=may(ctx, call.connection, Action(Operation.ALTER_CONFIGS)),
     )
@@ -63,7 +62,7 @@ async def altered(
 
 def answered_here(
     resources: Sequence[Resource],
-    config: ServerConfig,
+    ctx: Context,
     *,
     validate_only: bool,
     may_alter_loggers: bool,
@@ -77,7 +76,7 @@ def answered_here(
             if times[key] > 1:
                 raise _invalid("Each resource must appear at most once.")
             if _is_done_here(
-                resource, config, validate_only=validate_only, may_alter_loggers=may_alter_loggers
+                resource, ctx, validate_only=validate_only, may_alter_loggers=may_alter_loggers
             ):
                 answered[key] = NONE
         except KafkaError as error:
@@ -86,9 +85,9 @@ def answered_here(
 
 
 def _is_done_here(
-    resource: Resource, config: ServerConfig, *, validate_only: bool, may_alter_loggers: bool
+    resource: Resource, ctx: Context, *, validate_only: bool, may_alter_loggers: bool
 ) -> bool:
-    node_id = config.node_id
+    node_id = ctx.node_id
     kind, name = resource_of(resource)
     if kind == BROKER_LOGGER_RESOURCE and isinstance(
         resource, incremental_alter_configs.AlterConfigsResource
@@ -101,7 +100,7 @@ def _is_done_here(
         raise _invalid(f"Unknown resource type {kind}")
     if kind == BROKER_RESOURCE and name:
         _check_is_us(name, node_id)
-        _check_cordoned(resource, config)
+        _check_cordoned(resource, ctx)
     return False
 
 
@@ -114,14 +113,19 @@ def _check_is_us(name: str, node_id: int) -> None:
         raise _invalid(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
-def _check_cordoned(resource: Resource, config: ServerConfig) -> None:
+def _check_cordoned(resource: Resource, ctx: Context) -> None:
     """That they are directories of ours: the controller knows no paths."""
     key = SERVER_CONFIGS[CORDONED]
+    dynamic = ctx.metadata.image.configs.of(BROKER_RESOURCE, str(ctx.node_id))
     try:
         for one in resource.configs:
-            takes_away = getattr(one, "config_operation", ConfigOperation.SET) in TAKING_AWAY
-            if one.name == CORDONED and one.value is not None and not takes_away:
-                config.check_cordoned(key.parse(one.value))
+            operation = getattr(one, "config_operation", ConfigOperation.SET)
+            if one.name != CORDONED or one.value is None or operation in TAKING_AWAY:
+                continue
+            appends = operation == ConfigOperation.APPEND
+            present = key.parse(dynamic.get(CORDONED, "")) if appends else []
+            added = [name for name in key.parse(one.value) if name not in present]
+            ctx.config.check_cordoned([*present, *added])
     except ConfigError as error:
         raise _invalid(error.answer) from error
 

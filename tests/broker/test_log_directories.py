@@ -12,6 +12,7 @@ from broker.directories import LogDirectories
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
 from log.names import FUTURE_SUFFIX
+from quorum.config.loggers import Operation
 from quorum.metadata.image import LOST_DIRECTORY
 from quorum.runtime.clock import now_ms
 from quorum.runtime.errors import StorageFailure
@@ -111,8 +112,8 @@ async def test_replicas_are_spread_and_the_controller_knows_where(tmp_path):
         assert await in_thread(consume, running.bootstrap, "t") == written
 
 
-async def cordon(running: Cluster, value: str):
-    config = AlterableConfig(name="cordoned.log.dirs", config_operation=0, value=value)
+async def cordon(running: Cluster, value: str, operation: Operation = Operation.SET):
+    config = AlterableConfig(name="cordoned.log.dirs", config_operation=operation, value=value)
     resource = AlterConfigsResource(resource_type=4, resource_name="11", configs=[config])
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
     [answer] = (await ask(running, request)).responses
@@ -142,12 +143,17 @@ async def test_a_cordoned_directory_takes_no_new_replicas(tmp_path):
             ErrorCode.INVALID_REQUEST,
             True,
         )
-        assert await cordon(running, "*") == (ErrorCode.NONE, None)
-        both = {one.directory_id for one in broker.context.directories.all}
-        await until(
-            running,
-            lambda image: set(image.cluster.brokers[11].cordoned_directories or ()) == both,
-        )
+        ids = {str(one.path): one.directory_id for one in broker.context.directories.all}
+        for value, directories in ((b, {ids[b]}), ("*", {ids[a], ids[b]})):
+            assert await cordon(running, value) == (ErrorCode.NONE, None)
+            await until(
+                running,
+                lambda image, told=directories: (
+                    set(image.cluster.brokers[11].cordoned_directories or ()) == told
+                ),
+            )
+            code, _ = await cordon(running, "*", Operation.APPEND)
+            assert code is (ErrorCode.NONE if value == "*" else ErrorCode.INVALID_REQUEST)
         assert await create(running, "u") is ErrorCode.INVALID_REPLICATION_FACTOR
         assert await cordon(running, "") == (ErrorCode.NONE, None)
         await until(running, lambda image: image.cluster.brokers[11].cordoned_directories == ())
