@@ -234,6 +234,13 @@ class Life:
     def flush(self) -> None:
         self._note_flushed(self.log.flush())
 
+    def pause(self) -> None:
+        """Nobody writes for a while: all is flushed and noted, and a segment's time may come."""
+        self.flush()
+        self.checkpoint()
+        if self._prng.random() < 0.5:
+            self.roll()
+
     def flush_while_appending(self) -> None:
         flush = self.log.prepare_flush()
         self.lead()
@@ -250,8 +257,12 @@ class Life:
         end = self.log.log_end_offset
         offset = self._prng.randint(max(self.log.log_start_offset, end - 25), end)
         self._shorten(lambda: self.log.truncate_to(offset))
-        if self._prng.random() < 0.4:  # a segment's time comes at any moment
-            self.log.roll(self._clock_ms)
+        match self._prng.randrange(3):
+            case 0:  # a segment's time comes at any moment
+                self.roll()
+            case 1:  # another leader's records take the place of what went
+                self.follow()
+                self.pause()
 
     def empty(self) -> None:
         if self._prng.random() < 0.2:
@@ -396,7 +407,7 @@ class Life:
 
 # How often each step is taken.
 WEIGHTS = {
-    "lead": 10, "follow": 5, "mark": 4, "flush": 5, "flush_while_appending": 2, "roll": 1, "truncate": 2, "empty": 1,
+    "lead": 10, "follow": 5, "mark": 6, "flush": 4, "pause": 3, "flush_while_appending": 2, "roll": 1, "truncate": 3, "empty": 1,
     "delete_records": 2, "checkpoint": 4, "purge": 1, "reopen_log": 1, "stop": 1, "kill": 1, "move": 1,
 }  # fmt: skip
 COMPACTED_WEIGHTS = {"compact": 5}
