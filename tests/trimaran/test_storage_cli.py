@@ -42,6 +42,15 @@ def test_a_dynamic_quorum_is_formatted_and_inspected(config):
     assert "kraft.version=1 voters={1}" in info.stdout
 
 
+def test_a_release_is_chosen_once(config):
+    format_ = ("storage", "format", "-t", ID, "-c", config, "--standalone", "-r", "4.2")
+    twice = run(*format_, "-f", "metadata.version=4.3")
+    assert twice.returncode != 0
+    assert "metadata.version is chosen twice" in twice.stderr
+    done = run(*format_)
+    assert "metadata.version 4.2-IV1" in done.stderr
+
+
 def test_a_dry_run_says_what_would_be_asked(config):
     run("storage", "format", "-t", ID, "-c", config, "--standalone")
     done = run("quorum", "voters", "add", "-c", config, "-B", "127.0.0.1:1", "--dry-run")

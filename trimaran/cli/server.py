@@ -143,6 +143,8 @@ def _feature_levels(features: list[str]) -> dict[str, int]:
             raise ValueError(
                 f"{text!r}: only kraft.version=LEVEL and metadata.version=LEVEL can be chosen"
             )
+        if name in found:
+            raise ValueError(f"{name} is chosen twice")
         found[name] = int(level) if is_number else level_of(level)
     return found
 
