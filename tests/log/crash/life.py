@@ -330,10 +330,17 @@ class Life:
 
     def _note_content(self) -> None:
         """After a compaction: whatever is in the log now."""
-        batches = tuple(read_batches(self.log))
-        self.written.update(batches)
+        log = self.log
+        batches = [
+            batch
+            for segment in (*log.sealed_segments, log.active_segment)
+            if segment.exists
+            for batch in batches_of(self.files.pread(segment.file, segment.size, 0))
+        ]
+        self.written.update(batches)  # those below the start too, which a crash may bring back
         self.follows.update(zip([None, *batches], batches, strict=False))
-        self._change(batches=batches)
+        start = log.log_start_offset
+        self._change(batches=tuple(batch for batch in batches if batch.last_offset >= start))
 
     # Directories
 
