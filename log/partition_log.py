@@ -344,7 +344,7 @@ class PartitionLog(LocalLog):
     # Shortening
 
     def truncate_to(self, offset: int) -> None:
-        """Removes every batch with a record at `offset` or above; the log then ends at `offset`, or where such a batch began.
+        """Removes every batch with a record at `offset` or above; the log then ends behind what is left, or begins anew where nothing is.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR.
@@ -357,8 +357,8 @@ class PartitionLog(LocalLog):
             return
         with self._lookup(f"truncation to {offset}"):
             cut = self._place_of_cut(offset)
-        if cut.offset < self.log_start_offset:  # the start lies inside the batch that goes
-            self.truncate_fully_and_start_at(cut.offset)
+        if cut.offset < self.log_start_offset:  # which lies inside a batch that goes, or in a gap
+            self.truncate_fully_and_start_at(self.log_start_offset)
             return
         self._lower_recovery_point(cut.offset)
         with self._lookup(f"truncation to {offset}"):

@@ -353,11 +353,12 @@ class Segment:
         """The offset behind the last batch before `position`; the base offset when that is 0. Raises SegmentDamaged, OSError."""
         end = self.base_offset
         if position:
-            _, headers = self._indexed(position - 1, 1, index_interval)
+            reached, headers = self._indexed(position - 1, 1, index_interval)
             for at, view in headers:
                 if at >= position:
                     break
-                end = view.next_offset
+                reached, end = at + view.size, view.next_offset
+            self._check_reached(reached, position)
         return end
 
     def locate(self, offset: int, index_interval: int) -> int | None:
@@ -379,7 +380,7 @@ class Segment:
             if view.last_offset >= offset:
                 return position
             reached = position + view.size
-        self._check_reached(reached)
+        self._check_reached(reached, self.size)
         return None
 
     def boundary(self, limit: int, start: int, index_interval: int) -> Boundary | None:
@@ -406,7 +407,7 @@ class Segment:
                 return reached
             reached = Boundary(position + view.size, view.next_offset)
         if reached is not None:
-            self._check_reached(reached.position)
+            self._check_reached(reached.position, self.size)
         return reached
 
     def hint(self, boundary: Boundary) -> None:
@@ -452,7 +453,7 @@ class Segment:
             try:
                 entry = self.offset_index.floor(key, field)
             except IndexDamaged:
-                self._check_reached(self.rebuild(index_interval))
+                self._check_reached(self.rebuild(index_interval), self.size)
                 continue
             if entry is None:
                 return 0, self._headers(0)
@@ -461,11 +462,11 @@ class Segment:
             first = next(headers, None)
             if first is not None and first[1].last_offset == self.base_offset + relative_offset:
                 return position, chain((first,), headers)
-            self._check_reached(self.rebuild(index_interval))
+            self._check_reached(self.rebuild(index_interval), self.size)
         raise SegmentDamaged(f"{self.path(INDEX_SUFFIX)} does not fit the log, new or old")
 
-    def _check_reached(self, position: int) -> None:
-        if position != self.size:
+    def _check_reached(self, position: int, end: int) -> None:
+        if position != end:
             raise SegmentDamaged(
-                f"{self.path(LOG_SUFFIX)}: no valid batch at position {position} of {self.size}"
+                f"{self.path(LOG_SUFFIX)}: no valid batch at position {position} of {end}"
             )

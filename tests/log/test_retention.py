@@ -8,7 +8,7 @@ import pytest
 from log.batch import iter_batches
 from log.config import LogConfig
 from log.rolling import must_roll
-from tests.log.helpers import append, fill, open_log, read_all
+from tests.log.helpers import append, batch_bytes, fill, open_log, read_all
 from wire.errors import ErrorCode, KafkaError
 
 
@@ -140,6 +140,19 @@ def test_emptied_log_starts_anywhere(tmp_path):
     again = open_log(log.directory, config(), recovery_point=12347)
     assert (again.log_start_offset, again.log_end_offset) == (12345, 12347)
     assert again.epochs.entries() == [(7, 12345)]
+
+
+@pytest.mark.parametrize("base_offset", [2, 10], ids=["in a batch", "in a gap"])
+def test_a_log_that_is_cut_around_its_start_begins_there_again(tmp_path, base_offset):
+    """What was deleted stays deleted: a start that went back would be below the one that is noted."""
+    log = fill(open_log(tmp_path / "t-0"), 1, count=2)
+    data = batch_bytes(10, base_offset=base_offset, leader_epoch=0)
+    log.append_as_follower(memoryview(data))
+    log.delete_records_before(5)
+    log.truncate_to(7)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+    log.append_as_follower(memoryview(data))
+    assert (log.log_start_offset, log.log_end_offset) == (5, base_offset + 10)
 
 
 def test_roll_by_time(tmp_path):

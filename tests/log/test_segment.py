@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from log.batch import MAGIC_POSITION
 from log.config import LogConfig
 from log.files import Files
 from log.scan import scan_headers
 from log.segment import Boundary
-from tests.log.helpers import append, batch_bytes, open_log
+from tests.log.helpers import append, batch_bytes, fill, open_log
+from wire.errors import ErrorCode, KafkaError
 
 CONFIG = LogConfig(segment_bytes=1 << 30, index_interval_bytes=300)
 EVERY_BATCH_IS_LARGE, NONE_IS = 0, 1 << 40
@@ -99,6 +101,19 @@ def is_between(found: Boundary, headers, end_offset):
     """Whoever got everything before goes on behind it, or where the next batch begins."""
     following = next((view.base_offset for at, view in headers if at == found.position), end_offset)
     return end_offset <= found.offset <= following
+
+
+def test_a_log_is_not_cut_behind_damage(tmp_path):
+    """Nobody could say which offset the batches that stay end at: what came next would stand below them."""
+    log = fill(open_log(tmp_path / "t-0", LogConfig()), 4)
+    segment = log.active_segment
+    damaged, _ = headers_of(segment)[1]
+    segment.files.pwrite(segment.file, b"\x09", damaged + MAGIC_POSITION)
+    with pytest.raises(KafkaError) as raised:
+        log.truncate_to(9)
+    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert f"position {damaged} " in str(raised.value)
+    assert log.log_end_offset == 12
 
 
 @pytest.mark.parametrize(("value_bytes", "reads_max"), [(20_000, 4), (1000, 7)])
