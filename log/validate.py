@@ -118,7 +118,8 @@ def validate_produced(
     if _is_sound(records, rules, now_ms, budget):
         return [BatchView(records)]
     walker = Walker(records)
-    has_sound_header = walker.has_sound_header(records)
+    # What is too large is refused without a look at all of it.
+    has_sound_header = len(records) <= rules.max_message_bytes and walker.has_sound_header(records)
     batch = BatchView(records) if has_sound_header else _only_batch(records)
     codec = batch.compression
     if codec is ZSTD and version < PRODUCE_VERSION_WITH_ZSTD:
@@ -141,7 +142,8 @@ def validate_produced(
         raise OverBudget
     body = _body(records, codec, rules, budget)
     if (
-        has_sound_header
+        codec  # else `_is_sound` has said no
+        and has_sound_header
         and not is_compressed_anew
         and _has_sound_records(walker, body, rules, now_ms)
     ):

@@ -81,7 +81,9 @@ def test_floor_and_ceiling_equal_those_of_a_list(tmp_path_factory, steps, unwrit
             for key in [*keys, *column, *(value - 1 for value in column)]:
                 slot = bisect_right(column, key) - 1
                 assert index.floor(key, field) == (entries[slot] if slot >= 0 else None)
-                assert index.ceiling(key, field) == bisect_left(column, key)
+                slot = bisect_left(column, key)
+                assert index.ceiling(key, field) == slot
+                assert index.ceiling_entry(key, field) == next(iter(entries[slot:]), None)
 
 
 @given(

@@ -18,7 +18,7 @@ from log.validate import Budget, OverBudget, ProduceRules, validate_produced
 from tests.log.helpers import batch_bytes
 from tests.log.test_columns import both
 from tests.log.test_validate import altered
-from wire.errors import KafkaError
+from wire.errors import ErrorCode, KafkaError
 
 NOW = 1_000_000
 CONFIGS = [
@@ -199,6 +199,18 @@ def test_what_a_topic_forbids_does_not(walk):
     assert not passes_in_one_step(walk, no_key, ProduceRules.of(LogConfig(compacts=True)))
     early = ProduceRules.of(LogConfig(message_timestamp_before_max_ms=10))
     assert not passes_in_one_step(walk, build_batch([NewRecord(b"k", b"v", NOW - 11)]), early)
+
+
+class LooksAtNothing(FindsNothingSound):
+    has_sound_header = None
+
+
+@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name)
+def test_what_is_too_large_is_refused_without_a_look_at_its_bytes(codec):
+    data = build_batch([NewRecord(None, bytes(range(200)), NOW)], compression=codec)
+    with using(Walker=LooksAtNothing, check_crc=None):
+        refusal = outcome(data, ProduceRules.of(LogConfig(max_message_bytes=len(data) - 1)))
+    assert refusal[0] is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("max_timestamp", [NOW, NOW + 1], ids=["right", "wrong"])
