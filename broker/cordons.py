@@ -18,7 +18,7 @@ from quorum.metadata.image import BROKER_RESOURCE
 
 
 class Cordons:
-    """Asked a few times a second at the most: nothing is kept."""
+    """Nothing is kept: who asks sends a heartbeat or makes a replica, which costs far more."""
 
     def __init__(self, config: ServerConfig, metadata: BrokerMetadata) -> None:
         self._config = config

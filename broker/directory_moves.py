@@ -73,7 +73,7 @@ class DirectoryMoves:
         if current.offline is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         known = self.of(partition)
-        if known is not None and known.target is target:
+        if known is not None and known.target is target and known.partition is partition:
             return ErrorCode.NONE
         try:
             if known is not None:
