@@ -191,7 +191,7 @@ class Segment:
     def create(self, preallocated_bytes: int = 0) -> None:
         """Makes the three files of a new segment, empty as Kafka's tools expect them. Raises OSError."""
         file = self.file
-        if preallocated_bytes:
+        if preallocated_bytes and not self._is_preallocated:
             self.files.preallocate(file, preallocated_bytes)
             self._is_preallocated = True
         self.write_indexes()
@@ -211,6 +211,7 @@ class Segment:
     def truncate(self, position: int, next_offset: int, index_interval: int) -> None:
         """Cuts the file at `position`, a batch boundary; all before it is below `next_offset`. Raises OSError."""
         self.files.truncate(self.file, position)
+        self._is_preallocated = False
         self.size = position
         self._hints.clear()
         self._keep_indexes_below(position, next_offset)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 
+from log.files import Files
 from tests.log.helpers import SMALL, fill, open_log, read_all
 
 PREALLOCATED = replace(SMALL, preallocate=True)
@@ -26,6 +28,16 @@ def test_the_active_segment_has_its_full_size_and_the_others_their_own(tmp_path)
     log.close()
     assert sizes(tmp_path / "t-0") == expected
     assert read_all(open_log(tmp_path / "t-0", PREALLOCATED, clean=True)) == read_all(plain)
+
+
+def test_a_segment_is_preallocated_once_and_again_when_it_was_emptied(tmp_path):
+    files = mock.Mock(wraps=Files())
+    log = fill(open_log(tmp_path / "t-0", PREALLOCATED, files=files))
+    assert files.preallocate.call_count == len(log.segment_base_offsets) > 1
+    log.truncate_to(log.segment_base_offsets[1])
+    log.truncate_to(1)
+    fill(log, 1)
+    assert sizes(tmp_path / "t-0") == {0: SMALL.segment_bytes}
 
 
 @pytest.mark.parametrize("flushed", [False, True])
