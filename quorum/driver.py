@@ -251,7 +251,7 @@ class Driver:
                 raise found
             answer = read_answer(found)
             self._strangers.note(send.to, answer, len(self._log.history.voters))
-            return _with_checked_records(send, answer)
+            return _checked(send, answer)
         except VersionMismatch as error:
             log.info("%s: %s", send.to, error)
             return _TOO_OLD.get(type(send.request))
@@ -269,12 +269,17 @@ class Driver:
         self.submit(step)
 
 
-def _with_checked_records(send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
-    """Raises RemoteProtocolError or KafkaError: the records are not what was asked for."""
-    if not isinstance(answer, core.FetchAnswer) or not len(answer.records):
-        return answer
-    assert isinstance(send.request, core.FetchRequest)
-    epoch = max(answer.epoch, send.request.epoch)
-    return core.with_records(
-        answer, validate_fetched(answer.records, send.request.fetch_offset, epoch)
-    )
+def _checked(send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
+    """Raises RemoteProtocolError or KafkaError: the records, or the piece of a snapshot, are not what was asked for."""
+    request = send.request
+    if isinstance(answer, core.FetchAnswer) and len(answer.records):
+        assert isinstance(request, core.FetchRequest)
+        epoch = max(answer.epoch, request.epoch)
+        records = validate_fetched(answer.records, request.fetch_offset, epoch)
+        return core.with_records(answer, records)
+    if isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
+        assert isinstance(request, core.FetchSnapshotRequest)
+        asked = (request.snapshot_id, request.position)
+        if (answer.snapshot_id, answer.position) != asked:
+            raise RemoteProtocolError(f"{answer} answers {request}")
+    return answer

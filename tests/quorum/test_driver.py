@@ -9,13 +9,16 @@ import trio
 
 from quorum.driver import Driver
 from quorum.raft.core import Raft
-from quorum.raft.messages import FetchRequest
-from quorum.raft.types import ReplicaKey
+from quorum.raft.messages import FetchRequest, FetchSnapshotAnswer, FetchSnapshotRequest
+from quorum.raft.ready import Send
+from quorum.raft.types import OffsetAndEpoch, Peer, ReplicaKey
 from quorum.runtime import threads
+from quorum.translate.answers import write_snapshot_answer
 from tests.quorum.cluster import CLUSTER_ID, TestCluster, open_cluster, until
 from wire.errors import KafkaError
 
 OBSERVER = ReplicaKey(9, bytes([9]) * 16)
+ASKED = OffsetAndEpoch(5, 1)
 
 
 def fetch(offset: int, epoch: int) -> FetchRequest:
@@ -63,6 +66,24 @@ async def test_what_comes_while_a_vote_is_saved_waits(tmp_path: Path, monkeypatc
             assert not finish.ready, "nobody hears of an epoch before it is on disk"
             released.set()
             assert (await finish()).epoch > epoch
+
+
+@pytest.mark.parametrize(
+    ("snapshot_id", "position"), [(ASKED, 10), (ASKED, 9), (OffsetAndEpoch(6, 1), 10)]
+)
+async def test_a_piece_of_a_snapshot_that_was_not_asked_for_is_no_answer(
+    tmp_path: Path, snapshot_id: OffsetAndEpoch, position: int
+) -> None:
+    request = FetchSnapshotRequest(CLUSTER_ID, 1, OBSERVER, ASKED, 10, 1 << 20)
+    answer = FetchSnapshotAnswer(
+        epoch=1, leader_id=2, snapshot_id=snapshot_id, size=13, position=position, data=b"abc"
+    )
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path, 1) as cluster:
+            driver, _ = await leading(cluster)
+            send = Send(1, Peer(2, "h", 1), request, 1.0)
+            understood = driver._understood(send, write_snapshot_answer(answer, 1))
+            assert (understood is not None) == ((snapshot_id, position) == (ASKED, 10))
 
 
 async def test_a_node_that_has_stopped_keeps_nobody_waiting(tmp_path: Path) -> None:
