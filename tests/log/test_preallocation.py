@@ -34,10 +34,11 @@ def test_a_segment_is_preallocated_once_and_again_when_it_was_emptied(tmp_path):
     files = mock.Mock(wraps=Files())
     log = fill(open_log(tmp_path / "t-0", PREALLOCATED, files=files))
     assert files.preallocate.call_count == len(log.segment_base_offsets) > 1
-    log.truncate_to(log.segment_base_offsets[1])
-    log.truncate_to(1)
-    fill(log, 1)
-    assert sizes(tmp_path / "t-0") == {0: SMALL.segment_bytes}
+    emptied = fill(open_log(tmp_path / "u-0", PREALLOCATED), 1)
+    emptied.truncate_to(1)
+    assert sizes(tmp_path / "u-0") == {0: 0}
+    fill(emptied, 1)
+    assert sizes(tmp_path / "u-0") == {0: SMALL.segment_bytes}
 
 
 @pytest.mark.parametrize("flushed", [False, True])
