@@ -286,5 +286,6 @@ def _answer_all(listener: socket.socket, answer: bytes) -> None:
 
 def test_commands_at_the_wrong_listener(cluster):
     host, port = cluster.controller.address
-    explained(cli("topics", "list", "-b", f"{host}:{port}"), Exit.CANNOT_CONNECT)
+    wrong_kind = cli("topics", "list", "-b", f"{host}:{port}")
+    explained(wrong_kind, Exit.USAGE, f"{host}:{port} is the listener of a controller")
     explained(cli("topics", "list", "-b", "no-address"), Exit.CANNOT_CONNECT)
