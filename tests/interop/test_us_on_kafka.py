@@ -12,6 +12,7 @@ from log.reader import scan_batches
 from log.records import decode_records
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
+from tests.local_cluster import until
 from zkcompat.zookeeper_process import start_zookeeper
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -155,12 +156,20 @@ def test_our_tree_is_that_of_kafkas_metadata_shell(kafka, tmp_path):
     shutil.copytree(kafka.controllers[0].directory / "__cluster_metadata-0", copied)
     log = str(next(copied.glob("*.log")))
 
+    topic = "/image/topics/byName/in-the-tree"
+
     def shell(*command):
-        return apache_kafka.tool("metadata-shell", "--snapshot", log, *command).stdout.split("\n")
+        """Kafka's shell answers once it has applied anything (`waitUntilCaughtUp`), so it is asked again until it knows the newest topic."""
+
+        def ask():
+            lines = apache_kafka.tool("metadata-shell", "--snapshot", log, *command).stdout
+            is_whole = topic in lines if command[0] == "find" else "No such file" not in lines
+            return lines.split("\n") if is_whole else None
+
+        return until(ask, f"metadata-shell {command} knows {topic}", seconds=60)
 
     paths = [line for line in shell("find", "/image") if line]
     assert trimaran("metadata", "find", "/image", "-p", log).stdout.split() == paths
-    topic = "/image/topics/byName/in-the-tree"
     files = [f"{topic}/0", f"{topic}/id", "/image/features/metadataVersion", "/image/provenance"]
     files += [path for path in paths if path.startswith("/image/cluster/") and path.count("/") > 3]
     theirs = [line for file in files for line in shell("cat", file) if line]
