@@ -10,6 +10,7 @@ from quorum.config.client_metrics_keys import check_client_metrics_configs
 from quorum.config.definition import ConfigError, ConfigKey
 from quorum.config.dynamic_keys import check_broker_configs, dynamic_key
 from quorum.config.group_keys import check_group_configs
+from quorum.config.server_keys import SERVER_CONFIGS
 from quorum.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
 from quorum.controller.features import ELR_VERSION
 from quorum.metadata import versions
@@ -116,7 +117,7 @@ def _check_cordoned(
 
 
 def _entries(value: str | None) -> set[str]:
-    return {part.strip() for part in (value or "").split(",")} - {""}
+    return set(SERVER_CONFIGS[CORDONED].parse(value or ""))
 
 
 def _check_topic(name: str, configs: Mapping[str, str], image: MetadataImage) -> None:
