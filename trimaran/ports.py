@@ -31,9 +31,17 @@ def _listening(table: str, port: int) -> list[str]:
 def _holds(process: Path, inodes: set[str]) -> bool:
     wanted = {f"socket:[{inode}]" for inode in inodes}
     try:
-        return any(os.readlink(fd) in wanted for fd in (process / "fd").iterdir())
+        descriptors = list((process / "fd").iterdir())
     except OSError:  # ended meanwhile, or another user's
         return False
+    return any(_link(one) in wanted for one in descriptors)
+
+
+def _link(descriptor: Path) -> str | None:
+    try:
+        return os.readlink(descriptor)
+    except OSError:  # closed meanwhile: of our own process the one that listed them is among them
+        return None
 
 
 def _name(process: Path) -> str:
