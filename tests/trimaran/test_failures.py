@@ -46,7 +46,8 @@ def test_what_is_said_already_stays():
 def test_who_listens_is_named():
     lower = os.open(os.devnull, os.O_RDONLY)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        os.close(lower)  # whoever lists our descriptors takes its place, and is in its own list, closed
+        # Whoever lists our descriptors takes its place, and is in its own list, closed.
+        os.close(lower)
         port = server.getsockname()[1]
         assert "process" in (listener_on(port) or "")
         told = explain(OSError(errno.EADDRINUSE, "Address already in use", f"127.0.0.1:{port}"))
