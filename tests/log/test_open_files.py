@@ -93,7 +93,9 @@ def few_descriptors():
     def leave(count):
         # What other tests still hold may lie above the lowest free number: only free ones are counted.
         free = (number for number in itertools.count() if not is_open(number))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (next(itertools.islice(free, count, None)), hard))
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (next(itertools.islice(free, count, None)), hard)
+        )
 
     yield leave
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
