@@ -25,6 +25,8 @@ FIRST_BOOTSTRAP_ID = -2
 # else its silence would be taken for its end.
 FETCH_WAIT_SECONDS_MAX = 0.5
 ANSWERS_PER_TIMEOUT = 4
+# An answer is read, checked and appended in one step of the loop: 8 MiB, the largest batch of metadata that there can be, are some 20 ms of it.
+ANSWER_BYTES_MAX = 8 << 20
 
 
 def identity_of(
@@ -66,6 +68,10 @@ def timeouts_of(config: ServerConfig) -> Timeouts:
         request=config["controller.quorum.request.timeout.ms"] / 1000,
         retry_backoff=config["controller.quorum.retry.backoff.ms"] / 1000,
         append_linger=(config.explicit.get("controller.quorum.append.linger.ms") or 0) / 1000,
+        fetch_max_bytes=min(config["controller.quorum.fetch.max.bytes"], ANSWER_BYTES_MAX),
+        snapshot_max_bytes=min(
+            config["controller.quorum.fetch.snapshot.max.bytes"], ANSWER_BYTES_MAX
+        ),
     )
 
 

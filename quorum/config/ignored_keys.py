@@ -37,8 +37,6 @@ _NAMES = frozenset(
         "connections.max.reauth.ms",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
-        "controller.quorum.fetch.max.bytes",
-        "controller.quorum.fetch.snapshot.max.bytes",
         "controller.socket.timeout.ms",
         "create.topic.policy.class.name",
         "delete.records.purgatory.purge.interval.requests",

@@ -190,6 +190,22 @@ QUORUM = (
         importance="low",
         check=at_least(0),
     ),
+    ConfigKey(
+        "controller.quorum.fetch.max.bytes",
+        "int",
+        1 << 20,
+        "Most bytes of records in an answer to a Fetch, asked for and given: one batch at least, 8 MiB at most.",
+        importance="low",
+        check=at_least(1),
+    ),
+    ConfigKey(
+        "controller.quorum.fetch.snapshot.max.bytes",
+        "int",
+        1 << 20,
+        "Most bytes of a snapshot in an answer to a FetchSnapshot, asked for and given: 8 MiB at most.",
+        importance="low",
+        check=at_least(1),
+    ),
 )
 METADATA_LOG = (
     ConfigKey(

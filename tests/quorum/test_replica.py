@@ -30,6 +30,14 @@ def test_a_linger_that_was_set_is_obeyed_and_an_unset_one_is_none():
     assert timeouts_of(config_of()).append_linger == 0
 
 
+@pytest.mark.parametrize(("configured", "used"), [(None, 1 << 20), (1, 1), (2**31 - 1, 8 << 20)])
+def test_answers_are_as_large_as_configured_within_a_step_of_the_loop(configured, used):
+    keys = ("controller_quorum_fetch_max_bytes", "controller_quorum_fetch_snapshot_max_bytes")
+    chosen = {} if configured is None else dict.fromkeys(keys, configured)
+    timeouts = timeouts_of(config_of(**chosen))
+    assert (timeouts.fetch_max_bytes, timeouts.snapshot_max_bytes) == (used, used)
+
+
 # --- a damaged snapshot where the log begins
 
 ID = OffsetAndEpoch(7, 2)
