@@ -8,7 +8,8 @@ offline and the broker goes on, unless it is the one with the metadata log, or t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 
@@ -270,34 +271,43 @@ class LogDirectories:
                     directory.futures.drop(*key)
         return strays
 
-    def finish_moves(self) -> None:
+    async def finish_moves(self) -> None:
         """What a crash left of moves between directories: of each replica exactly one is kept (KAFKA-8069).
 
         Two of one name: the move was done, or Kafka was about to remove the old one; the longer has all that the other has.
         A future one alone: it was complete, and the old one is gone, unless that lies in a directory that is offline.
-
-        Raises KafkaError.
+        What a disk that fails meanwhile leaves undone, the next start does.
         """
         for one, other in combinations(self.online, 2):
             for topic, index in one.in_both(other):
-                self._settle_twins(topic, index)
+                await self._settle_twins(topic, index)
         if self.failed_at_start:
             return
         for directory in self.online:
             for topic, index in directory.futures:
                 if self.holding(topic, index) is None:
-                    directory.promote_future(topic, index)
+                    with self.noting_failure(f"{topic}-{index} does not move"):
+                        directory.promote_future(topic, index)
 
-    def _settle_twins(self, topic: str, index: int) -> None:
-        twins = [one for one in self.online if (topic, index) in one]
-        found = {one.path: one.open_log(topic, index, LogConfig()) for one in twins}
-        twins.sort(key=lambda one: (found[one.path].latest_epoch, found[one.path].log_end_offset))
-        for one in twins[:-1]:
-            log.warning(
-                "%s-%d is in %s too: put aside in %s", topic, index, twins[-1].path, one.path
-            )
-            one.put_aside(topic, index)
-        twins[-1].close_log(topic, index)
+    async def _settle_twins(self, topic: str, index: int) -> None:
+        with self.noting_failure(f"{topic}-{index} is in two directories"):
+            twins = [one for one in self.online if (topic, index) in one]
+            ends = {one.path: await run_blocking(one.end_of, topic, index) for one in twins}
+            twins.sort(key=lambda one: ends[one.path])
+            for one in twins[:-1]:
+                log.warning(
+                    "%s-%d is in %s too: put aside in %s", topic, index, twins[-1].path, one.path
+                )
+                one.put_aside(topic, index)
+
+    @contextmanager
+    def noting_failure(self, what: str) -> Iterator[None]:
+        """Of a disk: who waits for that takes the directory out of service."""
+        try:
+            yield
+        except KafkaError as error:
+            log.error("%s: %s", what, error)
+            self.storage_failed()
 
     # -- upkeep
 

@@ -20,7 +20,7 @@ from broker.partitions.registry import Partitions
 from log.directory import LogDirectory
 from log.partition_log import PartitionLog
 from quorum.runtime.threads import run_blocking
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,9 @@ class DirectoryMoves:
         self._wanted = trio.Event()
 
     def of(self, partition: Partition) -> Move | None:
-        return self._moves.get((partition.topic, partition.index))
+        """None of a partition that was made anew: the move of the old one ends with its next step."""
+        move = self._moves.get((partition.topic, partition.index))
+        return move if move is not None and move.partition is partition else None
 
     def request(self, topic: str, index: int, path: str) -> ErrorCode:
         """Begins to move a replica to the directory `path`; one that is not here yet will be made there."""
@@ -72,7 +74,7 @@ class DirectoryMoves:
             return ErrorCode.NONE if partition else ErrorCode.REPLICA_NOT_AVAILABLE
         if current.offline is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        known = self.of(partition)
+        known = self._moves.get((topic, index))
         if known is not None and known.target is target and known.partition is partition:
             return ErrorCode.NONE
         try:
@@ -98,7 +100,12 @@ class DirectoryMoves:
         key = (move.partition.topic, move.partition.index)
         if self._moves.get(key) is move:
             del self._moves[key]
-        if move.copy is not None:  # else whoever checks it does the rest
+        if move.copy is None:  # whoever checks it does the rest
+            return
+        source = self._directories.holding(*key)
+        if source is not None and source.offline is not None:
+            move.copy.close(clean=False)  # it may be all that is left
+        else:
             _drop(move.target, key, move.copy)
 
     async def run(self) -> None:
@@ -174,15 +181,15 @@ class DirectoryMoves:
     async def _step_or_give_up(self, move: Move) -> bool:
         if move.copy is None:
             return False
-        try:
-            if move.partition.deleted or move.target.offline is not None:
+        what = f"{move.partition.name} does not move"
+        with self._directories.noting_failure(what):
+            if not move.partition.deleted and move.target.offline is None:
+                return await self._step(move, move.copy)
+        # Else it was given up, or names were changing: then the copy may be all that is left.
+        if self.of(move.partition) is move:
+            with self._directories.noting_failure(what):
                 self._give_up(move)
-                return True
-            return await self._step(move, move.copy)
-        except KafkaError as error:
-            self._failed(move.partition.name, error)
-            self._moves.pop((move.partition.topic, move.partition.index), None)
-            return True
+        return True
 
     async def _step(self, move: Move, copy: PartitionLog) -> bool:
         """Copies a piece, or ends the move; returns whether there is more to do at once."""
@@ -201,7 +208,7 @@ class DirectoryMoves:
                 except OSError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 if self.of(move.partition) is move:  # else its copy is nobody's
-                    copy.append_as_follower(memoryview(data))
+                    _append(copy, data)
                 return True
         if copy.flushed_offset < copy.log_end_offset:
             await _flush(copy)
@@ -268,6 +275,13 @@ def align(source: PartitionLog, copy: PartitionLog) -> None:
         copy.truncate_fully_and_start_at(source.log_start_offset)
     if copy.log_start_offset < source.log_start_offset:
         copy.delete_records_before(source.log_start_offset)
+
+
+def _append(copy: PartitionLog, data: bytes) -> None:
+    try:
+        copy.append_as_follower(memoryview(data))
+    except RemoteProtocolError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"it is damaged: {error}") from error
 
 
 async def _flush(copy: PartitionLog) -> None:

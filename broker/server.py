@@ -127,6 +127,7 @@ async def _start(
         # Its record may be in the image before its answer is here, and no other record need follow.
         await lifecycle.state.wait_not(BrokerState.STARTING)
         await ctx.metadata.wait_for(lambda image: lifecycle.epoch <= image.provenance.offset)
+        await ctx.directories.finish_moves()
         await _recover_logs(parts)
         await parts.publisher.activate()
         nursery.start_soon(parts.publisher.run)

@@ -85,7 +85,6 @@ def open_storage(config: ServerConfig, shared: LogDirectory | None) -> Storage:
         _check(list(opened.values()), metadata)
         data = [opened[path] for path in config.log_directories if path in opened]
         directories = LogDirectories(data, metadata=metadata, failed_at_start=failed)
-        directories.finish_moves()
     except BaseException:
         for directory in opened.values():
             if directory is not shared:

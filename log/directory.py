@@ -70,7 +70,7 @@ class LogDirectory:
         self._files = files
         self._now_ms = now_ms
         self._logs: dict[TopicPartition, PartitionLog] = {}
-        # After a crash: checked ahead by a thread, and what keeps two from opening the same log.
+        # Opened ahead by a thread, most after a crash, and what keeps two from opening the same log.
         self._checked: dict[TopicPartition, PartitionLog] = {}
         self._opening: dict[TopicPartition, Lock] = {}
         self._unusable: dict[TopicPartition, str] = {}
@@ -214,6 +214,20 @@ class LogDirectory:
             if self.must_check(topic, partition):
                 self._checked[key] = self._load(key, config)
 
+    def end_of(self, topic: str, partition: int) -> tuple[int, int]:
+        """Latest leader epoch and end offset, (-1, -1) of a damaged log. Opens the log, which may take long; `open_log` finds it ready.
+
+        For a thread. Raises KafkaError: the disk failed.
+        """
+        key = (topic, partition)
+        try:
+            with self._alone(key):
+                log = self._checked[key] = self._load(key, LogConfig())
+        except KafkaError:
+            self.health.check()
+            return -1, -1
+        return log.latest_epoch, log.log_end_offset
+
     def _alone(self, key: TopicPartition) -> AbstractContextManager[object]:
         return nullcontext() if self.clean_shutdown else self._opening.setdefault(key, Lock())
 
@@ -297,13 +311,6 @@ class LogDirectory:
         self._topic_ids.pop(key, None)
         self.offsets.forget(key)
         return target
-
-    def close_log(self, topic: str, partition: int) -> None:
-        """Flushes and closes one log; it opens again when asked for. Blocks. Raises KafkaError."""
-        log = self._logs.pop((topic, partition), None)
-        if log is not None:
-            log.close()
-            self._note_offsets((topic, partition), log)
 
     def purge(self, delay_ms: int | None = None) -> None:
         """Removes deleted segments and partitions from the disk. Blocks; may run in a thread. Raises KafkaError.

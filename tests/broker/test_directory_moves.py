@@ -7,6 +7,7 @@ import trio
 from immutables import Map
 
 from broker import directory_moves
+from broker.directories import LogDirectories
 from broker.directory_moves import DirectoryMoves
 from log.config import LogConfig
 from log.directory import LogDirectory
@@ -193,3 +194,96 @@ async def test_an_earlier_process_left_copies_that_nobody_wants(tmp_path):
         setup.b.futures.open("t", index, topic_id, LogConfig()).close(clean=False)
     await setup.run(and_until=lambda: not list(setup.b.futures))
     assert setup.holding()[0] == "a"
+
+
+def futures_of(directory):
+    return [one.name for one in directory.path.iterdir() if one.name.endswith(FUTURE_SUFFIX)]
+
+
+@pytest.mark.parametrize("damage", [b"\x07", b"\x02\x00"], ids=["no batch", "wrong checksum"])
+async def test_a_replica_that_cannot_be_copied_leaves_nothing_behind(tmp_path, caplog, damage):
+    setup = Moves(tmp_path)
+    [segment] = (setup.a.path / "t-0").glob("*.log")
+    content = bytearray(segment.read_bytes())
+    content[16 : 16 + len(damage)] = damage  # from the magic on
+    segment.write_bytes(content)
+    setup.request(0, setup.b)
+    await setup.run()
+    assert "t-0 does not move" in caplog.text
+    assert (setup.a.offline, setup.b.offline, setup.holding()[0]) == (None, None, "a")
+    assert not futures_of(setup.b)
+    assert not list(setup.b.futures)
+
+
+async def test_the_copy_stays_when_the_disk_fails_that_it_was_made_of(tmp_path):
+    setup = Moves(tmp_path)
+    setup.request(0, setup.b)
+    setup.a.offline = "the disk is gone"
+    await setup.run()
+    assert len(futures_of(setup.b)) == 1
+
+
+async def test_the_copy_stays_when_a_disk_fails_while_names_change(tmp_path, monkeypatch):
+    """The old replica's name is gone then."""
+    setup = Moves(tmp_path)
+
+    def settle_names():
+        raise setup.a.health.fail("the disk is gone")
+
+    monkeypatch.setattr(setup.a, "settle_names", settle_names)
+    setup.request(0, setup.b)
+    await setup.run()
+    assert setup.holding()[0] is None
+    assert len(futures_of(setup.b)) == 1
+
+
+async def test_the_move_of_a_deleted_topic_is_not_shown_as_one_of_the_topic_that_took_its_name(
+    tmp_path,
+):
+    setup = Moves(tmp_path)
+    setup.request(0, setup.b)
+    setup.harness.set_image()
+    setup.harness.set_image(TopicImage("t", b"anew" * 4, Map({0: partition_image()})))
+    assert setup.moves.of(setup.harness.partitions.find("t", 0)) is None
+    await setup.run(and_until=lambda: not list(setup.b.futures))
+    assert not futures_of(setup.b)
+
+
+def twins_of(setup):
+    """`t-0` lies in `a` with three records, and in `b` with one more batch, as Kafka leaves it for a moment."""
+    partition = setup.harness.partitions.find("t", 0)
+    twin = setup.b.create_log("t", 0, partition.topic_id, LogConfig())
+    twin.append_as_follower(memoryview(partition.log.read_bytes(0, 1 << 20, upto_offset=3)))
+    data = batch_bytes(1, base_offset=3)
+    twin.append_as_follower(memoryview(data))
+    for one in (setup.a, setup.b):
+        one.close(broker_epoch=None)
+    return LogDirectories([LogDirectory(one.path) for one in (setup.a, setup.b)])
+
+
+async def test_twins_are_looked_at_in_a_thread(tmp_path, monkeypatch):
+    directories = twins_of(Moves(tmp_path))
+    opened = []
+    open_log = PartitionLog.open
+
+    def noting(*arguments, **options):
+        opened.append(trio.lowlevel.in_trio_task())
+        return open_log(*arguments, **options)
+
+    monkeypatch.setattr(PartitionLog, "open", noting)
+    await directories.finish_moves()
+    kept = directories.holding("t", 0)
+    assert kept.path.name == "b"
+    assert kept.open_log("t", 0, LogConfig()).log_end_offset == 4
+    assert opened == [False, False]
+
+
+async def test_of_twins_the_sound_one_stays(tmp_path):
+    setup = Moves(tmp_path)
+    setup.harness.partitions.find("t", 0).log.flush()
+    setup.a.save_checkpoints()
+    directories = twins_of(setup)
+    for segment in (setup.a.path / "t-0").glob("*.log"):
+        segment.write_bytes(b"")
+    await directories.finish_moves()
+    assert [one.path.name for one in directories.all if ("t", 0) in one] == ["b"]

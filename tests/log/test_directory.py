@@ -488,9 +488,10 @@ def test_logs_that_were_only_read_close_without_a_write(path):
     directory.close(broker_epoch=1)
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
-    read_all(directory.open_log("t", 0, SMALL))
+    log = directory.open_log("t", 0, SMALL)
+    read_all(log)
     before = files.calls.copy()
-    directory.close_log("t", 0)
+    log.close()
     assert files.calls == before
 
 

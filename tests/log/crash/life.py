@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import trio
+
 from broker.directories import LogDirectories
 from broker.directory_moves import align
 from log import directory as directory_module
@@ -101,7 +103,7 @@ def format_directories(root: Path) -> None:
 def open_directories(root: Path, files: FaultyFiles) -> LogDirectories:
     """As a broker does at its start."""
     directories = LogDirectories([LogDirectory(root / name, files=files) for name in DIRECTORIES])
-    directories.finish_moves()
+    trio.run(directories.finish_moves)
     return directories
 
 
@@ -352,12 +354,6 @@ class Life:
         for directory in self.directories.all:
             directory.purge()
 
-    def reopen_log(self) -> None:
-        directory = self.directories.holding(TOPIC, INDEX)
-        directory.close_log(TOPIC, INDEX)
-        self._note_flushed(self.log.log_end_offset)
-        self.log = self._open()
-
     def stop(self) -> None:
         """Clean, the files synced one by one or all at once."""
         many = directory_module.SYNCS_MAX
@@ -415,7 +411,7 @@ class Life:
 # How often each step is taken.
 WEIGHTS = {
     "lead": 10, "follow": 5, "mark": 6, "flush": 4, "pause": 3, "flush_while_appending": 2, "roll": 1, "truncate": 3, "empty": 1,
-    "delete_records": 2, "checkpoint": 4, "purge": 1, "reopen_log": 1, "stop": 1, "kill": 1, "move": 1,
+    "delete_records": 2, "checkpoint": 4, "purge": 1, "stop": 1, "kill": 2, "move": 1,
 }  # fmt: skip
 COMPACTED_WEIGHTS = {"compact": 5}
 
