@@ -11,7 +11,7 @@ from tests.spark.directories import leader_change, make_node, metadata_batch, wr
 from trimaran.cli import metadata_state as commands
 from trimaran.cli.quorum import history
 from trimaran.errors import UserError
-from trimaran.metadata_diff import differences
+from trimaran.metadata.diff import differences
 from wire.records.configs import ConfigRecord
 from wire.records.misc import NoOpRecord
 from wire.records.topics import PartitionRecord, TopicRecord

@@ -8,12 +8,11 @@ from trimaran.errors import Exit, UserError
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3  # Kafka's FeatureUpdate.UpgradeType
 COLUMNS = ("feature", "level", "release", "supported_min", "supported_max")
-METADATA_VERSION = "metadata.version"
 
 
 def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Shows the level of each feature, and which a broker supports; 0 is off."""
-    from quorum.metadata.versions import release_name
+    from quorum.metadata.versions import METADATA_VERSION, release_name
     from wire.messages.api_versions import ApiVersionsRequest
 
     request = ApiVersionsRequest(client_software_name="trimaran", client_software_version="0")
@@ -58,28 +57,18 @@ def downgrade(
 
 
 def parse_level(text: str) -> tuple[str, int]:
-    """`metadata.version=30`, or a release of it, `metadata.version=4.3`.
+    """See `feature_level`. Raises UserError."""
+    from quorum.metadata.versions import feature_level
 
-    Raises:
-        UserError: it is not of that form.
-    """
-    from quorum.metadata.versions import level_of
-
-    name, _, level = text.partition("=")
-    why = "it is written FEATURE=LEVEL, and a level is a number"
     try:
-        if name == METADATA_VERSION:
-            return name, level_of(level)
-        if name and level.isdecimal():
-            return name, int(level)
+        return feature_level(text)
     except ValueError as error:
-        why = str(error)
-    raise UserError(
-        f"{text!r} names no level of a feature",
-        why,
-        "trimaran features list shows what there is",
-        exit_code=Exit.USAGE,
-    )
+        raise UserError(
+            f"{text!r} names no level of a feature",
+            str(error),
+            "trimaran features list shows what there is",
+            exit_code=Exit.USAGE,
+        ) from None
 
 
 def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_run: bool) -> None:

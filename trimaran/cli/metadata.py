@@ -134,7 +134,7 @@ def tail(
 
 
 def _committed(client: BlockingClient, offset: int, *, follow: bool) -> Iterator[dict[str, Any]]:
-    from trimaran.metadata_source import LiveQuorum
+    from trimaran.metadata.live_quorum import LiveQuorum
 
     for batch in LiveQuorum(client, "the quorum").batches(offset, follow=follow):
         yield from (row for row in _rows(batch) if row["offset"] >= offset)

@@ -16,8 +16,8 @@ from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from quorum.metadata.replay import MetadataState
-    from trimaran.metadata_source import MetadataSource
-    from trimaran.metadata_tree import Directory
+    from trimaran.metadata.source import MetadataSource
+    from trimaran.metadata.tree import Directory
 
 At = Annotated[int | None, Parameter(name="--at")]
 From = Annotated[Path | None, Parameter(name=["-p", "--path"])]
@@ -78,7 +78,7 @@ def diff(
         output: table, or json.
     """
     from quorum.metadata.as_json import state_as_json
-    from trimaran.metadata_diff import differences
+    from trimaran.metadata.diff import differences
 
     def content(side: str) -> dict[str, Any]:
         where, at = _side(side, path)
@@ -130,7 +130,7 @@ def cat(
         at: the state after the record at this offset.
         output: the bare texts, or json for an object of texts by path.
     """
-    from trimaran.metadata_tree import Directory, lookup
+    from trimaran.metadata.tree import Directory, lookup
 
     found = lookup(_tree(path, controllers, at), name)
     files = {where: node for where, node in found if not isinstance(node, Directory)}
@@ -163,7 +163,7 @@ def ls(
         at: the state after the record at this offset.
         output: names a line each, or json.
     """
-    from trimaran.metadata_tree import Directory, lookup
+    from trimaran.metadata.tree import Directory, lookup
 
     found = lookup(_tree(path, controllers, at), name)
     listed = {
@@ -197,7 +197,7 @@ def find(
         path: a directory of a metadata log; a running quorum if not given.
         at: the state after the record at this offset.
     """
-    from trimaran.metadata_tree import lookup, walk
+    from trimaran.metadata.tree import lookup, walk
 
     found = lookup(_tree(path, controllers, at), name)
     for where, node in found:
@@ -209,7 +209,8 @@ def find(
 
 
 def _state(path: Path | None, controllers: Controllers, at: int | None) -> MetadataState:
-    from trimaran.metadata_source import open_source, replay
+    from trimaran.cli.metadata_source import open_source
+    from trimaran.metadata.source import replay
 
     with open_source(path, controllers) as source, _damage_of(source):
         state = replay(source, at)
@@ -233,7 +234,7 @@ def _damage_of(source: MetadataSource) -> Iterator[None]:
 
 
 def _tree(path: Path | None, controllers: Controllers, at: int | None) -> Directory:
-    from trimaran.metadata_tree import image_tree
+    from trimaran.metadata.tree import image_tree
 
     return image_tree(_state(path, controllers, at).image)
 
@@ -248,7 +249,7 @@ def verify(*directories: Path, output: Format = "table") -> int:
         directories: directories of controllers (or brokers), ours or Apache Kafka's.
         output: table, or json.
     """
-    from trimaran.metadata_verify import verify_directories
+    from trimaran.metadata.verify import verify_directories
 
     if not directories:
         raise UserError(

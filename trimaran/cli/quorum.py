@@ -5,15 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trimaran.cli.connect import CONTROLLERS, Controllers, check
+from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, show_fields, show_json, show_rows
 from trimaran.errors import Exit, UserError
-
-if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 
 # An election takes about a second, or two when votes were split; later there is none.
 LEADER_SECONDS = 4.0
@@ -21,6 +17,8 @@ LEADER_SECONDS = 4.0
 
 def status(*, controllers: Controllers = CONTROLLERS, output: Format = "table") -> int:
     """Shows the quorum as its leader sees it."""
+    from trimaran.metadata.live_quorum import describe_quorum
+
     try:
         with controllers.connected() as client:
             partition = describe_quorum(client, timeout=LEADER_SECONDS)
@@ -71,7 +69,7 @@ def history(
         output: table, or json.
     """
     from quorum.metadata.epochs import epochs_of
-    from trimaran.metadata_source import open_source
+    from trimaran.cli.metadata_source import open_source
 
     with open_source(path, controllers) as source:
         base = source.base(None) if path is None else None
@@ -128,19 +126,6 @@ def _no_majority(bootstrap: str) -> UserError | None:
         "start those that do not answer: trimaran ps, trimaran chaos restart NODE",
         exit_code=Exit.NO,
     )
-
-
-def describe_quorum(
-    client: BlockingClient, *, timeout: float | None = None
-) -> DescribeQuorumResponsePartitionData:
-    """What the leader of the quorum says of it; a partition with an error code when there is no leader."""
-    from quorum.describe_quorum import describe_quorum_request
-    from wire.client.destinations import Controller
-
-    answer = client.call(Controller(), describe_quorum_request(), timeout=timeout)
-    check(answer.error_code, answer.error_message)
-    found: DescribeQuorumResponsePartitionData = answer.topics[0].partitions[0]
-    return found
 
 
 def _replica(replica: Any, role: str, partition: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import CONTROLLERS, Controllers, DryRun, check
 from trimaran.cli.output import say
-from trimaran.cli.quorum import LEADER_SECONDS, describe_quorum
+from trimaran.cli.quorum import LEADER_SECONDS
 from trimaran.cli.server import ConfigFile
 from trimaran.errors import Exit, UserError
 from wire.primitives import uuid_from_text, uuid_to_text
@@ -99,6 +99,8 @@ def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -
 
 
 def _directory_of(controllers: Controllers, node_id: int) -> bytes:
+    from trimaran.metadata.live_quorum import describe_quorum
+
     with controllers.connected() as client:
         voters = describe_quorum(client, timeout=LEADER_SECONDS).current_voters
     for voter in voters:

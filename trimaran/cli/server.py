@@ -133,19 +133,18 @@ def _of_release(release: str | None) -> list[str]:
 
 
 def _feature_levels(features: list[str]) -> dict[str, int]:
-    from quorum.metadata.versions import level_of
+    from quorum.metadata.versions import METADATA_VERSION, feature_level
 
-    found = {}
+    found: dict[str, int] = {}
     for text in features:
-        name, equals, level = text.partition("=")
-        is_number = level.isdigit() and name == "kraft.version"
-        if not equals or not (is_number or name == "metadata.version"):
+        name, level = feature_level(text)
+        if name not in ("kraft.version", METADATA_VERSION):
             raise ValueError(
                 f"{text!r}: only kraft.version=LEVEL and metadata.version=LEVEL can be chosen"
             )
         if name in found:
             raise ValueError(f"{name} is chosen twice")
-        found[name] = int(level) if is_number else level_of(level)
+        found[name] = level
     return found
 
 

@@ -1,29 +1,20 @@
-"""Where the metadata log is read from: a directory on disk, or a running quorum, ours or Apache Kafka's.
-
-A source gives a base (a snapshot, if the log does not begin at 0) and the batches that follow. On disk a log may end with records that
-were never committed; nobody there says where the high watermark was. A running quorum gives committed records only.
-"""
+"""A running quorum, ours or Apache Kafka's, asked as an observer without an id: its log, its snapshots, and how it stands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from log.batch import BatchView, iter_batches
-from log.reader import list_segments, scan_batches
-from log.recovery import base_offset_of
-from log.segment import LOG_SUFFIX
-from quorum.metadata.replay import MetadataState, Replay
-from quorum.metadata_partition import DIRECTORY_NAME, TOPIC, TOPIC_ID
-from quorum.snapshot_files import parse_snapshot_name
+from quorum.describe_quorum import describe_quorum_request
+from quorum.metadata_partition import TOPIC, TOPIC_ID
 from trimaran.errors import Exit, UserError
+from trimaran.metadata.source import Base
 from wire.blocking import BlockingClient
 from wire.client.calls import RETRIED
 from wire.client.destinations import Controller
 from wire.errors import ErrorCode, KafkaError
+from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
@@ -32,9 +23,6 @@ from wire.messages.fetch_snapshot import (
     FetchSnapshotRequestTopicSnapshot,
 )
 from wire.schema import Message
-
-if TYPE_CHECKING:
-    from trimaran.cli.connect import Controllers
 
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
@@ -46,128 +34,19 @@ NEWEST = (1 << 31) - 1  # the epoch that the leader has now
 SNAPSHOT_BYTES_MAX = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
-    """A snapshot: the state of all offsets below `end_offset`."""
-
-    end_offset: int
-    epoch: int
-    data: bytes
-
-
-class MetadataSource(Protocol):
-    """`name` is for messages."""
-
-    name: str
-
-    def base(self, upto: int | None) -> Base | None:
-        """The snapshot to begin with for the state below `upto` (None: the newest); None if the log alone says it."""
-
-    def batches(self, start: int) -> Iterator[BatchView]:
-        """The log's batches from the one that holds `start` on."""
-
-
-def replay(source: MetadataSource, at: int | None = None) -> MetadataState:
-    """The state after the record at offset `at`, or the newest.
+def describe_quorum(
+    client: BlockingClient, *, timeout: float | None = None
+) -> DescribeQuorumResponsePartitionData:
+    """What the leader of the quorum says of it; a partition with an error code when there is no leader.
 
     Raises:
-        UserError: the source does not reach back, or forward, to that offset. RemoteProtocolError: damage.
+        KafkaError: the request was refused as a whole.
     """
-    upto = None if at is None else at + 1
-    replayed = Replay()
-    base = source.base(upto)
-    if base is not None:
-        replayed.load_snapshot(base.end_offset, base.epoch, base.data)
-    replayed.apply_all(source.batches(replayed.next_offset), upto)
-    if upto is not None and replayed.next_offset < upto:
-        raise UserError(
-            f"{source.name} has no offset {at}",
-            f"its last offset is {replayed.next_offset - 1}",
-            "name an offset up to that one",
-            exit_code=Exit.USAGE,
-        )
-    return replayed.state
-
-
-# --- on disk
-
-
-class Directory:
-    """The metadata log of a node's directory, its `__cluster_metadata-0`, one segment or one snapshot."""
-
-    def __init__(self, path: Path) -> None:
-        self.name = str(path)
-        self.segments: list[str]
-        self.snapshots: list[tuple[int, int, Path]]
-        if path.is_file():
-            self._of_file(path)
-            return
-        folder = path / DIRECTORY_NAME if (path / DIRECTORY_NAME).is_dir() else path
-        self.segments = (
-            [segment.path for segment in list_segments(folder)] if folder.is_dir() else []
-        )
-        self.snapshots = _snapshots_in(folder) if folder.is_dir() else []
-        if not self.segments and not self.snapshots:
-            raise UserError(
-                f"no metadata log in {path}",
-                f"there is no .log and no .checkpoint file in {folder}",
-                "name a controller's directory, or a .log or .checkpoint file",
-                exit_code=Exit.USAGE,
-            )
-
-    def _of_file(self, path: Path) -> None:
-        snapshot_id = parse_snapshot_name(path.name)
-        is_segment = base_offset_of(path.name, LOG_SUFFIX) is not None
-        if snapshot_id is None and not is_segment:
-            raise UserError(
-                f"no metadata log in {path}",
-                "its name is none of a segment (00000000000000000000.log) or of a snapshot (….checkpoint)",
-                "name a controller's directory, or one of these files with the name that it had",
-                exit_code=Exit.USAGE,
-            )
-        self.segments = [str(path)] if is_segment else []
-        self.snapshots = [(*snapshot_id, path)] if snapshot_id else []
-
-    def base(self, upto: int | None) -> Base | None:
-        """The last snapshot that is not beyond `upto`; also the file of offset 0, with which a directory is formatted."""
-        first = self._first_offset()
-        usable = [one for one in self.snapshots if upto is None or one[0] <= upto]
-        if usable:
-            end_offset, epoch, path = usable[-1]
-            if end_offset >= first:
-                return Base(end_offset, epoch, path.read_bytes())
-        if first > 0:
-            raise UserError(
-                f"{self.name} does not reach back so far",
-                f"its log begins at offset {first}, and no snapshot on disk is older",
-                f"name an offset from {max(first, self._oldest_snapshot())} on",
-                exit_code=Exit.USAGE,
-            )
-        return None
-
-    def _first_offset(self) -> int:
-        return min((int(Path(path).stem) for path in self.segments), default=0)
-
-    def _oldest_snapshot(self) -> int:
-        return min((end_offset for end_offset, _, _ in self.snapshots), default=0)
-
-    def batches(self, start: int) -> Iterator[BatchView]:
-        """Ends early where a live log ends in the middle of a batch."""
-        starts = [int(Path(path).stem) for path in self.segments]
-        for index, path in enumerate(self.segments):
-            if index + 1 < len(starts) and starts[index + 1] <= start:
-                continue
-            for _, batch in scan_batches(path):
-                if batch.next_offset > start:
-                    yield batch
-
-
-def _snapshots_in(folder: Path) -> list[tuple[int, int, Path]]:
-    found = [(parse_snapshot_name(path.name), path) for path in sorted(folder.iterdir())]
-    return [(*snapshot_id, path) for snapshot_id, path in found if snapshot_id]
-
-
-# --- live
+    answer = client.call(Controller(), describe_quorum_request(), timeout=timeout)
+    if answer.error_code:
+        raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message or "")
+    found: DescribeQuorumResponsePartitionData = answer.topics[0].partitions[0]
+    return found
 
 
 class LiveQuorum:
@@ -275,8 +154,6 @@ class LiveQuorum:
         Raises:
             KafkaError: any other error in the answer.
         """
-        from trimaran.cli.quorum import describe_quorum
-
         while True:
             was_known = self._leader_epoch is not None
             if self._leader_epoch is None:
@@ -291,20 +168,3 @@ class LiveQuorum:
                     raise KafkaError(ErrorCode.of(code), "while reading the metadata log")
                 return answer
             self._leader_epoch = None
-
-
-@contextmanager
-def open_source(path: Path | None, controllers: Controllers) -> Iterator[MetadataSource]:
-    """The directory if a path is given, else the quorum of `controllers`."""
-    if path is not None:
-        if not path.exists():
-            raise UserError(
-                f"{path} does not exist",
-                "the first argument is a directory or a file of a metadata log",
-                "to read a running quorum, give no path and -B HOST:PORT",
-                exit_code=Exit.USAGE,
-            )
-        yield Directory(path)
-        return
-    with controllers.connected() as client:
-        yield LiveQuorum(client, f"the quorum at {controllers.addresses}")

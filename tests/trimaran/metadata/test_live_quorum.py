@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quorum.metadata_partition import TOPIC
-from trimaran.metadata_source import LiveQuorum
+from trimaran.metadata.live_quorum import LiveQuorum
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import fetch
 from wire.messages.describe_quorum import (

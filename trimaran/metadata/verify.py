@@ -10,7 +10,7 @@ from typing import Any
 
 from log.reader import scan_batches
 from quorum.metadata.replay import Replay
-from trimaran.metadata_source import Directory
+from trimaran.metadata.on_disk import MetadataDirectory
 from wire.errors import KafkaError, RemoteProtocolError
 
 Row = dict[str, Any]
@@ -64,7 +64,7 @@ class _Log:
     def __init__(self, directory: Path, problems: list[Row]) -> None:
         self._directory = directory
         self._problems = problems
-        self._source = Directory(directory)
+        self._source = MetadataDirectory(directory)
         self._batches = 0
         self._start: int | None = None
         self._end = 0

@@ -1,0 +1,30 @@
+"""Which metadata log a command reads: the one in a path, or the running quorum's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trimaran.cli.connect import Controllers
+from trimaran.errors import Exit, UserError
+from trimaran.metadata.live_quorum import LiveQuorum
+from trimaran.metadata.on_disk import MetadataDirectory
+from trimaran.metadata.source import MetadataSource
+
+
+@contextmanager
+def open_source(path: Path | None, controllers: Controllers) -> Iterator[MetadataSource]:
+    """The directory if a path is given, else the quorum of `controllers`."""
+    if path is not None:
+        if not path.exists():
+            raise UserError(
+                f"{path} does not exist",
+                "the first argument is a directory or a file of a metadata log",
+                "to read a running quorum, give no path and -B HOST:PORT",
+                exit_code=Exit.USAGE,
+            )
+        yield MetadataDirectory(path)
+        return
+    with controllers.connected() as client:
+        yield LiveQuorum(client, f"the quorum at {controllers.addresses}")

@@ -1,0 +1,58 @@
+"""What a metadata log is read as, wherever it is: a snapshot to begin with, and the batches that follow.
+
+On disk a log may end with records that were never committed; nobody there says where the high watermark was. A running quorum gives
+committed records only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from log.batch import BatchView
+from quorum.metadata.replay import MetadataState, Replay
+from trimaran.errors import Exit, UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A snapshot: the state of all offsets below `end_offset`."""
+
+    end_offset: int
+    epoch: int
+    data: bytes
+
+
+class MetadataSource(Protocol):
+    """`name` is for messages."""
+
+    name: str
+
+    def base(self, upto: int | None) -> Base | None:
+        """The snapshot to begin with for the state below `upto` (None: the newest); None if the log alone says it."""
+
+    def batches(self, start: int) -> Iterator[BatchView]:
+        """The log's batches from the one that holds `start` on."""
+
+
+def replay(source: MetadataSource, at: int | None = None) -> MetadataState:
+    """The state after the record at offset `at`, or the newest.
+
+    Raises:
+        UserError: the source does not reach back, or forward, to that offset. RemoteProtocolError: damage.
+    """
+    upto = None if at is None else at + 1
+    replayed = Replay()
+    base = source.base(upto)
+    if base is not None:
+        replayed.load_snapshot(base.end_offset, base.epoch, base.data)
+    replayed.apply_all(source.batches(replayed.next_offset), upto)
+    if upto is not None and replayed.next_offset < upto:
+        raise UserError(
+            f"{source.name} has no offset {at}",
+            f"its last offset is {replayed.next_offset - 1}",
+            "name an offset up to that one",
+            exit_code=Exit.USAGE,
+        )
+    return replayed.state
