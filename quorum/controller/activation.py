@@ -9,7 +9,7 @@ from quorum.controller.feature_updates import min_isr_record
 from quorum.controller.features import ELR_VERSION, SUPPORTED_FEATURES
 from quorum.metadata import versions
 from quorum.metadata.image import MetadataImage
-from quorum.metadata.other_deltas import METADATA_VERSION
+from quorum.metadata.versions import METADATA_VERSION
 from wire.records.features import FeatureLevelRecord
 from wire.records.transactions import (
     AbortTransactionRecord,

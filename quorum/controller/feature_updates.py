@@ -15,7 +15,7 @@ from quorum.config.server import ServerConfig
 from quorum.controller.features import ELR_VERSION, FEATURES, REGISTERED_FEATURES
 from quorum.metadata import versions
 from quorum.metadata.image import BROKER_RESOURCE, FeatureRange, MetadataImage
-from quorum.metadata.other_deltas import KRAFT_VERSION, METADATA_VERSION
+from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
 from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.update_features import (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from quorum.metadata import versions
 from quorum.metadata.image import FeatureRange, FeaturesImage
-from quorum.metadata.other_deltas import KRAFT_VERSION, METADATA_VERSION
+from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
 from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM
 from wire.errors import ErrorCode, KafkaError
 from wire.records.features import FeatureLevelRecord

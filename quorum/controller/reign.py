@@ -20,7 +20,7 @@ from quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
 from quorum.controller.turns import Turns
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
-from quorum.metadata.other_deltas import METADATA_VERSION
+from quorum.metadata.versions import METADATA_VERSION
 from quorum.runtime.clock import now_ms
 from quorum.runtime.deferred import Deferred, ReplicatedState, Result
 from quorum.runtime.errors import NotLeaderError

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from quorum.controller.features import REGISTERED_FEATURES
 from quorum.metadata.image import MetadataImage
-from quorum.metadata.other_deltas import KRAFT_VERSION, METADATA_VERSION
+from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
 from wire.transport.api_versions import Features
 
 

@@ -19,6 +19,7 @@ from quorum.metadata.image import (
     QuotaEntity,
 )
 from quorum.metadata.maps import updated
+from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
 from wire.records.configs import ConfigRecord
 from wire.records.features import FeatureLevelRecord
 from wire.records.producer_ids import ProducerIdsRecord
@@ -26,10 +27,6 @@ from wire.records.quotas import ClientQuotaRecord
 
 K = TypeVar("K")
 R = TypeVar("R")
-
-METADATA_VERSION = "metadata.version"
-# Kept by control records, not by this record; Kafka skips old ones that say it anyway (KAFKA-18979).
-KRAFT_VERSION = "kraft.version"
 
 
 class FeaturesDelta:

@@ -14,8 +14,8 @@ from quorum.metadata.image import (
     MetadataImage,
     PartitionImage,
 )
-from quorum.metadata.other_deltas import METADATA_VERSION
 from quorum.metadata.topics_delta import TopicsDelta
+from quorum.metadata.versions import METADATA_VERSION
 from wire.records.brokers import (
     BrokerEndpoint,
     BrokerFeature,

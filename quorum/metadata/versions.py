@@ -1,6 +1,10 @@
-"""Levels of `metadata.version` at which something begins to be written. Source: Kafka 4.3's `MetadataVersion`."""
+"""Features and their levels; those of `metadata.version` at which something begins to be written. Source: Kafka 4.3's `MetadataVersion`."""
 
 from __future__ import annotations
+
+METADATA_VERSION = "metadata.version"
+# Kept by control records, not by FeatureLevelRecord; Kafka skips old ones that say it anyway (KAFKA-18979).
+KRAFT_VERSION = "kraft.version"
 
 OLDEST = 7  # 3.3-IV3, the oldest that Kafka 4 reads
 SCRAM = 11  # 3.5-IV2
@@ -58,6 +62,20 @@ def level_of(text: str) -> int:
         if release in (name, name.partition("-")[0]):
             return level
     raise ValueError(f"{text!r} is no release from {_NAMES[OLDEST]} to {_NAMES[LATEST]}")
+
+
+def feature_level(text: str) -> tuple[str, int]:
+    """`kraft.version=1`, `metadata.version=30` or `metadata.version=4.3`: the name and the level.
+
+    Raises:
+        ValueError: it is not of that form, or there is no such release.
+    """
+    name, _, level = text.partition("=")
+    if name == METADATA_VERSION and level:
+        return name, level_of(level)
+    if not name or not level.isdecimal():
+        raise ValueError(f"{text!r} is not written FEATURE=LEVEL, where a level is a number")
+    return name, int(level)
 
 
 def loses_metadata(present: int, wanted: int) -> bool:

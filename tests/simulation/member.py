@@ -10,9 +10,8 @@ from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.loader import Manifest, MetadataLoader
-from quorum.metadata.other_deltas import METADATA_VERSION
 from quorum.metadata.records import image_to_records
-from quorum.metadata.versions import LATEST
+from quorum.metadata.versions import LATEST, METADATA_VERSION
 from quorum.raft.roles import Leader, Role
 from quorum.raft.types import OffsetAndEpoch
 from tests.simulation.storage import Entry

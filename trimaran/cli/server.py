@@ -133,12 +133,12 @@ def _of_release(release: str | None) -> list[str]:
 
 
 def _feature_levels(features: list[str]) -> dict[str, int]:
-    from quorum.metadata.versions import METADATA_VERSION, feature_level
+    from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, feature_level
 
     found: dict[str, int] = {}
     for text in features:
         name, level = feature_level(text)
-        if name not in ("kraft.version", METADATA_VERSION):
+        if name not in (KRAFT_VERSION, METADATA_VERSION):
             raise ValueError(
                 f"{text!r}: only kraft.version=LEVEL and metadata.version=LEVEL can be chosen"
             )
