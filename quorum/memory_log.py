@@ -91,9 +91,9 @@ class MemoryLog:
             raise RemoteProtocolError(f"a snapshot of more than {SNAPSHOT_BYTES_MAX} bytes")
         self._part += data
 
-    def snapshot_part(self, _snapshot_id: OffsetAndEpoch, size: int) -> bytes:
+    def snapshot_part(self, _snapshot_id: OffsetAndEpoch, size: int) -> bytearray:
         """What has been fetched of the snapshot."""
-        return bytes(self._part[:size])
+        return self._part[:size]
 
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """The snapshot that was fetched takes the place of the log."""

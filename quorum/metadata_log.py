@@ -292,7 +292,7 @@ class MetadataLog:
                 self.snapshots.drop(latest)
         return None
 
-    def snapshot_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytes:
+    def snapshot_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytearray:
         """What has been fetched of a snapshot. Blocks."""
         return self.snapshots.read_part(snapshot_id, size)
 

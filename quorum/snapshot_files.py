@@ -18,6 +18,7 @@ from log.files import REAL_FILES, Files
 from quorum.raft.types import OffsetAndEpoch, ensure
 
 SUFFIX = ".checkpoint"
+READ_BYTES = 1 << 20
 _NAME = re.compile(r"(\d{20})-(\d{10})(-[^.]*)?\.checkpoint(\.part|\.deleted)?$")
 
 
@@ -96,11 +97,14 @@ class SnapshotFiles:
         )
         self._files.pwrite(file, data, position)
 
-    def read_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytes:
-        """The first `size` bytes of a snapshot in the making."""
-        if size == 0:
-            return b""
-        return self._files.pread(self._files.open(self._part(snapshot_id), write=False), size, 0)
+    def read_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytearray:
+        """The first `size` bytes of a snapshot in the making, which the caller may add to."""
+        part = bytearray()
+        if size:
+            file = self._files.open(self._part(snapshot_id), write=False)
+            for position in range(0, size, READ_BYTES):
+                part += self._files.pread(file, min(READ_BYTES, size - position), position)
+        return part
 
     def finish_part(self, snapshot_id: OffsetAndEpoch) -> None:
         """Makes the snapshot durable under its name."""

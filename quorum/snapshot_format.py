@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from log.batch import check_batch, iter_batches
+from log.batch import Buffer, check_batch, iter_batches
 from log.control_records import build_control_batch, read_control_records
 from log.records import NewRecord, build_batch
 from quorum.listener import LoadedSnapshot
@@ -78,7 +78,7 @@ class CheckedSnapshot:
 
     id: OffsetAndEpoch
     appended_at_ms: int
-    data: bytes | memoryview
+    data: Buffer
 
     def records(self) -> Iterator[Message]:
         """Decoded one by one.
@@ -102,7 +102,7 @@ class CheckedSnapshot:
             begins = False
 
 
-def check_snapshot(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> CheckedSnapshot:
+def check_snapshot(snapshot_id: OffsetAndEpoch, data: Buffer) -> CheckedSnapshot:
     """Looks whether the snapshot is complete; its records are not decoded.
 
     Raises:
@@ -116,7 +116,7 @@ def check_snapshot(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> Che
         raise SnapshotDamaged(f"snapshot {snapshot_id}: {error}") from error
 
 
-def _check(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> int:
+def _check(snapshot_id: OffsetAndEpoch, data: Buffer) -> int:
     appended_at_ms = None
     ended = False
     for batch in iter_batches(memoryview(data)):
@@ -133,7 +133,7 @@ def _check(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> int:
     return appended_at_ms
 
 
-def decode_snapshot(snapshot_id: OffsetAndEpoch, data: bytes | memoryview) -> LoadedSnapshot:
+def decode_snapshot(snapshot_id: OffsetAndEpoch, data: Buffer) -> LoadedSnapshot:
     """All records of a complete snapshot.
 
     Raises:
