@@ -5,7 +5,7 @@ Source: KIP-853; Kafka's `KRaftControlRecordStateMachine`, `VoterSet.fromVotersR
 
 from __future__ import annotations
 
-from log.batch import BatchView, iter_batches
+from log.batch import BatchView, Buffer, iter_batches
 from log.control_records import build_control_batch, read_control_records
 from quorum.raft.ready import ControlBatch, ControlRecord, KRaftVersionChange, LeaderChange
 from quorum.raft.types import Endpoint, ReplicaKey
@@ -88,7 +88,7 @@ def note_batch(history: QuorumHistory, batch: BatchView) -> None:
         _note(history, record.offset, record.value)
 
 
-def note_snapshot(history: QuorumHistory, end_offset: int, data: bytes | memoryview) -> None:
+def note_snapshot(history: QuorumHistory, end_offset: int, data: Buffer) -> None:
     """The history begins anew with what a snapshot of everything below `end_offset` says.
 
     Raises:
