@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import trio
 
-from broker.endpoints import endpoint_of
 from broker.internal_topics import INTERNAL_TOPICS
 from broker.operations import NOT_ASKED, TOPIC_OPERATIONS
+from broker.reachable import Reachable
 from quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
 from wire.errors import ErrorCode
 from wire.messages.metadata import (
@@ -46,11 +46,7 @@ class TopicView:
     def __init__(self, cluster: ClusterImage, asked: Asked) -> None:
         self.cluster = cluster
         self._asked = asked
-        self._reachable = {
-            broker.id
-            for broker in cluster.brokers.values()
-            if not broker.fenced and endpoint_of(broker, asked.listener) is not None
-        }
+        self._reachable = Reachable(cluster, asked.listener)
         self._known: dict[bytes, tuple[TopicImage, bytes]] = {}
         self._filling = trio.Lock()
 
@@ -126,11 +122,11 @@ class TopicView:
         return MetadataResponsePartition(
             error_code=code,
             partition_index=index,
-            leader_id=state.leader if leads else -1,
+            leader_id=reachable.leader(state),
             leader_epoch=state.leader_epoch,
             replica_nodes=replicas,
             isr_nodes=isr,
-            offline_replicas=[replica for replica in state.replicas if replica not in reachable],
+            offline_replicas=reachable.offline(state),
         )
 
     def _unreachable(self, leader: int) -> ErrorCode:

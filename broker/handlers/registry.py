@@ -25,6 +25,7 @@ from broker.handlers.describe_delegation_token import describe_delegation_token
 from broker.handlers.describe_groups import describe_groups
 from broker.handlers.describe_log_dirs import describe_log_dirs
 from broker.handlers.describe_quorum import describe_quorum
+from broker.handlers.describe_topic_partitions import describe_topic_partitions
 from broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
 from broker.handlers.elect_leaders import elect_leaders
 from broker.handlers.expire_delegation_token import expire_delegation_token
@@ -71,6 +72,7 @@ HANDLERS = (
     describe_groups,
     describe_log_dirs,
     describe_quorum,
+    describe_topic_partitions,
     elect_leaders,
     fetch,
     find_coordinator,

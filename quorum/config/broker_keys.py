@@ -63,6 +63,13 @@ BROKER = (
         "How long an answer of another node is waited for.",
         importance="high",
     ),
+    ConfigKey(
+        "max.request.partition.size.limit",
+        "int",
+        2000,
+        "Most partitions in a page of DescribeTopicPartitions.",
+        at_least(1),
+    ),
 )
 REPLICATION = (
     ConfigKey(

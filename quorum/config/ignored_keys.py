@@ -55,7 +55,6 @@ _NAMES = frozenset(
         "log.initial.task.delay.ms",
         "log.local.retention.bytes",
         "log.local.retention.ms",
-        "max.request.partition.size.limit",
         "num.io.threads",
         "num.network.threads",
         "num.recovery.threads.per.data.dir",

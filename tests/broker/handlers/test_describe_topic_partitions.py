@@ -1,0 +1,136 @@
+"""DescribeTopicPartitions: pages of partitions, with what Metadata does not tell."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.handlers.describe_topic_partitions import describe_topic_partitions
+from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.harness import open_harness, partition, registration, topic, topic_id
+from wire.errors import ErrorCode
+from wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+
+LOST = bytes(15) + b"\x01"
+SIZES = {"a": 1, "b": 7, "c": 2, "__consumer_offsets": 3}
+ALL = [(name, index) for name in sorted(SIZES) for index in range(SIZES[name])]
+
+
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory):
+    harness = open_harness(
+        tmp_path_factory.mktemp("broker"), max_request_partition_size_limit="1000"
+    )
+    plain = [topic(name, *[partition((11, 12))] * size) for name, size in SIZES.items()]
+    moved = partition(
+        (11, 12, 13),
+        leader=-1,
+        leader_epoch=5,
+        isr=(),
+        elr=(12,),
+        last_known_elr=(11,),
+        directories=(LOST, bytes(16), bytes(16)),
+    )
+    harness.set_image(
+        *plain,
+        topic("moved", moved),
+        brokers=(registration(11), registration(12), registration(13, fenced=True)),
+    )
+    return harness
+
+
+async def ask(harness, *names, limit=2000, cursor=None, on=None):
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=name) for name in names],
+        response_partition_limit=limit,
+        cursor=None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+    )
+    request = through_wire(request, 0)
+    answer = await finished(
+        describe_topic_partitions(request, harness.context, call(request, 0, on))
+    )
+    return through_wire(answer, 0)
+
+
+def shown(answer):
+    return [(one.name, p.partition_index) for one in answer.topics for p in one.partitions]
+
+
+async def test_eligible_leaders_and_offline_replicas(harness):
+    answer = await ask(harness, "moved")
+    (found,) = answer.topics
+    assert (found.error_code, found.topic_id, found.is_internal) == (0, topic_id("moved"), False)
+    (one,) = found.partitions
+    assert (one.error_code, one.leader_id, one.leader_epoch) == (0, -1, 5)
+    assert (one.eligible_leader_replicas, one.last_known_elr) == ([12], [11])
+    assert (one.replica_nodes, one.isr_nodes) == ([11, 12, 13], [])
+    assert one.offline_replicas == [11, 13], "11 lost the directory, 13 is fenced"
+    assert answer.next_cursor is None
+
+
+async def test_who_has_not_the_listener_cannot_be_reached(harness):
+    answer = await ask(harness, "a", on=connection("OTHER"))
+    (one,) = answer.topics[0].partitions
+    assert (one.leader_id, one.offline_replicas) == (-1, [11, 12])
+
+
+async def test_all_topics_are_in_order_and_internal_ones_say_so(harness):
+    answer = await ask(harness)
+    assert shown(answer) == sorted([*ALL, ("moved", 0)])
+    assert [one.name for one in answer.topics if one.is_internal] == ["__consumer_offsets"]
+
+
+async def test_what_is_not_there_is_said_once_in_its_place(harness):
+    answer = await ask(harness, "c", "nowhere", "bad name", "c")
+    assert [(one.name, one.error_code) for one in answer.topics] == [
+        ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("c", ErrorCode.NONE),
+        ("nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+
+
+@pytest.mark.parametrize("cursor", [("b", -1), ("c", 0)])
+async def test_a_cursor_must_be_at_a_partition_of_a_topic_that_is_asked_for(harness, cursor):
+    answer = await ask(harness, "a", "b", cursor=cursor)
+    assert [one.error_code for one in answer.topics] == [ErrorCode.INVALID_REQUEST] * 2
+
+
+async def test_a_cursor_may_name_what_is_gone(harness):
+    assert shown(await ask(harness, cursor=("bb", 4)))[0] == ("c", 0)
+    assert shown(await ask(harness, "b", "c", cursor=("b", 100))) == [("c", 0), ("c", 1)]
+
+
+@pytest.mark.parametrize("limit", [0, -5, 1])
+async def test_a_page_has_a_partition_at_least(harness, limit):
+    assert len(shown(await ask(harness, limit=limit))) == 1
+
+
+async def test_a_page_is_no_larger_than_configured(tmp_path):
+    small = open_harness(tmp_path, max_request_partition_size_limit="3")
+    small.set_image(topic("t", *[partition()] * 9), brokers=(registration(11),))
+    answer = await ask(small)
+    assert len(shown(answer)) == 3
+    assert (answer.next_cursor.topic_name, answer.next_cursor.partition_index) == ("t", 3)
+
+
+@given(
+    limit=st.integers(1, 20),
+    names=st.lists(st.sampled_from([*SIZES, "nowhere"]), unique=True),
+)
+async def test_pages_are_the_whole(harness, limit, names):
+    wanted = [one for one in ALL if one[0] in names] if names else sorted([*ALL, ("moved", 0)])
+    found, cursor = [], None
+    while True:
+        answer = await ask(harness, *names, limit=limit, cursor=cursor)
+        page = shown(answer)
+        assert len(page) <= limit
+        found += page
+        if answer.next_cursor is None:
+            break
+        cursor = (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
+    assert found == wanted
