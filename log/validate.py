@@ -117,6 +117,8 @@ def validate_produced(
     """
     if _is_sound(records, rules, now_ms, budget):
         return [BatchView(records)]
+    if budget is not None and _is_over(records, rules, budget):
+        raise OverBudget
     walker = Walker(records)
     # What is too large is refused without a look at all of it.
     has_sound_header = len(records) <= rules.max_message_bytes and walker.has_sound_header(records)
@@ -138,8 +140,6 @@ def validate_produced(
         check_crc(batch)
         _check_fields(batch)
     is_compressed_anew = rules.compression is not None and rules.compression is not codec
-    if is_compressed_anew and budget is not None:
-        raise OverBudget
     body = _body(records, codec, rules, budget)
     if (
         codec  # else `_is_sound` has said no
@@ -173,10 +173,22 @@ def _is_sound(records: memoryview, rules: ProduceRules, now_ms: int, budget: Bud
         return False
     if budget is not None:
         if size > budget.bytes_left:
-            return False
+            raise OverBudget
         budget.bytes_left -= size  # whatever is found: the bytes have been walked
     walker = Walker(records)
     return walker.has_sound_header(records) and _has_sound_records(walker, None, rules, now_ms)
+
+
+def _is_over(records: memoryview, rules: ProduceRules, budget: Budget) -> bool:
+    """Of what is compressed, or is to be: whether whoever takes its time must look at it, and so makes the checksum.
+
+    What is too large is refused at once.
+    """
+    if not HEADER_BYTES <= len(records) <= rules.max_message_bytes:
+        return False
+    codec = records[ATTRIBUTES_END - 1] & ATTRIBUTES_COMPRESSION
+    is_compressed_anew = rules.compression is not None and rules.compression != codec
+    return is_compressed_anew or (codec != Compression.NONE and len(records) > budget.bytes_left)
 
 
 def _has_sound_records(

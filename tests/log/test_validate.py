@@ -11,7 +11,7 @@ from log.batch import HEADER, HEADER_BYTES, TimestampType
 from log.compression import Compression
 from log.config import LogConfig
 from log.records import NewRecord, build_batch
-from log.validate import ProduceRules, validate_produced
+from log.validate import Budget, OverBudget, ProduceRules, validate_produced
 from tests.log.helpers import batch_bytes
 from tests.log.test_records import FROM_KAFKA, LEADER_CHANGE
 from wire.errors import ErrorCode, KafkaError
@@ -210,6 +210,18 @@ def test_append_time_topics_do_not_care_but_clients_do_not_set_it():
 def test_too_large():
     data = good(1, value=bytes(10_000))
     refused(data, ErrorCode.MESSAGE_TOO_LARGE)
+
+
+def test_what_is_over_budget_is_not_looked_through_first():
+    """Whoever takes its time for it makes the checksum."""
+    damaged = altered(good(), crc=0)
+    refused(damaged, ErrorCode.CORRUPT_MESSAGE, budget=Budget(len(damaged)))
+    zstd = ProduceRules.of(LogConfig(max_message_bytes=10_000, compression=Compression.ZSTD))
+    for rules, bytes_left in ((RULES, len(damaged) - 1), (zstd, len(damaged))):
+        with pytest.raises(OverBudget):
+            produce(damaged, rules, budget=Budget(bytes_left))
+    too_large = ProduceRules.of(LogConfig(max_message_bytes=len(damaged) - 1))
+    refused(good(), ErrorCode.MESSAGE_TOO_LARGE, too_large, budget=Budget(0))
 
 
 def test_null_keys_of_a_compacted_topic():
