@@ -5,13 +5,12 @@
     __cluster_metadata-0/00000000000000000000-0000000000.checkpoint
                             the first voters of a dynamic quorum (kraft.version 1)
 
-Source: Kafka's `StorageTool`, `Formatter`, `BootstrapDirectory`; the same files at the same places. Left out: SCRAM credentials,
-feature levels other than those of 4.3.
+Source: Kafka's `StorageTool`, `Formatter`, `BootstrapDirectory`; the same files at the same places. Left out: SCRAM credentials.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -20,11 +19,8 @@ from log.atomic_file import write_atomically
 from log.files import REAL_FILES, Files
 from log.meta_properties import FILE_NAME, MetaProperties, MetaPropertiesError, new_directory_id
 from quorum.config.server import ServerConfig
-from quorum.controller.features import (
-    METADATA_VERSION_LEVEL,
-    METADATA_VERSION_MIN,
-    bootstrap_records,
-)
+from quorum.controller.features import bootstrap_records, first_levels
+from quorum.metadata.versions import METADATA_VERSION
 from quorum.metadata_partition import DIRECTORY_NAME
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, QuorumHistory, VoterSet
@@ -59,15 +55,15 @@ def format_directories(
     *,
     ignore_formatted: bool = False,
     voters: VoterSet | None = None,
-    metadata_version: int = METADATA_VERSION_LEVEL,
+    features: Mapping[str, int] | None = None,
 ) -> list[Path]:
     """Formats the log directories and the metadata directory of a node; returns those that were not formatted before.
 
-    Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum. A new cluster begins at `metadata_version`;
-    older Kafkas read only theirs.
+    Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum. A new cluster begins with the levels of
+    `features`, and of the others with those that come with its metadata.version; older Kafkas read only theirs.
 
     Raises:
-        FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node.
+        FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node; a level cannot be.
         OSError: the disk will not have it.
     """
     paths = list(dict.fromkeys([*config.log_directories, config.metadata_directory]))
@@ -78,7 +74,7 @@ def format_directories(
         config.node_id,
         ignore_formatted=ignore_formatted,
         quorum=quorum,
-        metadata_version=metadata_version,
+        features=features,
     )
 
 
@@ -96,14 +92,14 @@ def format_paths(
     *,
     ignore_formatted: bool = False,
     quorum: FirstVoters | None = None,
-    metadata_version: int = METADATA_VERSION_LEVEL,
+    features: Mapping[str, int] | None = None,
     files: Files = REAL_FILES,
 ) -> list[Path]:
     """The same for directories by path."""
-    if not METADATA_VERSION_MIN <= metadata_version <= METADATA_VERSION_LEVEL:
-        raise FormatError(
-            f"metadata.version {metadata_version} cannot be: it is between {METADATA_VERSION_MIN} and {METADATA_VERSION_LEVEL}"
-        )
+    try:
+        levels = first_levels(features or {})
+    except ValueError as error:
+        raise FormatError(str(error)) from error
     if not cluster_id:
         raise FormatError("a cluster needs an id", "trimaran storage random-uuid makes one")
     fresh = [path for path in paths if not _is_formatted(path, cluster_id, node_id, files)]
@@ -119,7 +115,7 @@ def format_paths(
             voter = quorum.voters.get(node_id)
             directory_id = directory_id if voter is None else voter.key.directory_id
             _write_first_voters(path, quorum.voters, files)
-        _format(path, MetaProperties(cluster_id, node_id, directory_id), metadata_version, files)
+        _format(path, MetaProperties(cluster_id, node_id, directory_id), levels, files)
     return fresh
 
 
@@ -177,16 +173,17 @@ def _is_formatted(path: Path, cluster_id: str, node_id: int, files: Files) -> bo
     return True
 
 
-def _format(path: Path, identity: MetaProperties, metadata_version: int, files: Files) -> None:
+def _format(path: Path, identity: MetaProperties, levels: Mapping[str, int], files: Files) -> None:
     path.mkdir(parents=True, exist_ok=True)
-    write_atomically(path / BOOTSTRAP, _encode_bootstrap(metadata_version), files)
+    write_atomically(path / BOOTSTRAP, _encode_bootstrap(levels), files)
     identity.save(path, files)
 
 
-def _encode_bootstrap(metadata_version: int) -> bytes:
+def _encode_bootstrap(levels: Mapping[str, int]) -> bytes:
+    metadata_version = levels[METADATA_VERSION]
     values = [
         encode_metadata_record(record, metadata_record_version(type(record), metadata_version))
-        for record in bootstrap_records(metadata_version)
+        for record in bootstrap_records(levels)
     ]
     now = now_ms()
     return b"".join(encode_snapshot(_BOOTSTRAP_ID, values, appended_at_ms=now, now_ms=now))

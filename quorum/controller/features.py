@@ -29,8 +29,7 @@ STREAMS_VERSION = "streams.version"
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """`levels` maps what Kafka 4.3 has beyond 0 to the metadata.version at which new clusters begin with it; `served` is our highest,
-    and with `begins` false our own new clusters leave it off.
+    """`levels` maps what Kafka 4.3 has beyond 0 to the metadata.version at which new clusters begin with it; `served` is our highest.
 
     `needs`: by level, the levels of other features that it depends on.
     """
@@ -38,7 +37,6 @@ class Feature:
     name: str
     levels: Mapping[int, int]
     served: int = 0
-    begins: bool = True
     needs: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
 
@@ -51,7 +49,6 @@ FEATURES = {
             ELR_VERSION,
             {1: 26},
             served=1,
-            begins=False,
             needs={1: {METADATA_VERSION: versions.ELIGIBLE_LEADER_REPLICAS}},
         ),
         Feature(SHARE_VERSION, {1: 28}),
@@ -75,16 +72,44 @@ REGISTERED_FEATURES = (
 )
 
 
-def bootstrap_records(metadata_version: int = METADATA_VERSION_LEVEL) -> list[Message]:
-    """What the metadata log of a new cluster begins with: metadata.version, and of each feature the level that comes with it."""
-    records: list[Message] = [
-        FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version)
+def first_levels(chosen: Mapping[str, int]) -> dict[str, int]:
+    """What a new cluster begins with: the levels that were chosen, the newest metadata.version if that was not, and of each other
+    feature the level that comes with it.
+
+    Raises:
+        ValueError: a feature or a level of it is not served, or needs another level.
+    """
+    metadata_version = chosen.get(METADATA_VERSION, METADATA_VERSION_LEVEL)
+    levels = {
+        METADATA_VERSION: metadata_version,
+        **{one.name: default_level(one, metadata_version) for one in FEATURES.values()},
+        **chosen,
+    }
+    served = {one.name: one for one in SUPPORTED_FEATURES}
+    for name, level in chosen.items():
+        if name not in served:
+            raise ValueError(
+                f"{name} is no feature that can be chosen: those are {', '.join(served)}"
+            )
+        _, low, high = served[name]
+        if not low <= level <= high:
+            raise ValueError(f"{name} {level} cannot be: it is between {low} and {high}")
+        for other, least in _needs(name, level).items():
+            if levels[other] < least:
+                raise ValueError(f"{name} {level} needs {other} {least}, not {levels[other]}")
+    return levels
+
+
+def _needs(name: str, level: int) -> Mapping[str, int]:
+    return FEATURES[name].needs.get(level, {}) if name in FEATURES else {}
+
+
+def bootstrap_records(levels: Mapping[str, int] | None = None) -> list[Message]:
+    """What the metadata log of a new cluster begins with: metadata.version first, then the other features that are on."""
+    found = first_levels({}) if levels is None else levels
+    return [
+        FeatureLevelRecord(name=name, feature_level=level) for name, level in found.items() if level
     ]
-    for feature in FEATURES.values():
-        level = default_level(feature, metadata_version) if feature.begins else 0
-        if level:
-            records.append(FeatureLevelRecord(name=feature.name, feature_level=level))
-    return records
 
 
 def default_level(feature: Feature, metadata_version: int) -> int:

@@ -38,7 +38,7 @@ async def test_directories_are_told_as_soon_as_the_metadata_has_room_for_them(
     tmp_path: Path, level: int
 ) -> None:
     """KIP-858; below 3.7-IV2 nothing is said of them, and nobody registers controllers before 3.7-IV0."""
-    format_paths([tmp_path / "1"], CLUSTER_ID, 1, metadata_version=level)
+    format_paths([tmp_path / "1"], CLUSTER_ID, 1, features={"metadata.version": level})
     two = f"{tmp_path / '11-a'},{tmp_path / '11-b'}"
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         broker = await running.start_broker(11, log_dirs=two)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import trio
 
+from quorum.controller.features import REGISTERED_FEATURES
 from quorum.metadata.image import MetadataImage
 from quorum.server import RunningController, run_controller
 from quorum.storage import format_directories
@@ -173,7 +174,12 @@ class Broker:
                 Listener(name="PLAINTEXT", host="127.0.0.1", port=self.port, security_protocol=0)
             ],
             "features": [
-                Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)
+                Feature(
+                    name=one.name,
+                    min_supported_version=one.min_level,
+                    max_supported_version=one.max_level,
+                )
+                for one in REGISTERED_FEATURES
             ],
             "rack": None,
             "log_dirs": [uid(500 + self.id)],

@@ -133,7 +133,7 @@ async def test_what_has_no_room_in_a_record_costs_nobody_the_leadership(tmp_path
 
 async def test_a_level_counts_from_when_it_is_written(tmp_path):
     """What is decided next may need it, though it is not committed yet, nor is what came before."""
-    format_paths([tmp_path / "controller-1"], CLUSTER_ID, 1, metadata_version=29)
+    format_paths([tmp_path / "controller-1"], CLUSTER_ID, 1, features={"metadata.version": 29})
     async with open_controllers(tmp_path) as controllers:
         running = await controllers.active()
         controller, node = running.context.controller, running.context.node

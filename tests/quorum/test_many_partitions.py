@@ -4,9 +4,11 @@ import pytest
 import trio
 
 from quorum.controller import brokers, controller, partitions
+from quorum.controller.features import ELR_VERSION
 from quorum.controller.handlers import broker_registration
 from quorum.metadata.image import NO_LEADER
-from tests.quorum.controllers import SECONDS, Images, connected_to, open_controllers
+from quorum.storage import format_paths
+from tests.quorum.controllers import CLUSTER_ID, SECONDS, Images, connected_to, open_controllers
 from tests.quorum.test_server import creation
 from wire.errors import ErrorCode
 from wire.messages.broker_registration import Listener
@@ -131,6 +133,8 @@ async def test_partitions_that_stay_in_sync_are_looked_at_once(tmp_path, monkeyp
 
     for module in (brokers, controller):
         monkeypatch.setattr(module, "changes_without", changes_without)
+    without = {ELR_VERSION: 0}  # with eligible leaders an only replica leaves the ISR
+    format_paths([tmp_path / "controller-1"], CLUSTER_ID, 1, features=without)
     async with open_controllers(tmp_path, broker_session_timeout_ms=300) as controllers:
         active = await controllers.active()
         images = Images(active)

@@ -3,6 +3,7 @@
 import pytest
 
 from log.meta_properties import MetaProperties
+from quorum.controller.features import bootstrap_records
 from quorum.initial_voters import parse_initial_voters, standalone_voter
 from quorum.metadata_partition import DIRECTORY_NAME
 from quorum.raft.types import OffsetAndEpoch, ReplicaKey
@@ -34,8 +35,7 @@ def test_all_directories_of_a_node_are_formatted(tmp_path):
     found = [MetaProperties.load(path) for path in paths]
     assert {(one.cluster_id, one.node_id, one.version) for one in found} == {(ID, 1, 1)}
     assert len({one.directory_id for one in found}) == 3
-    level = [FeatureLevelRecord(name="metadata.version", feature_level=30)]
-    assert [read_bootstrap(path) for path in paths] == [level] * 3
+    assert [read_bootstrap(path) for path in paths] == [bootstrap_records()] * 3
     assert sorted(one.name for one in paths[0].iterdir()) == [
         "bootstrap.checkpoint",
         "meta.properties",
@@ -44,11 +44,49 @@ def test_all_directories_of_a_node_are_formatted(tmp_path):
 
 def test_a_cluster_may_begin_at_an_older_level(tmp_path):
     """For nodes of Apache Kafka that know no newer one: 21 is the newest of 3.9."""
-    format_directories(config_of(log_dirs=tmp_path / "old"), ID, metadata_version=21)
+    format_directories(config_of(log_dirs=tmp_path / "old"), ID, features={"metadata.version": 21})
     level = FeatureLevelRecord(name="metadata.version", feature_level=21)
     assert read_bootstrap(tmp_path / "old") == [level]
     with pytest.raises(FormatError, match="between 7 and 30"):
-        format_directories(config_of(log_dirs=tmp_path / "new"), ID, metadata_version=31)
+        format_directories(
+            config_of(log_dirs=tmp_path / "new"), ID, features={"metadata.version": 31}
+        )
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "others"),
+    [
+        ({}, {"metadata.version": 30, "eligible.leader.replicas.version": 1}),
+        ({"metadata.version": 25}, {"metadata.version": 25}),
+        ({"eligible.leader.replicas.version": 0}, {"metadata.version": 30}),
+        (
+            {"metadata.version": 23, "eligible.leader.replicas.version": 1},
+            {"metadata.version": 23, "eligible.leader.replicas.version": 1},
+        ),
+    ],
+)
+def test_a_cluster_begins_with_the_features_of_its_release(tmp_path, chosen, others):
+    """Apache Kafka's tool leaves the same, of what is served here."""
+    format_directories(config_of(log_dirs=tmp_path / "one"), ID, features=chosen)
+    found = {one.name: one.feature_level for one in read_bootstrap(tmp_path / "one")}
+    assert found == others
+
+
+@pytest.mark.parametrize(
+    ("chosen", "why"),
+    [
+        ({"share.version": 1}, "share.version is no feature that can be chosen"),
+        ({"eligible.leader.replicas.version": 2}, "between 0 and 1"),
+        (
+            {"metadata.version": 22, "eligible.leader.replicas.version": 1},
+            "eligible.leader.replicas.version 1 needs metadata.version 23, not 22",
+        ),
+    ],
+)
+def test_levels_that_cannot_be_are_refused(tmp_path, chosen, why):
+    with pytest.raises(FormatError, match=why):
+        format_directories(config_of(log_dirs=tmp_path / "new"), ID, features=chosen)
     assert not (tmp_path / "new").exists()
 
 
@@ -81,8 +119,8 @@ def test_a_cluster_needs_an_id(tmp_path):
         format_directories(config_of(log_dirs=tmp_path), "")
 
 
-def test_a_directory_without_bootstrap_gets_the_newest_level(tmp_path):
-    assert [record.feature_level for record in read_bootstrap(tmp_path)] == [30]
+def test_a_directory_without_bootstrap_gets_the_newest_levels(tmp_path):
+    assert read_bootstrap(tmp_path) == bootstrap_records()
 
 
 def test_a_damaged_bootstrap_is_no_bootstrap(tmp_path):

@@ -21,7 +21,7 @@ from quorum.config.server import ServerConfig
 from quorum.controller import turns
 from quorum.controller.context import ControllerContext
 from quorum.controller.controller import Controller, ControllerSettings
-from quorum.controller.features import ELR_VERSION, bootstrap_records
+from quorum.controller.features import ELR_VERSION, bootstrap_records, first_levels
 from quorum.controller.handlers.alter_partition import alter_partition
 from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
 from quorum.controller.handlers.broker_registration import broker_registration
@@ -40,7 +40,6 @@ from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from wire.messages.broker_registration import BrokerRegistrationRequest
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.records.features import FeatureLevelRecord
 from wire.records.metadata import (
     decode_metadata_record,
     encode_metadata_record,
@@ -85,13 +84,11 @@ class ControllerMember(Member):
         super().__init__(shared, node)
         self.metadata_version = NEWEST_METADATA_VERSION
         rules = shared.rules
-        bootstrap = bootstrap_records()
-        if rules.elr:
-            bootstrap.append(FeatureLevelRecord(name=ELR_VERSION, feature_level=1))
+        levels = first_levels({ELR_VERSION: int(rules.elr)})
         settings = ControllerSettings(
             cluster_id="sim",
             config=_config(rules.min_isr, rules.unclean),
-            bootstrap=bootstrap,
+            bootstrap=bootstrap_records(levels),
             session=SESSION_SECONDS,
             balance=3.0,
             unclean=2.0,

@@ -96,13 +96,13 @@ def storage_format(
         standalone: this controller is the first and only voter.
         initial_controllers: the first voters as ID@HOST:PORT:DIRECTORY_ID,…, the same text for each of them.
         no_initial_controllers: the voters are elsewhere; this node finds them, and may join them.
-        feature: kraft.version=LEVEL, if it shall be checked: 1 for a dynamic quorum, else 0; metadata.version=LEVEL or =RELEASE (21 or 3.9),
-            for a cluster that older nodes of Apache Kafka join.
+        feature: metadata.version=LEVEL or =RELEASE (21 or 3.9), for a cluster that older nodes of Apache Kafka join; the others come with it:
+            eligible.leader.replicas.version is 1 from 4.1 on, unless 0 is said. kraft.version=LEVEL, if it shall be checked: 1 for a dynamic quorum, else 0.
         release_version: the same as --feature metadata.version=RELEASE.
         override: key=value settings, before those of the file.
     """
     from quorum.controller.features import METADATA_VERSION_LEVEL
-    from quorum.metadata.versions import release_name
+    from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
     from quorum.storage import FormatError, check_quorum_kind, format_directories
 
     settings = _config(config, override)
@@ -111,18 +111,18 @@ def storage_format(
         if sum(chosen) > 1:
             raise FormatError("only one of the options can say who votes first")
         levels = _feature_levels([*(feature or ()), *_of_release(release_version)])
-        kraft_version = levels.get("kraft.version")
+        kraft_version = levels.pop(KRAFT_VERSION, None)
         check_quorum_kind(settings, is_dynamic=any(chosen), kraft_version=kraft_version)
         voters = _first_voters(settings, standalone, initial_controllers)
     except ValueError as error:
         raise FormatError(str(error)) from error
-    metadata_version = levels.get("metadata.version", METADATA_VERSION_LEVEL)
+    metadata_version = levels.get(METADATA_VERSION, METADATA_VERSION_LEVEL)
     for directory in format_directories(
         settings,
         cluster_id,
         ignore_formatted=ignore_formatted,
         voters=voters,
-        metadata_version=metadata_version,
+        features=levels,
     ):
         say(f"Formatting {directory} with metadata.version {release_name(metadata_version)}")
     return Exit.OK
@@ -133,15 +133,11 @@ def _of_release(release: str | None) -> list[str]:
 
 
 def _feature_levels(features: list[str]) -> dict[str, int]:
-    from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, feature_level
+    from quorum.metadata.versions import feature_level
 
     found: dict[str, int] = {}
     for text in features:
         name, level = feature_level(text)
-        if name not in (KRAFT_VERSION, METADATA_VERSION):
-            raise ValueError(
-                f"{text!r}: only kraft.version=LEVEL and metadata.version=LEVEL can be chosen"
-            )
         if name in found:
             raise ValueError(f"{name} is chosen twice")
         found[name] = level

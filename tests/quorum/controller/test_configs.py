@@ -405,4 +405,4 @@ def test_features_that_only_apache_kafka_serves_stay_off_in_an_empty_log():
         FeatureLevelRecord(name="group.version", feature_level=1),
     ]
     records = activation_records(image_of(), formatted_by_kafka, in_transaction=False)
-    assert [r.name for r in records if isinstance(r, FeatureLevelRecord)] == ["metadata.version"]
+    assert [r for r in records if isinstance(r, FeatureLevelRecord)] == bootstrap_records()
