@@ -56,6 +56,7 @@ def test_topics_are_created_described_altered_and_deleted(ours):
     assert "PartitionCount: 3" in text
     assert "ReplicationFactor: 3" in text
     assert len(re.findall(r"Leader: 1[123]\b", text)) == 3, text
+    assert len(re.findall(r"Elr: \tLastKnownElr: ?$", text, re.MULTILINE)) == 3, text
     tool("topics", *server, "--alter", "--topic", "by-tool", "--partitions", "5")
     tool(
         "configs",

@@ -84,6 +84,7 @@ def test_our_commands_work_on_kafka(kafka):
     ]
     described = json.loads(trimaran("topics", "describe", "by-us", "-o", "json", *server).stdout)
     assert [sorted(p["isr"]) for p in described["partitions"]] == [[11, 12], [11, 12]]
+    assert [p["elr"] for p in described["partitions"]] == [[], []]
     status = json.loads(
         trimaran("quorum", "status", "-B", kafka.controller_bootstrap, "-o", "json").stdout
     )

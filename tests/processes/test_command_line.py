@@ -46,6 +46,8 @@ def test_topics_records_and_groups(cluster):
     cluster.run("topics", "create", "words", "-p", 3, "-r", 3, "--config", "retention.ms=100000")
     assert sorted(cluster.partitions("words")) == [0, 1, 2]
     assert [t["topic"] for t in cluster.json("topics", "list")] == ["words"]
+    described = cluster.json("topics", "describe", "words")["partitions"]
+    assert [(len(p["isr"]), p["elr"], p["offline"]) for p in described] == [(3, [], [])] * 3
     lines = [f"k{i}:value {i}" for i in range(100)]
     cluster.run("produce", "words", "-k", ":", stdin="\n".join(lines) + "\n")
     text = cluster.run("consume", "words", "-e").stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -18,6 +18,9 @@ from trimaran.cli.partitions import (
     topics_of,
 )
 from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
 
 TIMEOUT_MS = 30_000
 
@@ -114,11 +117,11 @@ def delete(name: str, *, brokers: Brokers = BROKERS) -> None:
 
 
 def describe(name: str, *, brokers: Brokers = BROKERS, output: Format = "table") -> int:
-    """Shows leader, replicas and ISR of each partition; exit code 1 when a partition has no leader."""
+    """Shows leader, replicas, ISR and eligible leaders of each partition; exit code 1 when a partition has no leader."""
     from wire.primitives import uuid_to_text
 
     with brokers.connected() as client:
-        (topic,) = topics_of(client, [name])
+        topic, partitions = _described(client, name)
     if topic.error_code:
         raise UserError(
             f"there is no topic {name}",
@@ -126,12 +129,32 @@ def describe(name: str, *, brokers: Brokers = BROKERS, output: Format = "table")
             "trimaran topics list shows what there is",
             exit_code=Exit.REFUSED,
         )
-    rows = [_partition_row(p) for p in sorted(topic.partitions, key=lambda p: p.partition_index)]
+    rows = [_partition_row(p) for p in sorted(partitions, key=lambda p: p.partition_index)]
     if output == "json":
         show_json({"topic": name, "topic_id": uuid_to_text(topic.topic_id), "partitions": rows})
     else:
         show_rows(rows, output)
     return Exit.NO if any(row["leader"] < 0 for row in rows) else Exit.OK
+
+
+def _described(client: BlockingClient, name: str) -> tuple[Any, list[Any]]:
+    """The topic, an error in it, and its partitions; without eligible leaders where brokers cannot tell them (Apache Kafka before 3.7)."""
+    from wire.client.errors import VersionMismatch
+    from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+
+    partitions: list[Any] = []
+    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name)])
+    try:
+        while True:
+            page = client.call(None, request)
+            (topic,) = page.topics
+            partitions += topic.partitions
+            if page.next_cursor is None:
+                return topic, partitions
+            request.cursor = page.next_cursor
+    except VersionMismatch:
+        (topic,) = topics_of(client, [name])
+        return topic, topic.partitions
 
 
 def _partition_row(partition: Any) -> dict[str, Any]:
@@ -141,5 +164,7 @@ def _partition_row(partition: Any) -> dict[str, Any]:
         "leader_epoch": partition.leader_epoch,
         "replicas": list(partition.replica_nodes),
         "isr": list(partition.isr_nodes),
+        "elr": getattr(partition, "eligible_leader_replicas", None),
+        "last_known_elr": getattr(partition, "last_known_elr", None),
         "offline": list(partition.offline_replicas),
     }
