@@ -8,6 +8,7 @@ Left out: ensembles, TLS, SASL; whoever needs those runs a ZooKeeper of their ow
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from quorum.runtime.java import javas
+from quorum.runtime.ports import port_of, reserve
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -111,7 +113,13 @@ def start_zookeeper(
     if sentence := missing_parts():
         raise ZooKeeperUnavailableError(f"cannot start ZooKeeper: {sentence}")
     data_dir.mkdir(parents=True, exist_ok=True)
-    port = port or _free_port()
+    with contextlib.ExitStack() as held:
+        if not port:  # the JVM takes a while until it listens
+            port = port_of(held.enter_context(reserve()))
+        return _start(data_dir, port, tick_ms, own_process_group)
+
+
+def _start(data_dir: Path, port: int, tick_ms: int, own_process_group: bool) -> ZooKeeperProcess:
     config = data_dir / "zoo.cfg"
     config.write_text(_properties(data_dir, port, tick_ms))
     output = data_dir / "zookeeper.out"
@@ -180,13 +188,6 @@ def _properties(data_dir: Path, port: int, tick_ms: int) -> str:
         "autopurge.purgeInterval": 1,
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _pyspark_folders() -> list[Path]:

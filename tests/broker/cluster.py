@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,19 +13,12 @@ import trio
 
 from broker.server import RunningBroker, run_broker
 from quorum.config.server import ServerConfig, parse
+from quorum.runtime.ports import port_of, reserve
 from quorum.server import run_controller
 from quorum.storage import format_directories
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 START_SECONDS = 20
-
-
-def _bound(port: int = 0) -> socket.socket:
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("127.0.0.1", port))
-    sock.listen(128)
-    return sock
 
 
 class Cluster:
@@ -35,6 +28,7 @@ class Cluster:
         self.path = path
         self.nursery = nursery
         self.settings = settings
+        self._ports: dict[int, socket.socket] = {}
         self.voters: dict[int, int] = {}
         self.scopes: dict[int, trio.CancelScope] = {}
         self.ended: dict[int, trio.Event] = {}
@@ -57,19 +51,14 @@ class Cluster:
         return parse({k: SimpleNamespace(value=v, origin="test") for k, v in base.items()})
 
     async def start_controllers(self, *node_ids: int) -> None:
-        sockets = {node_id: _bound() for node_id in node_ids}
-        self.voters = {node_id: sock.getsockname()[1] for node_id, sock in sockets.items()}
-        await self._start_controllers(sockets)
+        self._ports = {node_id: reserve() for node_id in node_ids}
+        self.voters = {node_id: port_of(sock) for node_id, sock in self._ports.items()}
+        await self.restart_controllers()
 
     async def restart_controllers(self) -> None:
         """All of them, where they were."""
-        await self._start_controllers(
-            {node_id: _bound(port) for node_id, port in self.voters.items()}
-        )
-
-    async def _start_controllers(self, sockets: dict[int, socket.socket]) -> None:
         async with trio.open_nursery() as nursery:
-            for node_id, sock in sockets.items():
+            for node_id in self.voters:
                 config = self.config(
                     node_id,
                     **{
@@ -77,12 +66,15 @@ class Cluster:
                         "listeners": f"CONTROLLER://127.0.0.1:{self.voters[node_id]}",
                     },
                 )
-                nursery.start_soon(self._start_controller, config, sock)
+                nursery.start_soon(self._start_controller, config)
 
-    async def _start_controller(self, config: ServerConfig, sock: socket.socket) -> None:
-        self.controllers[config.node_id] = await self._start(
-            run_controller, config, {"CONTROLLER": sock}
-        )
+    async def _start_controller(self, config: ServerConfig) -> None:
+        self.controllers[config.node_id] = await self._start(run_controller, config)
+
+    def close(self) -> None:
+        """Gives the ports back."""
+        for port in self._ports.values():
+            port.close()
 
     async def start_broker(
         self, node_id: int, *, expect_failure: bool = False, **settings: str
@@ -96,13 +88,11 @@ class Cluster:
                 **{key.replace("_", "."): value for key, value in settings.items()},
             },
         )
-        running: RunningBroker = await self._start(run_broker, config, None, expect_failure)
+        running: RunningBroker = await self._start(run_broker, config, expect_failure)
         self.brokers[node_id] = running
         return running
 
-    async def _start(
-        self, role: Any, config: ServerConfig, sockets: Any, expect_failure: bool = False
-    ) -> Any:
+    async def _start(self, role: Any, config: ServerConfig, expect_failure: bool = False) -> Any:
         format_directories(config, CLUSTER_ID, ignore_formatted=True)
         node_id = config.node_id
         scope = self.scopes[node_id] = trio.CancelScope()
@@ -111,7 +101,7 @@ class Cluster:
         async def run(*, task_status: Any) -> None:
             try:
                 with scope:
-                    await role(config, sockets=sockets, task_status=task_status)
+                    await role(config, sockets=None, task_status=task_status)
             except Exception as error:
                 if not expect_failure:
                     raise
@@ -140,14 +130,14 @@ async def cluster(
     """`settings` are configuration keys of all nodes, dots as underscores."""
     keys = {key.replace("_", "."): value for key, value in settings.items()}
     async with trio.open_nursery() as nursery:
-        started = Cluster(path, nursery, keys)
-        with trio.fail_after(START_SECONDS):
-            await started.start_controllers(*range(1, controllers + 1))
-            async with trio.open_nursery() as starting:
-                for node_id in range(11, 11 + brokers):
-                    starting.start_soon(started.start_broker, node_id)
-        yield started
-        for broker_id in sorted(started.brokers):
-            if not started.ended[broker_id].is_set():
-                await started.stop(broker_id)
-        nursery.cancel_scope.cancel()
+        with closing(Cluster(path, nursery, keys)) as started:
+            with trio.fail_after(START_SECONDS):
+                await started.start_controllers(*range(1, controllers + 1))
+                async with trio.open_nursery() as starting:
+                    for node_id in range(11, 11 + brokers):
+                        starting.start_soon(started.start_broker, node_id)
+            yield started
+            for broker_id in sorted(started.brokers):
+                if not started.ended[broker_id].is_set():
+                    await started.stop(broker_id)
+            nursery.cancel_scope.cancel()

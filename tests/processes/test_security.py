@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from tests.certificates import Certificates
 from tests.local_cluster import ROOT, trimaran, until
 from trimaran.errors import Exit
-from trimaran.local.layout import free_ports
+from trimaran.local.layout import FreePorts
 
 with warnings.catch_warnings():  # it reads its JSON by a deprecated way
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -48,12 +48,11 @@ listener.name.clients.plain.sasl.jaas.config={module} required user_alice="secre
 class SecureCluster:
     """`bootstrap` is of the listener for clients."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, ports):
         self.dir = directory
         self.certificates = certificates = Certificates()
         (directory / "node.pem").write_text("".join(certificates.server))
         (directory / "ca.pem").write_text(certificates.ca)
-        ports = free_ports()
         self.controller = next(ports)
         self._nodes = {1: ("controller", f"CONTROLLER://localhost:{self.controller}")}
         self.clients = {}
@@ -120,9 +119,10 @@ def _started(file, number):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    with SecureCluster(tmp_path_factory.mktemp("secure")).running() as cluster:
-        cli(cluster, "topics", "create", "t", "-p", "2", "-r", "2")
-        yield cluster
+    with FreePorts() as ports:
+        with SecureCluster(tmp_path_factory.mktemp("secure"), ports).running() as cluster:
+            cli(cluster, "topics", "create", "t", "-p", "2", "-r", "2")
+            yield cluster
 
 
 def cli(cluster, *words, file=None, **options):

@@ -12,15 +12,18 @@ from tests.clients.kafka_python import KafkaPython
 from tests.clients.records import Sent
 from tests.local_cluster import ROOT, trimaran
 from trimaran.errors import Exit
-from trimaran.local.layout import free_ports
+from trimaran.local.layout import FreePorts
 
 STOP_SECONDS_MAX = 20
 
 
 @pytest.fixture
 def server_file(tmp_path):
-    ports = free_ports()
-    broker, controller = next(ports), next(ports)
+    with FreePorts() as ports:
+        yield _server_file(tmp_path, next(ports), next(ports))
+
+
+def _server_file(tmp_path, broker, controller):
     file = tmp_path / "server.properties"
     file.write_text(
         "process.roles=broker,controller\n"

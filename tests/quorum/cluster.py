@@ -25,6 +25,7 @@ from quorum.node import NodeSettings, QuorumNode
 from quorum.raft.types import Endpoint, Identity, Peer, Timeouts
 from quorum.runtime.clock import now_ms
 from quorum.runtime.group_commit import GroupCommit
+from quorum.runtime.ports import HOST, port_of, reserve
 from quorum.snapshots import SnapshotPolicy
 from wire.records.topics import TopicRecord
 from wire.transport.registry import Registry
@@ -86,10 +87,9 @@ class TestCluster:
         self.nursery = nursery
         self.timeouts = timeouts or Timeouts()
         self.policy = SnapshotPolicy()
-        self._listeners = {
-            i: Listener.bind("CONTROLLER", "127.0.0.1", 0) for i in range(1, size + 1)
-        }
-        self.voters = {i: Peer(i, *one.address) for i, one in self._listeners.items()}
+        self._ports = {i: reserve() for i in range(1, size + 1)}
+        self.voters = {i: Peer(i, HOST, port_of(one)) for i, one in self._ports.items()}
+        self._listeners = {i: self._bind(i) for i in self.voters}
         self.members: dict[int, Member] = {}
 
     def identity(self, node_id: int) -> Identity:
@@ -140,16 +140,18 @@ class TestCluster:
             member.gone.set()
 
     def close(self) -> None:
-        """Closes the listeners of nodes that were never started."""
+        """Closes the listeners of nodes that were never started, and gives the ports back."""
         for listener in self._listeners.values():
             listener.socket.close()
+        for port in self._ports.values():
+            port.close()
 
     def _listener(self, node_id: int) -> Listener:
-        listener = self._listeners.pop(node_id, None)
-        if listener is None:
-            peer = self.voters[node_id]
-            listener = Listener.bind("CONTROLLER", peer.host, peer.port)
-        return listener
+        return self._listeners.pop(node_id, None) or self._bind(node_id)
+
+    def _bind(self, node_id: int) -> Listener:
+        peer = self.voters[node_id]
+        return Listener.bind("CONTROLLER", peer.host, peer.port)
 
     def _directory(self, node_id: int) -> LogDirectory:
         path = self.root / f"node-{node_id}"

@@ -11,6 +11,7 @@ import trio
 
 from quorum.controller.features import REGISTERED_FEATURES
 from quorum.metadata.image import MetadataImage
+from quorum.runtime.ports import HOST, port_of, reserve
 from quorum.server import RunningController, run_controller
 from quorum.storage import format_directories
 from tests.quorum.config_of import config_of
@@ -56,8 +57,9 @@ class Controllers:
         self._root = root
         self._nursery = nursery
         self._keys = keys
-        self._sockets = {i: _listen(("127.0.0.1", 0)) for i in range(1, size + 1)}
-        self.addresses = {i: one.getsockname() for i, one in self._sockets.items()}
+        self._ports = {i: reserve() for i in range(1, size + 1)}
+        self.addresses = {i: (HOST, port_of(one)) for i, one in self._ports.items()}
+        self._sockets = {i: _listen(address) for i, address in self.addresses.items()}
         self.running: dict[int, RunningController] = {}
         self.scopes: dict[int, trio.CancelScope] = {}
         self._gone: dict[int, trio.Event] = {}
@@ -113,7 +115,8 @@ class Controllers:
                 await trio.sleep(0.005)
 
     def close(self) -> None:
-        for one in (*self._sockets.values(), *(broker.socket for broker in self._brokers)):
+        brokers = (broker.socket for broker in self._brokers)
+        for one in (*self._sockets.values(), *self._ports.values(), *brokers):
             one.close()
 
 

@@ -1,23 +1,23 @@
-import socket
 from itertools import islice
 
 from quorum.raft.types import ReplicaKey
 from quorum.storage import inspect_directories
 from trimaran.local.formatting import format_cluster
-from trimaran.local.layout import FREE_PORTS, free_ports, plan_cluster, properties_of
+from trimaran.local.layout import FREE_PORTS, FreePorts, plan_cluster, properties_of
 from trimaran.node import parse_config
 from trimaran.properties import Setting, read_file
 
 
 def plan(tmp_path, **changes):
-    sizes = {
-        "controllers": 3,
-        "brokers": 3,
-        "zookeeper": True,
-        "fixed_ports": False,
-        "settings": {},
-    } | changes
-    return plan_cluster(tmp_path, "cluster-id", **sizes)
+    with FreePorts() as ports:
+        wanted = {
+            "controllers": 3,
+            "brokers": 3,
+            "zookeeper": True,
+            "ports": ports,
+            "settings": {},
+        } | changes
+        return plan_cluster(tmp_path, "cluster-id", **wanted)
 
 
 def test_controllers_count_from_1_and_brokers_from_11(tmp_path):
@@ -35,18 +35,25 @@ def test_controllers_count_from_1_and_brokers_from_11(tmp_path):
 
 
 def test_fixed_ports_are_kafkas_plus_a_thousand_a_node(tmp_path):
-    found = plan(tmp_path, fixed_ports=True)
+    found = plan(tmp_path, ports=None)
     assert [n.port for n in found.nodes] == [9093, 10093, 11093, 9092, 10092, 11092, 2181, None]
 
 
 def test_free_ports_are_distinct_free_and_outside_the_ephemeral_range():
-    with socket.socket() as taken:
-        ports = list(islice(free_ports(), 50))
-        taken.bind(("127.0.0.1", ports[0]))
-        taken.listen()
-        assert ports[0] not in list(islice(free_ports(), 50))
-    assert len(set(ports)) == 50
-    assert all(port in FREE_PORTS for port in ports)
+    with FreePorts() as free:
+        ports = list(islice(free, 50))
+        assert len(set(ports)) == 50
+        assert all(port in FREE_PORTS for port in ports)
+
+
+def test_a_port_that_was_given_is_free_again_at_the_end_of_the_block_only(monkeypatch):
+    with FreePorts() as ended:
+        free = next(ended)
+    with FreePorts() as first, FreePorts() as second:
+        given = next(first)
+        choices = iter([given, free])
+        monkeypatch.setattr("random.choice", lambda _: next(choices))
+        assert next(second) == free
 
 
 def test_the_properties_of_every_node_make_a_valid_configuration(tmp_path):

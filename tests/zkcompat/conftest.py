@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from quorum.runtime.java import javas
+from quorum.runtime.ports import port_of, reserve
 from zkcompat.zookeeper_process import find_jars, start_zookeeper
 
 _numbers = itertools.count(1)
@@ -33,8 +34,9 @@ def connect(zookeeper):
 
 @pytest.fixture
 def own_zookeeper(tmp_path):
-    """A server that the test may kill."""
+    """A server that the test may kill, and start again on its port."""
     needs_zookeeper()
-    server = start_zookeeper(tmp_path / "zookeeper", tick_ms=100)
-    yield server
-    server.kill()
+    with reserve() as held:
+        server = start_zookeeper(tmp_path / "zookeeper", port_of(held), tick_ms=100)
+        yield server
+        server.kill()

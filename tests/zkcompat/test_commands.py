@@ -1,11 +1,11 @@
 """What the command line calls, against a real ZooKeeper."""
 
 import re
-import socket
 
 import pytest
 import trio
 
+from quorum.runtime.ports import HOST, port_of, reserve
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, in_step, running, topics
 from zkcompat.commands import (
@@ -73,22 +73,23 @@ def test_tree_and_get(mirrored):
     assert len(tree(connect, entries_max=3)) == 3
 
 
-def _closed_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@pytest.fixture
+def nobody():
+    """An address at which nobody listens."""
+    with reserve() as held:
+        yield HOST, port_of(held)
 
 
 @pytest.mark.slow
-def test_no_zookeeper_is_said(monkeypatch):
+def test_no_zookeeper_is_said(monkeypatch, nobody):
     monkeypatch.setattr("zkcompat.commands.CONNECT_SECONDS", 0.3)
     with pytest.raises(ZooKeeperUnreachableError, match="no ZooKeeper at 127"):
-        status(f"127.0.0.1:{_closed_port()}")
+        status(f"{nobody[0]}:{nobody[1]}")
 
 
-async def test_no_quorum_is_said(autojump_clock):
+async def test_no_quorum_is_said(autojump_clock, nobody):
     with pytest.raises(QuorumUnreachableError, match="no controller answers"):
-        await find_cluster_id([("127.0.0.1", _closed_port())], 1.0)
+        await find_cluster_id([nobody], 1.0)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ from trimaran.cli.output import Format, say, show_json, show_rows
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import redirect_output
-from trimaran.local.layout import ClusterPlan
-from trimaran.local.lock import ClusterLock
+from trimaran.local.layout import ClusterPlan, FreePorts
 from trimaran.local.orphans import orphans_of, stop_orphans
 from trimaran.local.starting import Wanted, lock_directory, plan_of, refuse_if_running
 from trimaran.local.state_file import ClusterState
@@ -66,15 +65,16 @@ def up(
     wanted = Wanted(controllers, brokers, zk, ports == "fixed", override or (), static_quorum)
     path = data.resolve()
     refuse_if_running(path)
-    with lock_directory(path) as lock:
+    with lock_directory(path) as lock, FreePorts() as free_ports:
         refuse_if_running(path)
-        plan = plan_of(path, wanted)
+        plan = plan_of(path, wanted, free_ports)
+        private_fds = [lock.fd, *free_ports.descriptors()]
         if detach:
-            _supervise_in_background(plan, lock)
+            _supervise_in_background(plan, private_fds)
             _show_ready(plan.data, began, output)
         else:
             supervise = _supervisor()
-            supervise(plan, lambda: _show_ready(plan.data, began, output), [lock.fd])
+            supervise(plan, lambda: _show_ready(plan.data, began, output), private_fds)
     return Exit.OK
 
 
@@ -84,14 +84,14 @@ def _supervisor() -> Callable[..., None]:
     return supervise
 
 
-def _supervise_in_background(plan: ClusterPlan, lock: ClusterLock) -> None:
+def _supervise_in_background(plan: ClusterPlan, private_fds: list[int]) -> None:
     """Forks the supervisor and returns when all nodes are ready; a failure comes back as a UserError."""
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     if os.fork() == 0:
         os.close(reader)
-        _become_supervisor(plan, writer, [writer, lock.fd])
+        _become_supervisor(plan, writer, [writer, *private_fds])
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         said = pipe.read().decode()

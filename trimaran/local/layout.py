@@ -6,13 +6,16 @@ Controllers have the ids 1, 2, …, brokers 11, 12, …; the files of node `cont
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
-HOST = "127.0.0.1"
+from quorum.runtime.ports import HOST, reserve
+
 CONTROLLER_LISTENER = "CONTROLLER"
 FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11
 # Below the range from which the kernel takes ports of outgoing connections, so that a killed node finds its port free.
@@ -72,15 +75,14 @@ def plan_cluster(
     controllers: int,
     brokers: int,
     zookeeper: bool,
-    fixed_ports: bool,
+    ports: Iterator[int] | None,
     settings: dict[str, str],
     static_quorum: bool = False,
 ) -> ClusterPlan:
-    """Chooses ids, ports and directories of a new cluster."""
-    ports = free_ports()
+    """Chooses ids, ports and directories of a new cluster; the ports are fixed ones where none are given."""
 
     def node(role: str, index: int, first_id: int) -> NodePlan:
-        port = FIXED_PORTS[role] + 1000 * index if fixed_ports else next(ports)
+        port = FIXED_PORTS[role] + 1000 * index if ports is None else next(ports)
         return NodePlan(
             f"{role}-{first_id + index}",
             role,
@@ -92,30 +94,42 @@ def plan_cluster(
     nodes = [node("controller", i, FIRST_CONTROLLER_ID) for i in range(controllers)]
     nodes += [node("broker", i, FIRST_BROKER_ID) for i in range(brokers)]
     if zookeeper:
-        port = FIXED_PORTS["zookeeper"] if fixed_ports else next(ports)
+        port = FIXED_PORTS["zookeeper"] if ports is None else next(ports)
         nodes.append(NodePlan("zookeeper", "zookeeper", None, port, data / "zookeeper"))
         nodes.append(NodePlan("mirror", "mirror", None, None, data / "mirror"))
     return ClusterPlan(data, cluster_id, tuple(nodes), settings, static_quorum)
 
 
-def free_ports() -> Iterator[int]:
-    """Yields ports that nobody listens on, each once."""
-    given: set[int] = set()
-    while True:
-        port = random.choice(FREE_PORTS)
-        if port not in given and _is_free(port):
-            given.add(port)
-            yield port
+class FreePorts:
+    """Ports that nobody listens on, each once; until `close` nobody else is given them, whether a node listens there or not."""
 
+    def __init__(self) -> None:
+        self._held: list[socket.socket] = []
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> int:
+        while True:
+            port = random.choice(FREE_PORTS)
+            with contextlib.suppress(OSError):
+                self._held.append(reserve(port))
+                return port
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def descriptors(self) -> list[int]:
+        """What holds them; of no use to the nodes."""
+        return [sock.fileno() for sock in self._held]
+
+    def close(self) -> None:
+        """Closes our end; a process that was forked meanwhile keeps its own."""
+        for sock in self._held:
+            sock.close()
 
 
 def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:

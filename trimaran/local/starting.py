@@ -10,7 +10,7 @@ from quorum.storage import random_uuid
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 from trimaran.local.formatting import format_cluster, write_all_properties
-from trimaran.local.layout import NODES_MAX, ClusterPlan, plan_cluster
+from trimaran.local.layout import NODES_MAX, ClusterPlan, FreePorts, plan_cluster
 from trimaran.local.lock import ClusterLock
 from trimaran.local.orphans import orphans_of
 from trimaran.properties import from_overrides
@@ -67,11 +67,11 @@ def lock_directory(data: Path) -> ClusterLock:
         ) from error
 
 
-def plan_of(data: Path, wanted: Wanted) -> ClusterPlan:
-    """The cluster to start, formatted, its properties files written."""
+def plan_of(data: Path, wanted: Wanted, free_ports: FreePorts) -> ClusterPlan:
+    """The cluster to start, formatted, its properties files written; a new one has free ports, unless fixed ones are wanted."""
     if (data / state_file.FILE_NAME).exists():
         return _existing(data, wanted)
-    return _new(data, wanted)
+    return _new(data, wanted, None if wanted.fixed_ports else free_ports)
 
 
 def _existing(data: Path, wanted: Wanted) -> ClusterPlan:
@@ -103,7 +103,7 @@ def _ensure_same(plan: ClusterPlan, nodes: str, role: str, wanted: int | None) -
         )
 
 
-def _new(data: Path, wanted: Wanted) -> ClusterPlan:
+def _new(data: Path, wanted: Wanted, ports: FreePorts | None) -> ClusterPlan:
     controllers = NODES_OF_A_NEW_CLUSTER if wanted.controllers is None else wanted.controllers
     brokers = NODES_OF_A_NEW_CLUSTER if wanted.brokers is None else wanted.brokers
     if not (1 <= controllers <= NODES_MAX and 0 <= brokers <= NODES_MAX * 10):
@@ -119,7 +119,7 @@ def _new(data: Path, wanted: Wanted) -> ClusterPlan:
         controllers=controllers,
         brokers=brokers,
         zookeeper=wanted.zookeeper,
-        fixed_ports=wanted.fixed_ports,
+        ports=ports,
         settings=wanted.settings(),
         static_quorum=wanted.static_quorum,
     )
