@@ -1,14 +1,15 @@
 """DeleteRecords (21): moves a partition's start up (KIP-107), answered when all live replicas have followed.
 
-An offset of -1 means the high watermark. Source: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
+An offset of -1 means the high watermark. Of internal topics nothing is deleted: their coordinators would lose what they know. Source: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
 """
 
 from __future__ import annotations
 
 from broker.context import Context
+from broker.internal_topics import INTERNAL_TOPICS
 from broker.partitions.awaiting import UnderWay, wait_for_all
 from broker.partitions.opening import open_leaders, unopened
-from wire.errors import KafkaError
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -48,6 +49,8 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
     try:
+        if topic in INTERNAL_TOPICS:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
         leader = ctx.partitions.leader_of(topic, wanted.partition_index)
         offset = leader.delete_records_before(wanted.offset)
     except KafkaError as error:

@@ -251,7 +251,8 @@ class LeaderEpoch:
         """
         if self.ended:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if not self.log.config.deletes:
+        config = self.log.config
+        if config.compacts and not config.deletes:  # of an empty cleanup.policy they may go
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "a compacted topic keeps its records")
         watermark = self.high_watermark.offset
         offset = watermark if offset == -1 else offset

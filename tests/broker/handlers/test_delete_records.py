@@ -1,0 +1,75 @@
+"""DeleteRecords: whose records may be deleted, and up to where."""
+
+import pytest
+from immutables import Map
+
+from broker.handlers.delete_records import delete_records
+from quorum.metadata.image import TOPIC_RESOURCE
+from tests.broker.batches import append
+from tests.broker.calls import call, through_wire
+from tests.broker.harness import open_harness, partition, topic
+from wire.errors import ErrorCode
+from wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+
+VERSION = 2
+
+
+async def ask(harness, name, offset):
+    one = DeleteRecordsPartition(partition_index=0, offset=offset)
+    message = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name=name, partitions=[one])], timeout_ms=1000
+    )
+    request = through_wire(message, VERSION)
+    response = await delete_records(request, harness.context, call(request, VERSION))
+    found = response.topics[0].partitions[0]
+    return ErrorCode.of(found.error_code), found.low_watermark
+
+
+def with_records(tmp_path, name="t", **configs):
+    harness = open_harness(tmp_path)
+    overrides = {key.replace("_", "."): value for key, value in configs.items()}
+    harness.set_image(topic(name, partition()), configs={(TOPIC_RESOURCE, name): Map(overrides)})
+    append(harness, b"a", b"b", b"c", name=name)
+    harness.flush()
+    return harness
+
+
+@pytest.mark.parametrize(
+    ("offset", "answer"),
+    [
+        (2, (ErrorCode.NONE, 2)),
+        (-1, (ErrorCode.NONE, 3)),
+        (4, (ErrorCode.OFFSET_OUT_OF_RANGE, -1)),
+        (-2, (ErrorCode.OFFSET_OUT_OF_RANGE, -1)),
+    ],
+)
+async def test_up_to_where(tmp_path, offset, answer):
+    assert await ask(with_records(tmp_path), "t", offset) == answer
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [
+        ("compact", ErrorCode.POLICY_VIOLATION),
+        ("compact,delete", ErrorCode.NONE),
+        ("", ErrorCode.NONE),
+    ],
+)
+async def test_by_what_becomes_of_old_segments(tmp_path, policy, code):
+    harness = with_records(tmp_path, cleanup_policy=policy)
+    assert (await ask(harness, "t", 1))[0] is code
+
+
+async def test_not_those_of_internal_topics(tmp_path):
+    harness = with_records(tmp_path, "__consumer_offsets", cleanup_policy="compact,delete")
+    answer = await ask(harness, "__consumer_offsets", 1)
+    assert answer == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+    assert harness.leader("__consumer_offsets").log.log_start_offset == 0
+
+
+async def test_of_a_topic_that_is_not_there(tmp_path):
+    assert await ask(open_harness(tmp_path), "t", 1) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
