@@ -179,6 +179,7 @@ async def _run_shielded(
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(parts.group_commit.run)
                 await nursery.start(parts.node.run)
+                nursery.start_soon(parts.context.controller.run)
                 nursery.start_soon(_complete_initial_load, parts)
                 server: Server = await nursery.start(_serve, parts)
                 nursery.start_soon(parts.registrar.run)

@@ -27,6 +27,7 @@ from quorum.controller.liveness import broker_is_gone
 from quorum.controller.partitions import changes_with, changes_without, in_steps
 from quorum.controller.reign import Node as ReignNode
 from quorum.controller.reign import Reign
+from quorum.controller.standby import StandbyIndex
 from quorum.controller.state import ControllerState
 from quorum.controller.topics import TopicRules
 from quorum.listener import CommittedBatch, LoadedSnapshot
@@ -90,6 +91,7 @@ class Controller:
         self.loader = loader
         self.node: Node | None = None
         self._reign: Reign | None = None
+        self._standby = StandbyIndex(loader)
         self._applied_end = 0
         self._rules = TopicRules(settings.config, settings.prng)
 
@@ -185,38 +187,35 @@ class Controller:
         if self._reign is not None:
             self._reign.applied(end_offset, epoch)
 
+    async def run(self) -> None:
+        """Keeps ready to lead until it is cancelled; one that nobody runs begins an epoch later."""
+        await self._standby.run()
+
     async def lead(self, epoch: int) -> None:
         """Runs the active controller until it is cancelled."""
-        reign = self._begin(epoch, await self._index())
+        index = await self._standby.lend()
         try:
-            async with open_epoch(reign.close, self._end) as nursery:
-                self._reign = reign
-                self._activate(reign)
-                nursery.start_soon(reign.turns.run)
-                nursery.start_soon(self._fence_silent, reign)
-                nursery.start_soon(self._look_at_suspects, reign)
-                nursery.start_soon(self._suspect_orphans, reign)
-                nursery.start_soon(self._keep_moving, reign)
-                nursery.start_soon(self._balance, reign)
-                nursery.start_soon(self._expire_tokens, reign)
-                nursery.start_soon(self._empty_leaving, reign)
-                nursery.start_soon(self._find_leaders, reign)
-                nursery.start_soon(self._elect_unclean, reign)
-                nursery.start_soon(self._want_unclean, reign)
-                await trio.sleep_forever()
+            await self._lead(self._begin(epoch, index))
         finally:
+            self._standby.give_back(index)
             log.info("controller epoch %d has ended", epoch)
 
-    async def _index(self) -> PartitionIndex:
-        """The index of the committed image, made a little at a time; nobody writes before this epoch has begun."""
-        while True:
-            topics = self.loader.image.topics
-            index = PartitionIndex()
-            for added, _ in enumerate(index.add_all(topics), 1):
-                if added % PARTITIONS_PER_STEP == 0:
-                    await trio.lowlevel.checkpoint()
-            if self.loader.image.topics is topics:
-                return index
+    async def _lead(self, reign: Reign) -> None:
+        async with open_epoch(reign.close, self._end) as nursery:
+            self._reign = reign
+            self._activate(reign)
+            nursery.start_soon(reign.turns.run)
+            nursery.start_soon(self._fence_silent, reign)
+            nursery.start_soon(self._look_at_suspects, reign)
+            nursery.start_soon(self._suspect_orphans, reign)
+            nursery.start_soon(self._keep_moving, reign)
+            nursery.start_soon(self._balance, reign)
+            nursery.start_soon(self._expire_tokens, reign)
+            nursery.start_soon(self._empty_leaving, reign)
+            nursery.start_soon(self._find_leaders, reign)
+            nursery.start_soon(self._elect_unclean, reign)
+            nursery.start_soon(self._want_unclean, reign)
+            await trio.sleep_forever()
 
     def _begin(self, epoch: int, index: PartitionIndex) -> Reign:
         assert self.node is not None, "the node is given before it runs"

@@ -1,6 +1,7 @@
 """Which partitions concern a broker, so that its coming and going costs what it changes and not what the cluster has.
 
-Kept in step with an image by its deltas. The order of keys is that in which they came, so that decisions can be repeated.
+Kept in step with an image by its deltas, or by a look at what is another in the next. The order of keys is that in which they came, so that
+decisions can be repeated.
 Source: Kafka's `BrokersToIsrs`, `BrokersToElrs` and the sets of `ReplicationControlManager`.
 """
 
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from quorum.metadata.image import NO_LEADER, PartitionImage, TopicsImage
+from immutables import Map
+
+from quorum.metadata.image import NO_LEADER, PartitionImage, TopicImage, TopicsImage
 from quorum.metadata.topic_names import has_collision_characters, in_metrics
 from quorum.metadata.topics_delta import TopicsDelta
 
@@ -19,20 +22,24 @@ Keys = dict[Key, None]
 """A set that keeps its order."""
 
 _NONE: Keys = {}
+_NO_PARTITIONS: Map[int, PartitionImage] = Map()
 
 # Partitions of one decision where not all need be decided together: others have their turn in between, and the first are not kept waiting.
 PARTITIONS_PER_STEP = 500
 
 
 class PartitionIndex:
-    """Mutable; belongs to one epoch of the active controller.
+    """Mutable; belongs to one epoch of the active controller, or to a standby.
 
+    `topics` is the image that it is of, None on the way from one to another.
     `imbalanced` are led by another than the preferred replica, `reassigning` have replicas to add or to remove.
     """
 
-    __slots__ = ("_eligible", "_in_sync", "_led", "_named_alike", "imbalanced", "reassigning")
+    _TABLES = ("_eligible", "_in_sync", "_led", "_named_alike", "imbalanced", "reassigning")
+    __slots__ = (*_TABLES, "topics")
 
     def __init__(self) -> None:
+        self.topics: TopicsImage | None = TopicsImage()
         self._in_sync: dict[int, Keys] = {}
         self._eligible: dict[int, Keys] = {}
         self._led: dict[int, Keys] = {}
@@ -44,7 +51,7 @@ class PartitionIndex:
     @classmethod
     def of(cls, topics: TopicsImage) -> PartitionIndex:
         index = cls()
-        for _ in index.add_all(topics):
+        for _ in index.follow(topics):
             pass
         return index
 
@@ -74,37 +81,70 @@ class PartitionIndex:
         """The same partitions in the same places, in whatever order they came."""
         if not isinstance(other, PartitionIndex):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in self._TABLES)
 
     __hash__ = None  # type: ignore[assignment]
 
     # --- changes
 
-    def add_all(self, topics: TopicsImage) -> Iterator[Key]:
-        """Adds every partition of an image, a step each: a million takes seconds, in which others want a turn."""
-        for topic in topics.by_id.values():
-            self._add_name(topic.name)
-            for number, partition in topic.partitions.items():
-                key = topic.id, number
-                self._change(key, None, partition)
-                yield key
+    def follow(self, topics: TopicsImage) -> Iterator[None]:
+        """Goes on to another image, whatever lies between: what is the same object in both is the same. A step for each topic, and for each
+        partition of those that differ: a million takes seconds, in which others want a turn.
+        """
+        before, self.topics = self.topics, None
+        assert before is not None
+        kept = 0
+        for topic_id, topic in topics.by_id.items():
+            old = before.by_id.get(topic_id)
+            kept += old is not None
+            if old is not topic:
+                yield from self._replace(old, topic)
+            yield
+        if kept < len(before.by_id):
+            for topic_id, old in before.by_id.items():
+                if topic_id not in topics.by_id:
+                    if old.name not in topics.by_name:  # else it was made again, with another id
+                        self._remove_name(old.name)
+                    yield from self._remove_partitions(old)
+                yield
+        self.topics = topics
 
-    def apply(self, delta: TopicsDelta) -> Iterator[Key]:
-        """Goes on to what the image is after `delta`, a step for each partition; between them it is of neither image."""
+    def apply(self, delta: TopicsDelta, topics: TopicsImage) -> Iterator[None]:
+        """Goes on to `topics`, which `delta` has made of the present image, a step for each partition that it names."""
+        self.topics = None
         for topic in delta.deleted.values():
             self._remove_name(topic.name)
-            for number, partition in topic.partitions.items():
-                key = topic.id, number
-                self._change(key, partition, None)
-                yield key
+            yield from self._remove_partitions(topic)
         for name in delta.created.values():
             self._add_name(name)
         for topic_id, changed in delta.changed.items():
             before = changed.image.partitions
             for number, partition in changed.partitions.items():
-                key = topic_id, number
-                self._change(key, before.get(number), partition)
-                yield key
+                self._change((topic_id, number), before.get(number), partition)
+                yield
+        self.topics = topics
+
+    def _replace(self, old: TopicImage | None, new: TopicImage) -> Iterator[None]:
+        if old is None:
+            self._add_name(new.name)
+        before = _NO_PARTITIONS if old is None else old.partitions
+        kept = 0
+        for number, partition in new.partitions.items():
+            was = before.get(number)
+            kept += was is not None
+            if was is not partition:
+                self._change((new.id, number), was, partition)
+            yield
+        if kept < len(before):  # an epoch has added some, and ended before they were committed
+            for number, was in before.items():
+                if number not in new.partitions:
+                    self._change((new.id, number), was, None)
+                yield
+
+    def _remove_partitions(self, topic: TopicImage) -> Iterator[None]:
+        for number, partition in topic.partitions.items():
+            self._change((topic.id, number), partition, None)
+            yield
 
     def _add_name(self, name: str) -> None:
         if has_collision_characters(name):

@@ -128,7 +128,7 @@ class Reign:
     def _take(self, delta: MetadataDelta) -> Steps[None]:
         self.image = delta.apply(Provenance(self._last_offset, self.epoch, now_ms()))
         self._delta = None
-        for _ in self._index.apply(delta.topics):
+        for _ in self._index.apply(delta.topics, self.image.topics):
             yield 1
 
     def suspect(self, broker_id: int, broker_epoch: int) -> None:

@@ -430,3 +430,21 @@ async def test_a_directory_of_another_node_is_refused(tmp_path):
 async def test_a_directory_that_is_not_formatted_is_refused(tmp_path):
     with pytest.raises(MetaPropertiesError, match="not formatted"):
         await run_controller(config_of(log_dirs=tmp_path))
+
+
+async def test_who_does_not_lead_is_ready_to(tmp_path, monkeypatch):
+    """Its index has a topic soon after its image has it."""
+    monkeypatch.setattr("quorum.controller.standby.LOOK_SECONDS", 0.01)
+    async with open_controllers(tmp_path, size=3) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection:
+            await controllers.broker(connection, 1).join()
+            await connection.call(creation("t"), timeout=SECONDS)
+        for one in controllers.running.values():
+            if one is not active:
+                await Images(one).wait_for(lambda image: "t" in image.topics.by_name)
+                index = one.context.controller._standby._index
+                with trio.fail_after(SECONDS):
+                    while index.topics is not one.loader.image.topics:  # noqa: ASYNC110 - nobody is told
+                        await trio.sleep(0.01)
+                assert len(index.in_sync(1)) == 2

@@ -79,7 +79,7 @@ class Life:
         for record in records:
             delta.replay(record)
         self.image = delta.apply(Provenance(1, 1, 1))
-        deque(self.index.apply(delta.topics), maxlen=0)
+        deque(self.index.apply(delta.topics, self.image.topics), maxlen=0)
         self.check(before, may_lose=may_lose, joining=joining)
 
     # --- steps
@@ -277,7 +277,7 @@ def live(seed):
             raise AssertionError(f"{error}\nseed {seed}, steps {steps}") from error
     delta = MetadataDelta(life.image)
     delta.replay(RemoveTopicRecord(topic_id=uid(1)))
-    deque(life.index.apply(delta.topics), maxlen=0)
+    deque(life.index.apply(delta.topics, delta.topics.apply()), maxlen=0)
     assert life.index == PartitionIndex()
 
 

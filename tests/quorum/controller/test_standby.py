@@ -1,0 +1,129 @@
+"""A controller that another leads has the index of the committed image at hand."""
+
+import itertools
+
+import pytest
+import trio
+import trio.testing
+
+from quorum.controller import standby as module
+from quorum.controller.index import PartitionIndex
+from quorum.controller.standby import LOOK_SECONDS, StandbyIndex
+from quorum.listener import CommittedBatch
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import Provenance
+from quorum.metadata.loader import MetadataLoader
+from tests.quorum.metadata.build import change, partition, topic
+
+PARTITIONS = 10
+
+
+class Committed:
+    """A loader that is told batch after batch."""
+
+    def __init__(self):
+        self.loader = MetadataLoader()
+        self._offsets = itertools.count()
+
+    def add(self, *records):
+        offset = next(self._offsets)
+        batch = CommittedBatch(
+            base_offset=offset,
+            last_offset=offset,
+            epoch=1,
+            appended_at_ms=0,
+            size_bytes=0,
+            records=records,
+        )
+        self.loader.apply_committed(batch)
+
+    def add_topic(self, number):
+        new = [partition(number, index, [1, 2]) for index in range(PARTITIONS)]
+        self.add(topic(f"t{number}", number), *new)
+
+    @property
+    def topics(self):
+        return self.loader.image.topics
+
+
+@pytest.fixture
+def committed():
+    found = Committed()
+    found.add_topic(1)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def few_partitions_a_step(monkeypatch):
+    monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 3)
+
+
+def check(index, topics):
+    assert index.topics is topics
+    assert index == PartitionIndex.of(topics)
+
+
+async def test_while_it_runs_there_is_nothing_left_to_do_when_we_lead(committed, autojump_clock):
+    standby = StandbyIndex(committed.loader)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(standby.run)
+        await trio.sleep(LOOK_SECONDS / 2)
+        committed.add_topic(2)
+        await trio.sleep(LOOK_SECONDS)
+        with trio.testing.assert_no_checkpoints():
+            index = await standby.lend()
+        check(index, committed.topics)
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_changes_on_the_way_to_it_is_in_it(committed):
+    standby = StandbyIndex(committed.loader)
+    lent = []
+
+    async def lend():
+        lent.append(await standby.lend())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(standby.run)
+        nursery.start_soon(lend)
+        for number in (2, 3, 4):
+            await trio.lowlevel.checkpoint()
+            assert not lent
+            committed.add_topic(number)
+        with trio.fail_after(5):
+            while not lent:
+                await trio.lowlevel.checkpoint()
+        check(lent[0], committed.topics)
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_index_that_is_lent_belongs_to_who_has_it(committed, autojump_clock):
+    standby = StandbyIndex(committed.loader)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(standby.run)
+        index, before = await standby.lend(), committed.topics
+        committed.add_topic(2)
+        await trio.sleep(LOOK_SECONDS * 2)
+        check(index, before)
+        nursery.cancel_scope.cancel()
+
+
+def of_an_epoch(index, image):
+    """What an epoch has written on top: its index, after so many steps."""
+    delta = MetadataDelta(image)
+    delta.replay(change(1, 0, leader=2))
+    for number in range(PARTITIONS, PARTITIONS + 3):  # never committed
+        delta.replay(partition(1, number, [3]))
+    return index.apply(delta.topics, delta.apply(Provenance(99, 1, 1)).topics)
+
+
+@pytest.mark.parametrize("done", [0, 2, None])
+async def test_what_an_epoch_leaves_is_led_back_to_what_is_committed(committed, done):
+    """Also when it ended in the middle of a change."""
+    standby = StandbyIndex(committed.loader)
+    index = await standby.lend()
+    for _ in itertools.islice(of_an_epoch(index, committed.loader.image), done):
+        pass
+    committed.add(change(1, 1, leader=2))
+    standby.give_back(index)
+    check(await standby.lend(), committed.topics)
