@@ -27,6 +27,7 @@ from log.names import (
     FUTURE_SUFFIX,
     STRAY_SUFFIX,
     aside_name,
+    is_deleted_directory,
     is_partition_directory,
     partition_of,
 )
@@ -323,10 +324,18 @@ class LogDirectory:
             log.purge(now_ms)
         with self.health.guard(f"deleting in {self.path}"):
             for directory in due(self._deleted, now_ms, delay_ms or 0):
-                for name in self._files.list_directory(directory):
-                    self._files.unlink(directory / name)
-                self._files.rmdir(directory)
+                self._remove(directory)
                 self._deleted.pop(directory, None)
+
+    def _remove(self, directory: Path) -> None:
+        for name in self._files.list_directory(directory):
+            try:
+                self._files.unlink(directory / name)
+            except (
+                IsADirectoryError
+            ):  # somebody else's, which would make a failing disk of this one
+                self._remove(directory / name)
+        self._files.rmdir(directory)
 
     # Moves between directories
 
@@ -433,7 +442,7 @@ class LogDirectory:
         for name in self._files.list_directory(self.path):
             if (key := partition_of(name)) is not None:
                 self._names.add(key)
-            elif name.endswith(DELETE_SUFFIX):
+            elif is_deleted_directory(name):
                 self._deleted[self.path / name] = None
             elif name.endswith(FUTURE_SUFFIX):
                 self.futures.note(name)

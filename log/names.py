@@ -50,12 +50,23 @@ def _legal_topic(topic: str) -> str | None:
 
 def parse_directory_name(name: str) -> tuple[str, int]:
     """(topic, partition) of a directory such as `orders-3`, also of a future one; raises ValueError for other names."""
-    if name.endswith(FUTURE_SUFFIX):
-        name = _UNIQUE.sub("", name.removesuffix(FUTURE_SUFFIX))
-    found = partition_of(name)
+    found = partition_of(_renamed_from(name, FUTURE_SUFFIX))
     if found is None:
         raise ValueError(f"{name!r} is not TOPIC-PARTITION")
     return found
+
+
+def is_deleted_directory(name: str) -> bool:
+    """Whether `name` is that of a partition's directory that is to be removed; what is merely called so may be anybody's."""
+    return partition_of(_renamed_from(name, DELETE_SUFFIX)) is not None
+
+
+def _renamed_from(name: str, suffix: str) -> str:
+    """`orders-3` for `orders-3.0f…9a-delete`; other names as they are."""
+    if not name.endswith(suffix):
+        return name
+    unique = _UNIQUE.search(name.removesuffix(suffix))
+    return name if unique is None else name[: unique.start()]
 
 
 def aside_name(topic: str, partition: int, suffix: str) -> str:

@@ -202,6 +202,33 @@ def test_names_that_are_no_directories(path, topic):
     directory.close(broker_epoch=None)
 
 
+def test_what_lies_in_a_deleted_partition_goes_whatever_it_is(path):
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    (path / "t-0" / "snapshots" / "older").mkdir(parents=True)
+    (path / "t-0" / "snapshots" / "older" / "note").write_text("whose?")
+    (path / "t-0" / "link").symlink_to(path)
+    directory.delete_log("t", 0)
+    directory.purge()
+    assert directory.offline is None
+    assert not list(path.glob("t-0*"))
+    assert (path / "meta.properties").exists()
+
+
+def test_what_is_merely_called_deleted_is_not_ours(path):
+    """Kafka refuses to start with it; here it lies as it is."""
+    (path / "backup-delete").mkdir()
+    (path / "backup-delete" / "all.tar").write_text("dear")
+    (path / "notes-delete").write_text("dear")
+    (path / "orders-3-future").mkdir()
+    before = sorted(path.rglob("*"))
+    directory = LogDirectory(path)
+    directory.purge()
+    assert directory.offline is None
+    assert not list(directory.futures)
+    assert set(before) <= set(path.rglob("*"))
+
+
 def test_the_longest_topic_name_can_be_deleted(path):
     directory = LogDirectory(path)
     directory.create_log("x" * 249, 0, TOPIC_ID, SMALL)
