@@ -27,28 +27,30 @@ class StandbyIndex:
         self._way: Iterator[None] = iter(())
 
     async def run(self) -> None:
-        """Keeps up with the image until cancelled."""
+        """Follows the image of the moment, from time to time, until cancelled; what changes meanwhile waits for the next time."""
         while True:
-            await self._catch_up()
+            await self._follow()
             await trio.sleep(LOOK_SECONDS)
 
     async def lend(self) -> PartitionIndex:
         """That of the image of this moment; what else there is to do at this moment must not wait."""
-        await self._catch_up()
-        index, self._index = self._index, None
+        index = self._index
         assert index is not None, "one epoch has ended before the next begins"
+        while index.topics is not self._loader.image.topics:
+            await self._follow()
+        self._index = None
         return index
 
     def give_back(self, index: PartitionIndex) -> None:
         """One that was left on its way to another image is of neither."""
         self._index = PartitionIndex() if index.topics is None else index
 
-    async def _catch_up(self) -> None:
+    async def _follow(self) -> None:
         while not self._step():
             await trio.lowlevel.checkpoint()
 
     def _step(self) -> bool:
-        """One turn's work on the way, which whoever comes next goes on with; whether nothing is left to do."""
+        """One turn's work on the way to an image, which whoever comes next goes on with; whether it is at its end."""
         index, topics = self._index, self._loader.image.topics
         if index is None or index.topics is topics:
             return True
@@ -56,4 +58,4 @@ class StandbyIndex:
             self._way = index.follow(topics)
         for _ in islice(self._way, PARTITIONS_PER_STEP):
             pass
-        return index.topics is topics
+        return index.topics is not None

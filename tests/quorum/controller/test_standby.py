@@ -97,6 +97,21 @@ async def test_what_changes_on_the_way_to_it_is_in_it(committed):
         nursery.cancel_scope.cancel()
 
 
+async def test_it_does_not_run_after_an_image_that_changes_all_the_time(committed, monkeypatch):
+    ways = []
+    follow = PartitionIndex.follow
+    monkeypatch.setattr(
+        PartitionIndex, "follow", lambda index, topics: ways.append(topics) or follow(index, topics)
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(StandbyIndex(committed.loader).run)
+        for number in range(2, 50):
+            await trio.lowlevel.checkpoint()
+            committed.add_topic(number)
+        nursery.cancel_scope.cancel()
+    assert len(ways) == 1
+
+
 async def test_an_index_that_is_lent_belongs_to_who_has_it(committed, autojump_clock):
     standby = StandbyIndex(committed.loader)
     async with trio.open_nursery() as nursery:
