@@ -107,27 +107,30 @@ def produce(
     if request.transactional_id is not None:
         return _fail_all(request, ErrorCode.INVALID_TXN_STATE, "transactions are not served")
     version = call.header.api_version
+    is_long = False
     if version >= FIRST_VERSION_OF_BATCHES and call.connection not in ctx.threaded:
         keys = list(_keys(request))
         cold = unopened(ctx.partitions, keys, for_writing=True)
-        is_little = len(keys) <= APPENDS_PER_TURN and takes_one_turn(cold)
-        if is_little and (checked := _checked_now(request, ctx, version)) is not None:
-            append = Append(ctx, acks, version, iter(checked))
-            responses = [_append_topic(topic, append) for topic in request.topic_data]
-            return _answer(request, responses, append, call)
+        if len(keys) <= APPENDS_PER_TURN and takes_one_turn(cold):
+            checked = _checked_now(request, ctx, version)
+            if checked is not None:
+                append = Append(ctx, acks, version, iter(checked))
+                responses = [_append_topic(topic, append) for topic in request.topic_data]
+                return _answer(request, responses, append, call)
+            is_long = True
     detach(request)
     ctx.threaded.begin(call.connection)
-    return Parked(lambda: _produce_later(request, ctx, call))  # type: ignore[arg-type,return-value]
+    return Parked(lambda: _produce_later(request, ctx, call, is_long=is_long))  # type: ignore[arg-type,return-value]
 
 
 async def _produce_later(
-    request: ProduceRequest, ctx: Context, call: Call
+    request: ProduceRequest, ctx: Context, call: Call, *, is_long: bool
 ) -> ProduceResponse | None:
-    """Stage two of what is checked in a thread; None, which is not answered, for acks=0."""
+    """Stage two of what waits, or is checked in a thread (`is_long`: known to be); None, which is not answered, for acks=0."""
     version = call.header.api_version
     try:
         await open_leaders(unopened(ctx.partitions, _keys(request)))
-        checked = _checked_now(request, ctx, version)
+        checked = None if is_long else _checked_now(request, ctx, version)
         if checked is None:
             checked = await check_in_thread(request, ctx, version)
         append = Append(ctx, request.acks, version, iter(checked))

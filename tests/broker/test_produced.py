@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.handlers import produce as produce_handler
 from broker.handlers.produce import produce
 from broker.produced import check_now
 from log.batch import BatchView, iter_batches
@@ -64,6 +65,18 @@ async def test_a_large_batch_is_checked_in_a_thread_and_stored_as_it_was(harness
     assert keys(harness) == []
     assert codes_of(await finished(parked)) == [0]
     assert keys(harness) == [b"large"]
+
+
+async def test_what_is_over_budget_is_tried_once(harness, monkeypatch):
+    tried = []
+
+    def counted(*arguments):
+        tried.append(arguments)
+        return check_now(*arguments)
+
+    monkeypatch.setattr(produce_handler, "check_now", counted)
+    assert codes_of(await finished(send(harness, request(large()), connection()))) == [0]
+    assert len(tried) == 1
 
 
 async def test_what_a_connection_sends_behind_it_comes_behind_it(harness):
