@@ -19,6 +19,7 @@ from broker.context import Context
 from broker.controller_channel import Address
 from broker.handlers.registry import broker_registry
 from broker.lifecycle import BrokerState
+from broker.overridden import overridden
 from log.directory import LogDirectory
 from quorum.config.server import ServerConfig
 from quorum.listeners import limits_of
@@ -124,6 +125,8 @@ async def _start(
         await parts.quorum.node.wait_caught_up()
         if ctx.authorizer is not None:
             ctx.authorizer.complete_initial_load()
+        for line in overridden(parts.config, ctx.metadata.image.configs):
+            log.warning("%s", line)
         # Its record may be in the image before its answer is here, and no other record need follow.
         await lifecycle.state.wait_not(BrokerState.STARTING)
         await ctx.metadata.wait_for(lambda image: lifecycle.epoch <= image.provenance.offset)
