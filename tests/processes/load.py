@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-import time
 
 from confluent_kafka import Producer
 
@@ -22,7 +21,7 @@ class Load:
     """
 
     def __init__(self, bootstrap, topic, partitions):
-        self.acked, self.failed, self._ack_times = {}, [], {}
+        self.acked, self.failed, self._acks = {}, [], [0] * partitions
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -34,7 +33,7 @@ class Load:
                 "socket.timeout.ms": 3000,
             }
         )
-        self._topic, self._partitions = topic, partitions
+        self._topic = topic
         self._name = os.urandom(4).hex().encode()  # others have written to the topic before
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -61,23 +60,18 @@ class Load:
     def _delivered(self, error, message):
         if error is None:
             self.acked[message.value()] = (message.partition(), message.offset())
-            self._ack_times.setdefault(message.partition(), []).append(time.monotonic())
+            self._acks[message.partition()] += 1
         else:
             self.failed.append(error.str())
 
     def wait_for_acks(self, seconds=20.0):
         """Until every partition has acknowledged something that was not acknowledged before."""
-        before = [len(self._ack_times.get(p, ())) for p in range(self._partitions)]
+        before = self._acks.copy()
 
         def all_went_on():
-            return all(len(self._ack_times.get(p, ())) > n for p, n in enumerate(before))
+            return all(now > then for now, then in zip(self._acks, before, strict=True))
 
         until(all_went_on, f"acknowledgements in every partition; {self.failed[:3]}", seconds)
-
-    def longest_silence(self):
-        """Seconds, of the partition that was silent longest."""
-        times = self._ack_times.values()
-        return max(b - a for one in times for a, b in itertools.pairwise(one))
 
 
 def lost(bootstrap, topic, partitions, acked):
