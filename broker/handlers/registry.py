@@ -24,6 +24,7 @@ from broker.handlers.describe_configs import describe_configs
 from broker.handlers.describe_delegation_token import describe_delegation_token
 from broker.handlers.describe_groups import describe_groups
 from broker.handlers.describe_log_dirs import describe_log_dirs
+from broker.handlers.describe_producers import describe_producers
 from broker.handlers.describe_quorum import describe_quorum
 from broker.handlers.describe_topic_partitions import describe_topic_partitions
 from broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
@@ -71,6 +72,7 @@ HANDLERS = (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_quorum,
     describe_topic_partitions,
     elect_leaders,

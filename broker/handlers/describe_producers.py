@@ -1,0 +1,76 @@
+"""DescribeProducers (61): who writes idempotently to partitions, and whose transactions are open there since which offset (KIP-664).
+
+Any replica answers. Source: `KafkaApis.handleDescribeProducersRequest`, `UnifiedLog.activeProducers`.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from broker.context import Context
+from broker.partitions.opening import OPENED_PER_TURN
+from log.producers.entry import ProducerEntry
+from quorum.metadata.topic_names import why_illegal
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicRequest,
+    TopicResponse,
+)
+from wire.transport.calls import Call, Parked
+from wire.transport.registry import handles
+
+NO_SEQUENCE = -1
+
+
+@handles(DescribeProducersRequest, versions="0")
+def describe_producers(
+    request: DescribeProducersRequest, ctx: Context, _call: Call
+) -> Parked[DescribeProducersResponse]:
+    async def finish() -> DescribeProducersResponse:
+        return DescribeProducersResponse(topics=[await _topic(one, ctx) for one in request.topics])
+
+    return Parked(finish)
+
+
+async def _topic(wanted: TopicRequest, ctx: Context) -> TopicResponse:
+    shown = TopicResponse(name=wanted.name, partitions=[])
+    for count, index in enumerate(wanted.partition_indexes, 1):
+        try:
+            producers = await _producers(wanted.name, index, ctx)
+            one = PartitionResponse(partition_index=index, active_producers=producers)
+        except KafkaError as error:
+            one = PartitionResponse(
+                partition_index=index,
+                error_code=error.code,
+                error_message=error.message or None,
+                active_producers=[],
+            )
+        shown.partitions.append(one)
+        if count % OPENED_PER_TURN == 0:
+            await trio.lowlevel.checkpoint()
+    return shown
+
+
+async def _producers(topic: str, index: int, ctx: Context) -> list[ProducerState]:
+    """Raises KafkaError: why they are not told here."""
+    if (why := why_illegal(topic)) is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    partition = ctx.partitions.hosted(topic, index)
+    if partition.must_check:
+        await partition.check()
+    return [_shown(*one) for one in partition.log.producers.entries()]
+
+
+def _shown(producer_id: int, entry: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.batches[-1].last_sequence if entry.batches else NO_SEQUENCE,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.transaction_start,  # -1 for none, here too
+    )
