@@ -92,7 +92,7 @@ async def test_acks(tmp_path, acks):
 
 
 def kafka_python(bootstrap):
-    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+    from tests.clients.kafka_python import KafkaConsumer, KafkaProducer, TopicPartition
 
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all")
     sent = [

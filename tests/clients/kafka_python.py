@@ -12,6 +12,23 @@ with warnings.catch_warnings():  # it reads its JSON by a deprecated way
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import ConfigResource, ConfigResourceType
+    from kafka.net.inet import KafkaNetSocket
+
+
+def _closing(connect):
+    """kafka-python 3.0.12 leaves the socket of a connection that is refused, or not waited for, to the collector, which warns."""
+
+    async def closing_connect(self, net, sock, *args, **options):
+        try:
+            return await connect(self, net, sock, *args, **options)
+        except BaseException:
+            sock.close()
+            raise
+
+    return closing_connect
+
+
+KafkaNetSocket.sock_connect = _closing(KafkaNetSocket.sock_connect)
 
 
 def seen(record):

@@ -6,20 +6,16 @@ import os
 import ssl
 import subprocess
 import sys
-import warnings
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from tests.certificates import Certificates
+from tests.clients.kafka_python import KafkaConsumer, KafkaProducer
 from tests.local_cluster import ROOT, trimaran, until
 from trimaran.errors import Exit
 from trimaran.local.layout import FreePorts
-
-with warnings.catch_warnings():  # it reads its JSON by a deprecated way
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaConsumer, KafkaProducer
 
 STOP_SECONDS_MAX = 20
 ANSWER_SECONDS = 20
