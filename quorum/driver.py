@@ -135,7 +135,7 @@ class Driver:
         if len(self._inbox) >= INBOX_MAX:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node is too busy")
         token, finish = self._questions.open()
-        self.submit(partial(self.raft.receive, core.Envelope(token, request)))
+        self.submit(partial(self.raft.receive, token, request))
         return finish
 
     # --- the work
@@ -242,7 +242,7 @@ class Driver:
         elif isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
             self._nursery.start_soon(self._take_snapshot, send.token, answer)
         else:
-            self.raft.receive(core.Envelope(send.token, answer), now)
+            self.raft.receive(send.token, answer, now)
 
     def _understood(self, send: Send, found: Message | Exception) -> core.AnyAnswer | None:
         """Nothing damaged or out of place reaches the core; None is no answer."""
@@ -263,7 +263,7 @@ class Driver:
         step: Input = partial(self.raft.request_failed, token)
         try:
             checked = await self._snapshot_fetch.check(answer)
-            step = partial(self.raft.receive, core.Envelope(token, checked))
+            step = partial(self.raft.receive, token, checked)
         except (RemoteProtocolError, KafkaError) as error:
             log.debug("a piece of a snapshot cannot be checked: %r", error)
         self.submit(step)

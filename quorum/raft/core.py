@@ -23,11 +23,11 @@ from quorum.raft.messages import (
     ChangeAnswer,
     EndQuorumEpochAnswer,
     EndQuorumEpochRequest,
-    Envelope,
     FetchAnswer,
     FetchRequest,
     FetchSnapshotAnswer,
     FetchSnapshotRequest,
+    Message,
     RemoveVoterRequest,
     Request,
     UpdateVoterAnswer,
@@ -37,7 +37,6 @@ from quorum.raft.messages import (
 )
 from quorum.raft.ready import Proposal, Ready
 from quorum.raft.roles import (
-    Candidate,
     Follower,
     Leader,
     Prospective,
@@ -97,13 +96,13 @@ class Raft:
 
     # --- inputs
 
-    def receive(self, envelope: Envelope, now: float) -> None:
+    def receive(self, token: int, message: Message, now: float) -> None:
         """A request (to be answered under its token) or an answer (to a request sent under its token)."""
         ensure(self._state.is_drained, _UNDONE)
-        if isinstance(envelope.message, Answer):
-            self._on_answer(envelope.token, envelope.message, now)
+        if isinstance(message, Answer):
+            self._on_answer(token, message, now)
         else:
-            self._on_request(envelope.token, envelope.message, now)
+            self._on_request(token, message, now)
         self._poll(now)
 
     def request_failed(self, token: int, now: float) -> None:
@@ -364,22 +363,18 @@ class Raft:
 
     def _poll_role(self, role: Role, now: float) -> None:
         state = self._state
-        expired = now >= self._role_deadline(role)
-        match role:
-            case Leader():
-                leading.poll_leader(state, role, now)
-            case Follower() if not expired:
-                following.poll_follower(state, role, now)
-            case Unattached() if not expired:
-                following.poll_unattached(state, now)
-            case Candidate() | Prospective() if not expired:
-                elections.ask_for_votes(state, now)
-            case Resigned():
-                leading.poll_resigned(state, role, now)
-            case Prospective():
-                elections.give_up_pre_vote(state, now)
-            case Candidate() | Follower() | Unattached():
-                elections.on_expired(state, now)
+        if isinstance(role, Leader):
+            leading.poll_leader(state, role, now)
+        elif isinstance(role, Resigned):
+            leading.poll_resigned(state, role, now)
+        elif now >= self._role_deadline(role):
+            elections.on_expired(state, now)
+        elif isinstance(role, Follower):
+            following.poll_follower(state, role, now)
+        elif isinstance(role, Unattached):
+            following.poll_unattached(state, now)
+        else:
+            elections.ask_for_votes(state, now)
 
 
 def _first_role(

@@ -8,7 +8,6 @@ dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 from quorum.raft import leading
@@ -88,7 +87,7 @@ def _judge_vote(state: State, request: VoteRequest, now: float) -> VoteAnswer:
         _record_vote(state, request.candidate, now)
     elif not granted:
         _ask_anew(state, request.candidate)
-    return replace(state.answer(VoteAnswer), granted=granted)
+    return state.answer(VoteAnswer, granted=granted)
 
 
 def _ask_anew(state: State, candidate: ReplicaKey) -> None:
@@ -100,8 +99,8 @@ def _ask_anew(state: State, candidate: ReplicaKey) -> None:
 
 def _record_vote(state: State, candidate: ReplicaKey, now: float) -> None:
     role = state.role
-    ensure(isinstance(role, Unattached | Prospective), "R3 only who has no leader votes", role)
-    assert isinstance(role, Unattached | Prospective)
+    ensure(isinstance(role, (Unattached, Prospective)), "R3 only who has no leader votes", role)
+    assert isinstance(role, (Unattached, Prospective))
     if role.voted is None:
         # the candidate has as good a chance as we have: leave it a whole election timeout
         state.update(role._replace(voted=candidate, deadline=state.election_deadline(now)))
@@ -207,11 +206,13 @@ def _may_follow(state: State) -> bool:
 
 
 def on_expired(state: State, now: float) -> None:
-    """The time to wait for a leader is over."""
+    """The time to wait for a leader, or for votes, is over."""
     role = state.role
-    if state.may_stand:
+    if isinstance(role, Prospective):
+        give_up_pre_vote(state, now)
+    elif state.may_stand:
         become_prospective(state, now)
-    elif isinstance(role, Follower | Unattached):
+    elif isinstance(role, (Follower, Unattached)):
         # the set without us is committed meanwhile
         state.update(role._replace(deadline=inf))
 
@@ -244,7 +245,7 @@ def become_candidate(state: State, now: float) -> None:
 
 def _go_on_if_granted(state: State, now: float) -> None:
     role = state.role
-    assert isinstance(role, Prospective | Candidate)
+    assert isinstance(role, (Prospective, Candidate))
     if not state.voters.is_majority(role.granted):
         return
     if isinstance(role, Prospective):
@@ -255,7 +256,7 @@ def _go_on_if_granted(state: State, now: float) -> None:
 
 def on_vote_answer(state: State, voter: Peer, answer: VoteAnswer, now: float) -> None:
     role = state.role
-    if not isinstance(role, Prospective | Candidate):
+    if not isinstance(role, (Prospective, Candidate)):
         return
     if answer.granted:
         state.update(role._replace(granted=role.granted | {voter.id}))
@@ -273,7 +274,7 @@ def _handle_loss(state: State, now: float) -> None:
     the dead leader is among them, and after a split vote its answer would be waited for in vain.
     """
     role = state.role
-    assert isinstance(role, Prospective | Candidate)
+    assert isinstance(role, (Prospective, Candidate))
     if isinstance(role, Prospective):
         if not _can_win(state, role):
             give_up_pre_vote(state, now)
@@ -296,7 +297,7 @@ def give_up_pre_vote(state: State, now: float) -> None:
 def ask_for_votes(state: State, now: float) -> None:
     """Sends what is due to the voters that have not answered, as long as we can still win."""
     role = state.role
-    assert isinstance(role, Prospective | Candidate)
+    assert isinstance(role, (Prospective, Candidate))
     if not _can_win(state, role):
         return
     end = end_of(state.log)

@@ -6,7 +6,6 @@ everybody for the record and again for the watermark: two fetches of every repli
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 from quorum.raft import changing
@@ -192,7 +191,6 @@ def _answer_parked(state: State, leader: Leader, parked: ParkedFetch) -> None:
 
 
 def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, now: float) -> None:
-    answer = state.answer(FetchSnapshotAnswer)
     error = leader_refusal(state, request.cluster_id, request.epoch)
     size = state.log.snapshot_size(request.snapshot_id) if request.snapshot_id.offset > 0 else None
     if error is None and size is None:
@@ -200,7 +198,7 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
     if error is None and size is not None and not 0 <= request.position < size:
         error = ErrorCode.POSITION_OUT_OF_RANGE
     if error is not None or size is None:
-        state.reply(token, replace(answer, error=int(error or 0)))
+        state.reply(token, state.answer(FetchSnapshotAnswer, error or 0))
         return
     assert isinstance(state.role, Leader)
     state.role.reign.heard_from(request.replica, now)
@@ -208,8 +206,12 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
     read = SnapshotRead(request.snapshot_id, request.position, max_bytes)
     state.reply(
         token,
-        replace(
-            answer, snapshot_id=request.snapshot_id, size=size, position=request.position, read=read
+        state.answer(
+            FetchSnapshotAnswer,
+            snapshot_id=request.snapshot_id,
+            size=size,
+            position=request.position,
+            read=read,
         ),
     )
 

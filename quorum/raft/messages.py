@@ -282,16 +282,19 @@ AnyAnswer = (
 Message = Request | AnyAnswer
 
 
-class Envelope(NamedTuple):
-    """A message that arrived. `token` of a request names it for its answer; that of an answer is the request's."""
-
-    token: int
-    message: Message
-
-
 def with_records(answer: FetchAnswer, records: bytes | memoryview) -> FetchAnswer:
-    """The answer with its bytes filled in or checked."""
-    return replace(answer, read=None, records=records)
+    """The answer with its bytes filled in or checked. Spelled out: `replace` takes three times as long, for every fetch."""
+    return FetchAnswer(
+        error=answer.error,
+        epoch=answer.epoch,
+        leader_id=answer.leader_id,
+        leader=answer.leader,
+        high_watermark=answer.high_watermark,
+        log_start_offset=answer.log_start_offset,
+        diverging=answer.diverging,
+        snapshot_id=answer.snapshot_id,
+        records=records,
+    )
 
 
 def with_data(answer: FetchSnapshotAnswer, data: bytes | memoryview) -> FetchSnapshotAnswer:

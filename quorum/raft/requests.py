@@ -59,8 +59,10 @@ class Requests:
 
     def is_waiting(self, now: float) -> bool:
         """Whether an answer is on its way that is not overdue."""
-        lines = self._lines.values() if self._by_token else ()
-        return any(line.token is not None and now < line.overdue for line in lines)
+        for line in self._lines.values() if self._by_token else ():
+            if line.token is not None and now < line.overdue:
+                return True
+        return False
 
     def is_in_flight(self, peer: Peer) -> bool:
         line = self._lines.get(peer.id)

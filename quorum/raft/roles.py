@@ -149,17 +149,11 @@ def _keeps_vote_and_leader(before: Role, after: Role) -> bool:
 
 def election_of(role: Role, node_id: int) -> Election:
     """What `quorum-state` says of a role; `node_id` is our own."""
-    match role:
-        case Follower(epoch=epoch, leader=leader, voted=voted):
-            return Election(epoch, leader.id, voted)
-        case Unattached(epoch=epoch, leader_id=leader_id, voted=voted):
-            return Election(epoch, leader_id, voted)
-        case Prospective(epoch=epoch, leader_id=leader_id, voted=voted):
-            return Election(epoch, leader_id, voted)
-        case Candidate(epoch=epoch, voted=voted):
-            return Election(epoch, NO_NODE, voted)
-        case Leader(epoch=epoch) | Resigned(epoch=epoch):
-            return Election(epoch, node_id, None)
+    if isinstance(role, (Follower, Unattached, Prospective)):
+        return Election(role.epoch, role.leader_id, role.voted)
+    if isinstance(role, Candidate):
+        return Election(role.epoch, NO_NODE, role.voted)
+    return Election(role.epoch, node_id, None)
 
 
 def grants(role: Role, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:

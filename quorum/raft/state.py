@@ -7,7 +7,7 @@ lives here, in `become`, and nowhere else.
 from __future__ import annotations
 
 from math import inf
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from quorum.raft import roles
 from quorum.raft.linger import Linger
@@ -49,6 +49,17 @@ class State:
     `has_effects`: something may wait for the driver. `is_drained`: nothing but a vote file or a watermark does. `has_log_work`: the log is
     about to change under the next `Ready`.
     """
+
+    # With more than thirty attributes in a dictionary CPython gives up its quick look-ups.
+    __slots__ = (
+        *("identity", "key", "can_vote", "me", "log", "timeouts", "prng", "_own_peer"),
+        *("role", "epoch", "election", "high_watermark", "flushed_offset", "shutting_down"),
+        *("requests", "lost_elections", "_discovery_turn"),
+        *("_seen_voters", "_other_voters", "_voters_before", "_servers"),
+        *("has_effects", "is_drained", "has_log_work", "_persisted", "_committed"),
+        *("_truncate_to", "_snapshot", "_fetched", "_replies", "_sends"),
+        *("linger", "_pending", "_pending_base", "_pending_count"),
+    )
 
     def __init__(
         self,
@@ -161,7 +172,7 @@ class State:
         before = self.role
         if not roles.is_allowed(before, role):
             ensure(False, "transition", roles.describe(before), "->", roles.describe(role))
-        if isinstance(role, Prospective | Candidate | Leader) and not self.may_stand:
+        if isinstance(role, (Prospective, Candidate, Leader)) and not self.may_stand:
             ensure(False, "an observer neither stands nor leads", roles.describe(role))
         ensure(not self._pending, "a role is left with proposals not yet appended")
         self.linger.take()  # nobody has them: they are lost with the epoch
@@ -249,13 +260,14 @@ class State:
 
     # --- effects
 
-    def answer(self, cls: type[A], error: int = 0) -> A:
+    def answer(self, cls: type[A], error: int = 0, **body: Any) -> A:
         """An answer with its head filled in: who leads, as far as we know."""
         return cls(
             error=int(error),
             epoch=self.epoch,
             leader_id=self.election.leader_id,
             leader=self.leader_peer,
+            **body,
         )
 
     def reply(self, token: int, answer: AnyAnswer) -> None:
@@ -283,7 +295,7 @@ class State:
         return None
 
     def _look_at_voters(self) -> None:
-        voters = self.voters
+        voters = self.log.history.voters
         if voters is not self._seen_voters:
             others = voters.others(self.key)
             self._voters_before = frozenset(id_ for id_ in voters.ids if id_ < self.key.id)
@@ -369,7 +381,7 @@ class State:
 
     def take(self) -> Ready | None:
         """Hands over all effects; None if there are none."""
-        election = self._election_to_persist()
+        election = None if self.election == self._persisted else self._persist()
         self.has_effects = False
         if self.is_drained and self._committed is None and election is None:
             return None
@@ -390,10 +402,8 @@ class State:
         self.is_drained, self.has_log_work = True, False
         return ready
 
-    def _election_to_persist(self) -> Election | None:
+    def _persist(self) -> Election:
         election = self.election
-        if election == self._persisted:
-            return None
         ensure(
             election.epoch >= self._persisted.epoch,
             "R2 epochs never go back",

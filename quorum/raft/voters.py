@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
-from quorum.raft.types import Endpoint, Peer, ReplicaKey, ensure
+from quorum.raft.types import NO_DIRECTORY, Endpoint, Peer, ReplicaKey, ensure
 
 # Levels of the feature `kraft.version`.
 STATIC_QUORUM = 0
@@ -81,7 +81,7 @@ class VoterSet:
     def __contains__(self, key: ReplicaKey) -> bool:
         """True for a voter's key; where the set knows no directory (a static one) the node id decides."""
         voter = self.by_id.get(key.id)
-        return voter is not None and (voter.key == key or voter.key.matches(key))
+        return voter is not None and voter.key.directory_id in (NO_DIRECTORY, key.directory_id)
 
     def __str__(self) -> str:
         return "{" + ",".join(map(str, self.ids)) + "}"

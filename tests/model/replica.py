@@ -7,6 +7,7 @@ left of a replica is a finite value, which `key` writes down under a permutation
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -127,8 +128,7 @@ class Replica:
         new.log.records, new.log.durable = self.log.records, self.log.durable
         new.raft = object.__new__(Raft)
         new.raft.__dict__.update(self.raft.__dict__)
-        state = object.__new__(type(self.raft._state))
-        state.__dict__.update(self.raft._state.__dict__)
+        state = copy(self.raft._state)
         state.log = new.log
         state.requests = _copy_requests(state.requests)
         state._replies, state._sends, state._pending = [], [], []
@@ -166,10 +166,10 @@ class Replica:
     def receive(self, token: Token, request: core.Request, watcher: Watcher) -> None:
         number = max(self.askers, default=0) + 1
         self.askers[number] = (token, request)
-        self.step(lambda raft: raft.receive(core.Envelope(number, request), 0.0), watcher)
+        self.step(lambda raft: raft.receive(number, request, 0.0), watcher)
 
     def hear(self, token: Token, answer: core.AnyAnswer, watcher: Watcher) -> None:
-        self.step(lambda raft: raft.receive(core.Envelope(token.number, answer), 0.0), watcher)
+        self.step(lambda raft: raft.receive(token.number, answer, 0.0), watcher)
 
     def miss(self, token: Token, watcher: Watcher) -> None:
         """No answer will come to a request of ours."""

@@ -85,11 +85,12 @@ class Network:
             self.lost += 1
             return
         is_doubled = faults.duplication and prng.random() < faults.duplication
-        clogged_until = self.clogged_until.get(link, 0.0) if self.clogged_until else 0.0
         for _ in (1, 2) if is_doubled else (1,):
             late = prng.random()
             at = world.now + 0.0002 + faults.delay_max * late * late * late
-            world.at(max(clogged_until, at), arrive)
+            if self.clogged_until:
+                at = max(at, self.clogged_until.get(link, 0.0))
+            world.at(at, arrive)
 
     # --- faults
 

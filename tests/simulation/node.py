@@ -37,6 +37,15 @@ class CrashNow(Exception):
 
 
 class SimNode:
+    # With more than thirty attributes in a dictionary CPython gives up its quick look-ups.
+    __slots__ = (
+        *("world", "checker", "network", "disk", "log", "raft", "metadata"),
+        *("id", "identity", "timeouts", "prng"),
+        *("alive", "refused", "is_rotten", "life", "skew"),
+        *("applied", "applied_epoch", "state", "loading_snapshot"),
+        *("_tokens", "_next_token", "_proposals", "_parts", "_sent_at", "_sent"),
+        *("_flush_wanted", "_flushing", "_saves_at", "_deadline", "_wakes_at"),
+    )
     has_disk = True
 
     def __init__(self, world: World, identity: Identity, timeouts: Timeouts) -> None:
@@ -61,7 +70,8 @@ class SimNode:
         # requests sent in a second, and which second that is
         self._sent_at, self._sent = 0, 0
         self.metadata: Member | None = None
-        self._wakes_at = inf
+        # the core's deadline after its last input, and the first hour for which a wake-up is in the heap
+        self._deadline = self._wakes_at = inf
 
     @property
     def now(self) -> float:
@@ -165,13 +175,16 @@ class SimNode:
             versions = core.ApiVersionsAnswer(kraft_versions=(0, 1))
             self.network.answer(self, source, source_life, token, versions)
             return
-        self._next_token += 1
-        self._tokens[self._next_token] = (source, source_life, token, message)
-        envelope = core.Envelope(self._next_token, message)
-        arrived = self._next_token
-        self._guard(self.raft.receive, envelope, self.now)
+        arrived = self._remember(source, source_life, token, message)
+        self._guard(self.raft.receive, arrived, message, self.now)
         if self.alive and arrived in self._tokens:
             self.checker.fetched(self, message, self.world.now)  # parked, hence accepted
+
+    def _remember(self, source: int, source_life: int, token: int, message: core.Request) -> int:
+        """Who asked what; returns our own token of it."""
+        self._next_token += 1
+        self._tokens[self._next_token] = (source, source_life, token, message)
+        return self._next_token
 
     @property
     def unanswered(self) -> int:
@@ -179,17 +192,15 @@ class SimNode:
 
     def probe(self, source: int, message: core.Request) -> None:
         """A request of which nobody waits for the answer, at the hour of the core's last look: time itself changes nothing."""
-        self._next_token += 1
-        self._tokens[self._next_token] = (source, 0, 0, message)
-        envelope = core.Envelope(self._next_token, message)
-        self._guard(self.raft.receive, envelope, self.raft._polled_at)
+        arrived = self._remember(source, 0, 0, message)
+        self._guard(self.raft.receive, arrived, message, self.raft._polled_at)
 
     def answer(self, token: int, message: core.AnyAnswer) -> None:
         checked = self._check(message)
         if checked is None:
             self.failed(token)
             return
-        self._guard(self.raft.receive, core.Envelope(token, checked), self.now)
+        self._guard(self.raft.receive, token, checked, self.now)
 
     def _check(self, message: core.AnyAnswer) -> core.AnyAnswer | None:
         """Nothing damaged reaches the core: records are not taken, the last piece of a snapshot is as if it were not there."""
@@ -273,24 +284,26 @@ class SimNode:
             self._ack(role)
         if self.metadata is not None:
             self.metadata.saw_role(role)
+        self._deadline = self.raft.deadline()
         self._arm()
 
     def _settle(self) -> None:
         raft = self.raft
         while (ready := raft.ready()) is not None:
-            changes_log = bool(ready.append or ready.snapshot or ready.truncate_to is not None)
-            if changes_log or ready.election is not None:
+            election, truncate_to, snapshot, append, _, replies, sends, committed = ready
+            changes_log = bool(append or snapshot or truncate_to is not None)
+            if changes_log or election is not None:
                 self._perform(ready)
-            for reply in ready.replies:
-                self._reply(reply.token, reply.answer)
-            for send in ready.sends:
+            for token, answer in replies:
+                self._reply(token, answer)
+            for token, peer, request, _timeout in sends:
                 # the id of a bootstrap server is not known; the port says it
-                self._send(send.token, send.to.port, send.request)
-            if ready.committed is not None:
+                self._send(token, peer.port, request)
+            if committed is not None:
                 self.checker.saw_role(self, raft.role, self.world.now)
-                self.world.say(self.id, "commits", ready.committed)
-                self.checker.knows_watermark(self, ready.committed)
-                self._apply(ready.committed)
+                self.world.say(self.id, "commits", committed)
+                self.checker.knows_watermark(self, committed)
+                self._apply(committed)
             if changes_log:
                 raft.log_changed(self.now)
 
@@ -488,7 +501,7 @@ class SimNode:
         self.world.acked += 1
 
     def _arm(self) -> None:
-        deadline = self.raft.deadline()
+        deadline = self._deadline
         if deadline < self._wakes_at:
             self._wakes_at = deadline
             life = self.life
@@ -496,7 +509,7 @@ class SimNode:
 
     def _wake(self, life: int, deadline: float) -> None:
         if self.alive and life == self.life and self._wakes_at == deadline:
-            if self.raft.deadline() > deadline:  # it has moved on
+            if self._deadline > deadline:  # it has moved on
                 self._wakes_at = inf
                 self._arm()
             else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from quorum.quorum_state_file import decode_election, encode_election
@@ -49,7 +50,7 @@ class Image(NamedTuple):
 
     start: int
     start_chain: int
-    entries: tuple[Entry, ...]
+    entries: Sequence[Entry]
 
 
 class SimLog:
@@ -236,7 +237,7 @@ class SimLog:
         self.flushing.remove(claim)
         self.flushed_offset = max(self.flushed_offset, min(claim[0], self.end_offset))
         upto = bisect_right(self.ends, self.flushed_offset)
-        self.flushed = Image(self.start_offset, self.start_chain, tuple(self.entries[:upto]))
+        self.flushed = Image(self.start_offset, self.start_chain, self.entries[:upto])
 
     def save_recovery_point(self) -> None:
         self.recovery_point = self.flushed_offset

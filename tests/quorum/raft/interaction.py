@@ -128,13 +128,11 @@ class Node:
             answer = core.ApiVersionsAnswer(kraft_versions=(0, 1))
             self.world.post(self.identity.node_id, source, token, answer)
             return
-        if isinstance(message, core.Answer):
-            envelope = core.Envelope(token, message)
-        else:
+        if not isinstance(message, core.Answer):
             mine = self.world.next_token()
             self.origins[mine] = (source, token)
-            envelope = core.Envelope(mine, message)
-        self.raft.receive(envelope, self.world.now)
+            token = mine
+        self.raft.receive(token, message, self.world.now)
         self.settle()
 
     def flush(self) -> bool:

@@ -91,14 +91,12 @@ class Talk:
 
     def ask(self, request: core.Request) -> core.AnyAnswer | None:
         self.replies.clear()
-        self.raft.receive(core.Envelope(1, request), self.now)
+        self.raft.receive(1, request, self.now)
         self._drain()
         return self.replies[-1] if self.replies else None
 
     def answer(self, message: core.AnyAnswer, token: int | None = None) -> None:
-        self.raft.receive(
-            core.Envelope(self.tokens[-1] if token is None else token, message), self.now
-        )
+        self.raft.receive(self.tokens[-1] if token is None else token, message, self.now)
         self._drain()
 
     def lead(self) -> Talk:
@@ -382,9 +380,9 @@ def test_a_late_answer_is_dropped():
 
 def test_the_driver_must_take_what_is_ready_before_the_next_input():
     talk = Talk()
-    talk.raft.receive(core.Envelope(1, vote()), 0.0)
+    talk.raft.receive(1, vote(), 0.0)
     with pytest.raises(InvariantViolated):
-        talk.raft.receive(core.Envelope(2, vote()), 0.0)
+        talk.raft.receive(2, vote(), 0.0)
 
 
 def test_a_former_leader_restarts_resigned_and_a_candidate_without_its_candidacy():

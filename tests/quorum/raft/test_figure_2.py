@@ -21,7 +21,7 @@ from wire.errors import ErrorCode
 def test_current_term_and_voted_for_are_updated_on_stable_storage_before_responding_to_rpcs():
     """Transcripts: restart_vote, election."""
     talk = Talk()
-    talk.raft.receive(core.Envelope(1, vote(epoch=5)), 0.0)
+    talk.raft.receive(1, vote(epoch=5), 0.0)
     ready = talk.raft.ready()
     assert ready is not None
     assert ready.election == Election(5, -1, ReplicaKey(2))
@@ -70,7 +70,7 @@ def test_if_an_existing_entry_conflicts_delete_it_and_all_that_follow_it():
     talk = Talk(log_of((5, 1), (3, 2)), Election(3, 2))
     talk.raft.handle_timeout(0.0)
     answer = core.FetchAnswer(epoch=3, leader_id=2, diverging=OffsetAndEpoch(5, 1))
-    talk.raft.receive(core.Envelope(talk.tokens[-1], answer), 0.0)
+    talk.raft.receive(talk.tokens[-1], answer, 0.0)
     ready = talk.raft.ready()
     assert ready is not None
     assert ready.truncate_to == 5
@@ -79,7 +79,7 @@ def test_if_an_existing_entry_conflicts_delete_it_and_all_that_follow_it():
 def test_append_any_new_entries_not_already_in_the_log():
     talk = Talk(log_of((5, 1)), Election(3, 2))
     answer = core.FetchAnswer(epoch=3, leader_id=2, high_watermark=2, records=b"new")
-    talk.raft.receive(core.Envelope(talk.tokens[-1], answer), 0.0)
+    talk.raft.receive(talk.tokens[-1], answer, 0.0)
     ready = talk.raft.ready()
     assert ready is not None
     assert ready.append is not None
@@ -134,7 +134,7 @@ def test_if_commit_index_exceeds_last_applied_apply():
     """The core says how far; the driver applies (R6 and R8 of the simulation)."""
     talk = Talk(log_of((5, 1)), Election(3, 2))
     answer = core.FetchAnswer(epoch=3, leader_id=2, high_watermark=4)
-    talk.raft.receive(core.Envelope(talk.tokens[-1], answer), 0.0)
+    talk.raft.receive(talk.tokens[-1], answer, 0.0)
     ready = talk.raft.ready()
     assert ready is not None
     assert ready.committed == 4

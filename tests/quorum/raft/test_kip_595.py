@@ -34,7 +34,7 @@ def test_a_leader_opens_its_epoch_with_a_leader_change_record():
     talk.raft.handle_timeout(talk.now)
     talk._drain()
     talk.answer(core.VoteAnswer(epoch=0, granted=True))
-    talk.raft.receive(core.Envelope(talk.tokens[-1], core.VoteAnswer(epoch=1, granted=True)), 0.1)
+    talk.raft.receive(talk.tokens[-1], core.VoteAnswer(epoch=1, granted=True), 0.1)
     ready = talk.raft.ready()
     assert ready is not None
     granting = tuple(sorted({1, 3}))
