@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from tests.undisturbed import undisturbed
 from wire.codec import build, reader, writer
 from wire.messages.fetch import FetchRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -76,10 +77,11 @@ def test_records_are_views_of_the_frame():
     )
     frame = bytearray(request.encode(13))
     ProduceRequest.decode(memoryview(frame), 13)
-    tracemalloc.start()
-    decoded = ProduceRequest.decode(memoryview(frame), 13)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with undisturbed():
+        tracemalloc.start()
+        decoded = ProduceRequest.decode(memoryview(frame), 13)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
     records = decoded.topic_data[0].partition_data[0].records
     assert isinstance(records, memoryview)
     assert records.obj is frame

@@ -7,6 +7,7 @@ import tracemalloc
 
 import pytest
 
+from tests.undisturbed import undisturbed
 from tests.wire.declared import CASES, MESSAGES, case_id, telling_versions_of
 from tests.wire.random_messages import random_message
 from tests.wire.test_fuzz import mutate
@@ -171,10 +172,11 @@ def test_nothing_is_allocated_by_declared_size():
         size = bytearray()
         write_uvarint(size, count + 1)
         data = start + size + bytes(room)
-        tracemalloc.start()
-        assert outcome(read, data) is None
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
+        with undisturbed():
+            tracemalloc.start()
+            assert outcome(read, data) is None
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
         assert peak < 10_000
 
 
@@ -197,9 +199,10 @@ def test_nothing_leaks():
         gc.collect()
         return sys.getallocatedblocks(), [sys.getrefcount(value) for value in shared]
 
-    rounds(5)
-    blocks, references = state()
-    rounds(20)
-    blocks_later, references_later = state()
+    with undisturbed():
+        rounds(5)
+        blocks, references = state()
+        rounds(20)
+        blocks_later, references_later = state()
     assert blocks_later - blocks < 100
     assert all(abs(a - b) < 20 for a, b in zip(references, references_later, strict=True))
