@@ -23,14 +23,15 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory):
     with LocalCluster(tmp_path_factory.mktemp("clients"), *OPTIONS) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def clients(cluster):
+    """Not for the session: their threads open and close sockets, and allocate, while other tests count descriptors and bytes."""
     opened = {name: adapter(cluster.bootstrap) for name, adapter in ADAPTERS.items()}
     yield opened
     for client in opened.values():
