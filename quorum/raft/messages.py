@@ -8,7 +8,7 @@ Source: KIP-595, KIP-630 (snapshots), KIP-853 (keys and endpoints), KIP-996 (pre
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, dataclass_transform
 
 from quorum.raft.types import NO_NODE, Endpoint, OffsetAndEpoch, Peer, ReplicaKey
 from wire.errors import ErrorCode
@@ -137,7 +137,16 @@ Request = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+A = TypeVar("A")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def _answer(cls: type[A]) -> type[A]:
+    """Frozen for who checks types: making sure while it runs takes as long as all else that is done with an answer."""
+    return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
+
+
+@_answer
 class Answer:
     """The head of every answer. A top-level error says nothing about epoch and leader (`epoch` is -1)."""
 
@@ -156,7 +165,7 @@ class Answer:
         return f"{name}{error} epoch={self.epoch}{leader}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_answer
 class VoteAnswer(Answer):
     granted: bool = False
 
@@ -164,13 +173,13 @@ class VoteAnswer(Answer):
         return self._head("Granted" if self.granted else "Refused")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_answer
 class BeginQuorumEpochAnswer(Answer):
     def __str__(self) -> str:
         return self._head("Begun")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_answer
 class EndQuorumEpochAnswer(Answer):
     def __str__(self) -> str:
         return self._head("Ended")
@@ -183,7 +192,7 @@ class Read(NamedTuple):
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_answer
 class FetchAnswer(Answer):
     """Made by a leader with `read`, which the driver fills in; received with `records` that the driver has validated.
 
@@ -218,7 +227,7 @@ class SnapshotRead(NamedTuple):
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_answer
 class FetchSnapshotAnswer(Answer):
     snapshot_id: OffsetAndEpoch | None = None
     size: int = 0
@@ -230,7 +239,7 @@ class FetchSnapshotAnswer(Answer):
         return f"{self._head('FetchedSnapshot')} {self.snapshot_id} at={self.position}/{self.size}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_answer
 class ChangeAnswer(Answer):
     """Of AddVoter and RemoveVoter; on the wire they have no epoch and leader, but a message."""
 
@@ -240,25 +249,25 @@ class ChangeAnswer(Answer):
         return f"{name} {ErrorCode(self.error).name}" if self.error else name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_answer
 class AddVoterAnswer(ChangeAnswer):
     def __str__(self) -> str:
         return self._said("VoterAdded")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_answer
 class RemoveVoterAnswer(ChangeAnswer):
     def __str__(self) -> str:
         return self._said("VoterRemoved")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_answer
 class UpdateVoterAnswer(Answer):
     def __str__(self) -> str:
         return self._head("VoterUpdated")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_answer
 class ApiVersionsAnswer(Answer):
     """`kraft_versions` is the lowest and highest level supported; None if the node names none."""
 
