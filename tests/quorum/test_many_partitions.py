@@ -1,7 +1,10 @@
 """Brokers with more partitions than one step of the loop decides on: they come and go a part at a time, and nothing is forgotten."""
 
+from contextlib import contextmanager
+
 import pytest
 import trio
+import trio.testing
 
 from quorum.controller import brokers, controller, partitions
 from quorum.controller.features import ELR_VERSION
@@ -47,6 +50,19 @@ def partitions_of(image):
     return list(image.topics.by_name["t"].partitions.values())
 
 
+@pytest.fixture
+def clock():
+    return trio.testing.MockClock(rate=1.0)
+
+
+@contextmanager
+def time_enough(clock):
+    """A session of 300 ms is for who is silent; what comes before, with its writes to a disk, has ten times as long."""
+    clock.rate = 0.1
+    yield
+    clock.rate = 1.0
+
+
 async def joined(controllers, connection, *ids):
     found = {i: controllers.broker(connection, i) for i in ids}
     for one in found.values():
@@ -71,13 +87,15 @@ async def test_controlled_shutdown(tmp_path):
                     await both[2].beat()
 
 
-async def test_a_silent_broker(tmp_path):
+async def test_a_silent_broker(tmp_path, clock):
     async with open_controllers(tmp_path, broker_session_timeout_ms=300) as controllers:
         active = await controllers.active()
         images, steps = Images(active), Steps(active)
         async with connected_to(active) as connection:
-            both = await joined(controllers, connection, 1, 2)
-            await connection.call(creation("t", partitions=PARTITIONS, factor=2), timeout=SECONDS)
+            with time_enough(clock):
+                both = await joined(controllers, connection, 1, 2)
+                created = creation("t", partitions=PARTITIONS, factor=2)
+                await connection.call(created, timeout=SECONDS)
             steps.take()
             with trio.fail_after(SECONDS):
                 while not active.loader.image.cluster.brokers[1].fenced:
@@ -122,7 +140,7 @@ async def test_another_incarnation_takes_the_place_of_one_in_sync(tmp_path):
             assert max(steps.take()) <= STEP
 
 
-async def test_partitions_that_stay_in_sync_are_looked_at_once(tmp_path, monkeypatch):
+async def test_partitions_that_stay_in_sync_are_looked_at_once(tmp_path, clock, monkeypatch):
     """Of an only replica nothing is taken: a million of them must not be looked at in the step that registers the next incarnation."""
     looked_at = []
 
@@ -139,8 +157,9 @@ async def test_partitions_that_stay_in_sync_are_looked_at_once(tmp_path, monkeyp
         active = await controllers.active()
         images = Images(active)
         async with connected_to(active) as connection:
-            one = (await joined(controllers, connection, 1))[1]
-            await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
+            with time_enough(clock):
+                one = (await joined(controllers, connection, 1))[1]
+                await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
             await images.wait_for(lambda image: image.cluster.brokers[1].fenced)  # it is silent
             here = Listener(name="PLAINTEXT", host="127.0.0.1", port=one.port, security_protocol=0)
             assert (
