@@ -53,10 +53,10 @@ def _vote_file_is_written_late() -> Patch:
 
     def persist(self: SimNode, ready: Ready) -> None:
         assert ready.election is not None
-        before = getattr(self, "late", None)
+        before = getattr(self.disk, "late", None)
         if before is not None:
             self.disk.save(before)
-        self.late = ready.election  # type: ignore[attr-defined]
+        self.disk.late = ready.election  # type: ignore[attr-defined]
 
     return mock.patch.object(SimNode, "_persist", persist)
 
