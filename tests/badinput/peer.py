@@ -16,6 +16,8 @@ from wire.schema import Message, Struct
 Address = tuple[str, int]
 # An answer that takes longer than this is no answer; nothing waits for it in a run that passes.
 ANSWER_SECONDS_MAX = 10.0
+# What nodes are told that they may take: a disk may be slow.
+TIMEOUT_MS = int(ANSWER_SECONDS_MAX * 1000)
 CLOSED = "closed"
 
 

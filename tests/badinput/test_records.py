@@ -9,7 +9,7 @@ from log.records import NewRecord, build_batch
 from quorum.runtime.clock import now_ms
 from tests.badinput.made import made
 from tests.badinput.nodes import COMPACTED, TOPIC
-from tests.badinput.peer import CLOSED, ask, codes, connected, frame_of
+from tests.badinput.peer import CLOSED, TIMEOUT_MS, ask, codes, connected, frame_of
 from tests.log.test_validate import MALFORMED
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.list_offsets import (
@@ -48,7 +48,7 @@ def patched(data: bytes, position: int, fmt: str, value: int, *, crc: bool = Tru
 def request(records: bytes | None, *, topic=TOPIC, index=0, acks=-1, **given) -> ProduceRequest:
     data = PartitionProduceData(index=index, records=records)
     topics = [TopicProduceData(name=topic, partition_data=[data])]
-    return ProduceRequest(acks=acks, timeout_ms=5000, topic_data=topics, **given)
+    return ProduceRequest(acks=acks, timeout_ms=TIMEOUT_MS, topic_data=topics, **given)
 
 
 def end_offset(broker, topic=TOPIC, index=0) -> int:

@@ -4,8 +4,9 @@ import pytest
 
 from tests.badinput.made import made
 from tests.badinput.nodes import TOPIC
-from tests.badinput.peer import ask, codes, connected, frame_of
+from tests.badinput.peer import TIMEOUT_MS, ask, codes, connected, frame_of
 from tests.badinput.test_records import batch, end_offset, produced
+from tests.local_cluster import until
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from wire.messages.fetch import (
     FetchPartition,
@@ -150,7 +151,7 @@ def test_ma4_a_stranger_fetches_as_a_replica(cluster, broker, replica_id):
     """CVE-2018-1288: what he says about offsets moves neither the watermark nor the ISR."""
     asked = ProduceRequest(
         acks=-1,
-        timeout_ms=1000,
+        timeout_ms=TIMEOUT_MS,
         topic_data=[
             TopicProduceData(
                 name=TOPIC, partition_data=[PartitionProduceData(index=1, records=batch())]
@@ -180,7 +181,7 @@ def test_me9_the_same_partition_many_times(broker):
     assert codes(ask(broker.address, asked, 12)) - {"INVALID_REQUEST"} <= OK
     twice = ProduceRequest(
         acks=-1,
-        timeout_ms=1000,
+        timeout_ms=TIMEOUT_MS,
         topic_data=[
             TopicProduceData(
                 name=TOPIC,
@@ -217,13 +218,15 @@ def commit(partition: OffsetCommitRequestPartition, *, topic=TOPIC, group="g", *
 def commits(broker, request, version=2) -> set[str]:
     """Asks when the group's coordinator is there; it is made by being asked for."""
     asked = made(FindCoordinatorRequest, 0, key=request.group_id)
+
+    def answered():
+        if codes(peer.ask(asked, 0)) != OK:
+            return None
+        found = codes(peer.ask(request, version))
+        return None if found & {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"} else found
+
     with connected(broker.address) as peer:
-        for _ in range(2000):
-            if codes(peer.ask(asked, 0)) == OK:
-                found = codes(peer.ask(request, version))
-                if not found & {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"}:
-                    return found
-    raise AssertionError("no coordinator")
+        return until(answered, "an answer of the coordinator")
 
 
 def test_ma7_metadata_that_is_too_long(broker):
