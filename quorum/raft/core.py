@@ -210,7 +210,7 @@ class Raft:
             return min(role.reign.deadline(), state.linger.deadline, requests)
         resumes_after = inf if following.is_waiting_for_flush(state) else self._polled_at
         requests = state.requests.deadline(resumes_after)
-        own = self._role_deadline(role)
+        own = self._role_deadline(role) if state.shutting_down else role.deadline
         if isinstance(role, Follower):
             return min(own, following.next_request_at(role, self._polled_at), requests)
         return min(own, requests)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 
 from quorum.raft import changing
-from quorum.raft.log_view import FetchKind, FetchPosition, validate_fetch
+from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
 from quorum.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -97,7 +97,7 @@ def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> Non
         state.reply(token, state.answer(FetchAnswer, error or 0))
         return
     position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
-    if position.kind is FetchKind.VALID:
+    if position == ON_OUR_LOG:
         end = state.log.end_offset
         if role.reign.fetched_by(request.replica, request.fetch_offset, end, now):
             _on_high_watermark(state, role, now)
@@ -121,18 +121,16 @@ def _park(state: State, reign: Reign, fetch: ParkedFetch) -> None:
 def _fetch_answer(
     state: State, leader: Leader, request: FetchRequest, position: FetchPosition
 ) -> FetchAnswer:
-    kind, at = position
-    is_valid = kind is FetchKind.VALID
     read = None
-    if is_valid and request.fetch_offset < state.log.end_offset:
+    if position == ON_OUR_LOG and request.fetch_offset < state.log.end_offset:
         max_bytes = min(max(request.max_bytes, 0), state.timeouts.fetch_max_bytes)
         read = Read(request.fetch_offset, max_bytes)
     return FetchAnswer(
         epoch=state.epoch,
         leader_id=state.election.leader_id,
         leader=state.leader_peer,
-        diverging=at if kind is FetchKind.DIVERGING else None,
-        snapshot_id=at if kind is FetchKind.SNAPSHOT else None,
+        diverging=position.diverging,
+        snapshot_id=position.snapshot_id,
         read=read,
         high_watermark=_known_watermark(leader),
         log_start_offset=state.log.start_offset,

@@ -5,7 +5,6 @@ Source: Kafka's `RaftLog.validateOffsetAndEpoch` and `truncateToEndOffset` (KIP-
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import NamedTuple, Protocol
 
 from quorum.raft.types import OffsetAndEpoch
@@ -46,20 +45,14 @@ class LogView(Protocol):
         """Bytes of a complete snapshot, None if there is none of that id."""
 
 
-class FetchKind(Enum):
-    VALID = "valid"
-    DIVERGING = "diverging"
-    SNAPSHOT = "snapshot"
-
-
 class FetchPosition(NamedTuple):
-    """`at`: where the logs part, or the snapshot to begin with; None for a fetch that may go on."""
+    """Where the logs part, or the snapshot to begin with; neither for a fetch that may go on."""
 
-    kind: FetchKind
-    at: OffsetAndEpoch | None = None
+    diverging: OffsetAndEpoch | None = None
+    snapshot_id: OffsetAndEpoch | None = None
 
 
-_VALID = FetchPosition(FetchKind.VALID)
+ON_OUR_LOG = FetchPosition()
 
 
 def end_of(log: LogView) -> OffsetAndEpoch:
@@ -71,20 +64,20 @@ def validate_fetch(log: LogView, offset: int, last_fetched_epoch: int) -> FetchP
     latest = log.latest_snapshot
     if offset == 0 and latest is not None and latest.offset > 0:
         # the snapshot is always the shorter way for an empty log; (0, 0) is the bootstrap file, which is not replicated
-        return FetchPosition(FetchKind.SNAPSHOT, latest)
+        return FetchPosition(snapshot_id=latest)
     if offset == 0 and log.start_offset == 0:
-        return _VALID
+        return ON_OUR_LOG
     earliest = log.earliest_snapshot
     if (
         earliest is not None
         and latest is not None
         and _is_before(log, earliest, offset, last_fetched_epoch)
     ):
-        return FetchPosition(FetchKind.SNAPSHOT, latest)
+        return FetchPosition(snapshot_id=latest)
     known = log.end_offset_for_epoch(last_fetched_epoch)
     if known.epoch != last_fetched_epoch or known.offset < offset:
-        return FetchPosition(FetchKind.DIVERGING, known)
-    return _VALID
+        return FetchPosition(diverging=known)
+    return ON_OUR_LOG
 
 
 def _is_before(log: LogView, earliest: OffsetAndEpoch, offset: int, epoch: int) -> bool:

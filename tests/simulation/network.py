@@ -26,17 +26,18 @@ class Network:
         self.lost = 0
 
     def request(self, source: SimNode, target: int, token: int, message: core.Request) -> None:
-        life = source.life
         node = self.world.nodes[target]
-
-        def arrive() -> None:
-            if node.alive:
-                node.request(source.id, life, token, message)
-            else:  # nobody listens: the kernel refuses, and the sender hears of it
-                refused = partial(self._refused, source, life, token, node)
-                self._transmit((target, source.id), refused)
-
+        arrive = partial(self._request_arrives, source, source.life, node, token, message)
         self._transmit((source.id, target), arrive)
+
+    def _request_arrives(
+        self, source: SimNode, life: int, target: SimNode, token: int, message: core.Request
+    ) -> None:
+        if target.alive:
+            target.request(source.id, life, token, message)
+        else:  # nobody listens: the kernel refuses, and the sender hears of it
+            refused = partial(self._refused, source, life, token, target)
+            self._transmit((target.id, source.id), refused)
 
     def _refused(self, source: SimNode, life: int, token: int, target: SimNode) -> None:
         if source.alive and source.life == life:
@@ -71,12 +72,14 @@ class Network:
             self.world.told_client(message)
             return
         node = self.world.nodes[target]
-
-        def arrive() -> None:
-            if node.alive and node.life == target_life:
-                node.answer(token, message)
-
+        arrive = partial(self._answer_arrives, node, target_life, token, message)
         self._transmit((source.id, target), arrive)
+
+    def _answer_arrives(
+        self, target: SimNode, life: int, token: int, message: core.AnyAnswer
+    ) -> None:
+        if target.alive and target.life == life:
+            target.answer(token, message)
 
     def _transmit(self, link: Link, arrive: Callable[[], None]) -> None:
         world = self.world

@@ -6,6 +6,7 @@ import random
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -504,8 +505,7 @@ class SimNode:
         deadline = self._deadline
         if deadline < self._wakes_at:
             self._wakes_at = deadline
-            life = self.life
-            self.world.at(deadline - self.skew, lambda: self._wake(life, deadline))
+            self.world.at(deadline - self.skew, partial(self._wake, self.life, deadline))
 
     def _wake(self, life: int, deadline: float) -> None:
         if self.alive and life == self.life and self._wakes_at == deadline:

@@ -9,7 +9,7 @@ import pytest
 from quorum.raft import leading
 from quorum.raft import messages as core
 from quorum.raft.core import NotLeader, Raft
-from quorum.raft.log_view import FetchKind, truncation_offset, validate_fetch
+from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, truncation_offset, validate_fetch
 from quorum.raft.ready import ControlBatch
 from quorum.raft.reign import OBSERVERS_MAX, Reign, majority_offset
 from quorum.raft.roles import (
@@ -450,28 +450,29 @@ def test_observers_are_bounded():
 
 
 @pytest.mark.parametrize(
-    ("offset", "epoch", "kind", "at"),
+    ("offset", "epoch", "position"),
     [
-        (0, 0, FetchKind.VALID, None),
-        (10, 2, FetchKind.VALID, None),
-        (7, 1, FetchKind.DIVERGING, (5, 1)),
-        (12, 2, FetchKind.DIVERGING, (10, 2)),
-        (12, 3, FetchKind.DIVERGING, (10, 2)),
-        (5, 1, FetchKind.VALID, None),
+        (0, 0, ON_OUR_LOG),
+        (10, 2, ON_OUR_LOG),
+        (7, 1, FetchPosition(diverging=OffsetAndEpoch(5, 1))),
+        (12, 2, FetchPosition(diverging=OffsetAndEpoch(10, 2))),
+        (12, 3, FetchPosition(diverging=OffsetAndEpoch(10, 2))),
+        (5, 1, ON_OUR_LOG),
     ],
 )
-def test_where_a_fetch_stands(offset, epoch, kind, at):
+def test_where_a_fetch_stands(offset, epoch, position):
     log = log_of((5, 1), (5, 2))
-    assert validate_fetch(log, offset, epoch) == (kind, at)
+    assert validate_fetch(log, offset, epoch) == position
 
 
 def test_a_fetch_from_before_the_log_is_sent_to_the_snapshot():
     log = log_of((5, 1), (5, 2))
     log.add_snapshot(OffsetAndEpoch(5, 1), b"")
     log.clean()
+    position = FetchPosition(snapshot_id=OffsetAndEpoch(5, 1))
     for offset, epoch in ((0, 0), (3, 1), (5, 0), (10, 0)):
-        assert validate_fetch(log, offset, epoch) == (FetchKind.SNAPSHOT, (5, 1))
-    assert validate_fetch(log, 5, 1).kind is FetchKind.VALID
+        assert validate_fetch(log, offset, epoch) == position
+    assert validate_fetch(log, 5, 1) == ON_OUR_LOG
 
 
 def test_truncation_goes_to_where_the_logs_part():

@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 from quorum.raft import changing, core, elections, following, leading, reign, requests, roles, state
+from quorum.raft.log_view import ON_OUR_LOG
 from quorum.raft.messages import VoteRequest
 from quorum.raft.ready import Ready
 from quorum.raft.roles import Candidate, Follower, Leader, Role, Unattached
@@ -145,8 +146,8 @@ def _truncates_without_epochs() -> AbstractContextManager[Any]:
 
     def validate(log: Any, offset: int, last_fetched_epoch: int) -> Any:
         found = real(log, offset, last_fetched_epoch)
-        if found.kind.value == "diverging" and offset <= log.end_offset:
-            return found._replace(kind=type(found.kind).VALID)
+        if found.diverging and offset <= log.end_offset:
+            return ON_OUR_LOG
         return found
 
     real = leading.validate_fetch
