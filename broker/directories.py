@@ -25,6 +25,9 @@ from wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+# Microseconds, of a look for strays: at a name, for taking one away, and between two checkpoints.
+LOOK, RENAME, WORK_PER_TURN = 2, 120, 5_000
+
 Key = tuple[str, int]
 # (topic, partition, topic id, directory id): where a replica is now, which the controller does not know yet
 OnPlaced = Callable[[str, int, bytes, bytes], None]
@@ -253,23 +256,27 @@ class LogDirectories:
             log.error("%s-%d could not be deleted: %s", topic, index, error)
             self.storage_failed()
 
-    def drop_strays(self, wanted: Container[Key]) -> list[Key]:
-        """Puts aside every partition that is not `wanted` here; returns them.
+    async def drop_strays(self, wanted: Container[Key]) -> None:
+        """Puts aside every partition that is not `wanted` here, some at a time: `wanted` is asked anew for each.
 
         Only names are looked at: whether one is of the wanted topic id shows when it is opened, so that a start opens nothing.
         """
-        strays = []
         for directory in self.online:
-            for key in directory.partitions():
-                if key not in wanted:
-                    log.warning("%s-%d is not assigned to this broker: put aside", *key)
-                    directory.put_aside(*key)
-                    self._told.discard(key)
-                    strays.append(key)
-            for key in directory.futures:
-                if key not in wanted:
-                    directory.futures.drop(*key)
-        return strays
+            with self.noting_failure(f"strays in {directory.path}"):
+                work = 0
+                for key in directory.partitions():
+                    work += LOOK
+                    if key in directory and key not in wanted:
+                        log.warning("%s-%d is not assigned to this broker: put aside", *key)
+                        directory.put_aside(*key)
+                        self._told.discard(key)
+                        work += RENAME
+                    if work >= WORK_PER_TURN:
+                        work = 0
+                        await trio.lowlevel.checkpoint()
+                for key in directory.futures:
+                    if key not in wanted:
+                        directory.futures.drop(*key)
 
     async def finish_moves(self) -> None:
         """What a crash left of moves between directories: of each replica exactly one is kept (KAFKA-8069).

@@ -96,15 +96,15 @@ class BrokerPublisher:
             self._partitions.settings_changed(topic)
 
     async def activate(self) -> None:
-        """The image is up to date: puts strays aside and begins the partitions' epochs, some at a time."""
+        """The image is up to date: begins the partitions' epochs and puts strays aside, some at a time."""
         image = self._metadata.image
-        self._directories.drop_strays(_Assigned(image, self._partitions.node_id))
         self._active = True
         for topic in image.topics.by_id.values():
             self._behind.update(dict.fromkeys((topic.id, index) for index in topic.partitions))
             if len(topic.partitions) > PARTITIONS_PER_TURN:
                 await trio.lowlevel.checkpoint()
         await self._catch_up()
+        await self._directories.drop_strays(_Wanted(self._metadata, self._partitions))
 
     async def run(self) -> None:
         """Brings about what was published for many partitions at once; begins after `activate`."""
@@ -142,19 +142,21 @@ class BrokerPublisher:
             log.exception("%s-%d cannot be brought to its metadata", topic.name, index)
 
 
-class _Assigned:
-    """The replicas that an image gives to a broker, as (topic, partition): asked for few, never listed."""
+class _Wanted:
+    """The replicas that this broker has, or is to have, as (topic, partition): asked for one by one, never listed."""
 
-    def __init__(self, image: MetadataImage, node_id: int) -> None:
-        self._topics = image.topics.by_name
-        self._node_id = node_id
+    def __init__(self, metadata: BrokerMetadata, partitions: Partitions) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
 
     def __contains__(self, key: object) -> bool:
         assert isinstance(key, tuple)
         name, index = key
-        topic = self._topics.get(name)
+        if self._partitions.find(name, index) is not None:
+            return True  # if it is not to be any more, its log is deleted in its turn
+        topic = self._metadata.image.topics.by_name.get(name)
         state = None if topic is None else topic.partitions.get(index)
-        return state is not None and self._node_id in state.replicas
+        return state is not None and self._partitions.node_id in state.replicas
 
 
 def _somebody_leaves(image: MetadataImage) -> bool:

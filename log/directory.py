@@ -124,9 +124,9 @@ class LogDirectory:
         """How many replicas lie here, those on their way included."""
         return len(self._names) + len(self.futures)
 
-    def partitions(self) -> list[TopicPartition]:
+    def partitions(self) -> set[TopicPartition]:
         """All partitions with a directory, `__cluster_metadata-0` not among them."""
-        return sorted(self._names - {CLUSTER_METADATA})
+        return self._names - {CLUSTER_METADATA}
 
     def in_both(self, other: LogDirectory) -> list[TopicPartition]:
         """Partitions that have a directory here and in `other`."""

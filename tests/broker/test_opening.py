@@ -216,5 +216,5 @@ async def test_a_topic_is_deleted_while_its_log_is_checked(tmp_path, monkeypatch
         await trio.to_thread.run_sync(begun.wait)
         harness.set_image()
     assert harness.directory.offline is None
-    assert harness.directory.partitions() == []
+    assert harness.directory.partitions() == set()
     harness.directory.close(broker_epoch=None)

@@ -5,6 +5,7 @@ import random
 import trio
 import trio.testing
 
+from broker import directories
 from broker.publisher import PARTITIONS_PER_TURN, BrokerPublisher
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage
@@ -105,6 +106,46 @@ async def test_what_is_published_during_activation_counts(tmp_path, nursery):
     publisher.publish(delta, image, Manifest(SOMEWHERE))
     await trio.testing.wait_all_tasks_blocked()
     assert here(harness) == wanted(image)
+
+
+def make_directories(harness, name, number, count):
+    for index in range(count):
+        harness.directory.create_log(name, index, uid(number), harness.settings.of(name).log)
+
+
+async def test_strays_are_put_aside_in_turns_and_what_is_assigned_meanwhile_stays(
+    tmp_path, nursery, monkeypatch
+):
+    monkeypatch.setattr(directories, "WORK_PER_TURN", directories.RENAME)
+    harness = open_harness(tmp_path, NODE)
+    make_directories(harness, "t", 1, 10)
+    publisher = published(harness)
+    nursery.start_soon(publisher.activate)
+    for _ in range(5):
+        await trio.lowlevel.checkpoint()
+    left = harness.directory.partitions()
+    assert 0 < len(left) < 10
+    records = [topic("t", 1), *(partition(1, i, [NODE]) for i in range(10))]
+    publisher.publish(replay(records), replay(records).apply(SOMEWHERE), Manifest(SOMEWHERE))
+    await trio.testing.wait_all_tasks_blocked()
+    assert harness.directory.partitions() == left
+
+
+async def test_a_topic_that_is_deleted_during_activation_leaves_no_directory(tmp_path, nursery):
+    count = 2 * PARTITIONS_PER_TURN
+    harness = open_harness(tmp_path, NODE)
+    make_directories(harness, "u", 2, 3)
+    publisher = published(harness)
+    records = [topic("t", 1), *(partition(1, i, [NODE]) for i in range(count))]
+    records += [topic("u", 2), *(partition(2, i, [NODE]) for i in range(3))]
+    image = replay(records).apply(SOMEWHERE)
+    publisher.publish(replay(records), image, Manifest(SOMEWHERE))
+    nursery.start_soon(publisher.activate)
+    await trio.lowlevel.checkpoint()
+    delta = replay([RemoveTopicRecord(topic_id=uid(2))], image)
+    publisher.publish(delta, delta.apply(SOMEWHERE), Manifest(SOMEWHERE))
+    await trio.testing.wait_all_tasks_blocked()
+    assert harness.directory.partitions() == set()
 
 
 async def test_a_large_change_is_brought_about_in_turns_and_then_said_to_be_applied(

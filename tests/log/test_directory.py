@@ -49,7 +49,7 @@ def test_clean_shutdown_and_start(path):
     again = LogDirectory(path)
     assert again.previous_broker_epoch == 42
     assert not (path / CLEAN_SHUTDOWN).exists(), "a crash from now on is a crash"
-    assert again.partitions() == [("orders", 3)]
+    assert again.partitions() == {("orders", 3)}
     assert again.topic_id("orders", 3) == TOPIC_ID
     assert again.high_watermark("orders", 3) == 90
     log = again.open_log("orders", 3, SMALL)
@@ -187,7 +187,7 @@ def test_a_deletion_that_a_crash_interrupted_is_finished(path):
     leftover.mkdir()
     (leftover / "00000000000000000000.log").write_bytes(b"x")
     directory = LogDirectory(path)
-    assert directory.partitions() == []
+    assert directory.partitions() == set()
     directory.purge()
     assert not leftover.exists()
     directory.close(broker_epoch=None)
@@ -422,7 +422,7 @@ def test_other_things_in_the_directory_are_left_alone(path):
     (path / "__cluster_metadata-0").mkdir()
     (path / "t-0.0123-stray").mkdir()
     directory = LogDirectory(path)
-    assert directory.partitions() == []
+    assert directory.partitions() == set()
     assert ("__cluster_metadata", 0) in directory
     directory.purge()
     directory.close(broker_epoch=1)
@@ -452,7 +452,7 @@ def test_a_stray_is_kept_for_a_human(path):
     directory = LogDirectory(path)
     fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
     directory.put_aside("t", 0)
-    assert directory.partitions() == []
+    assert directory.partitions() == set()
     directory.purge()
     [stray] = [name for name in os.listdir(path) if name.endswith("-stray")]
     assert (path / stray / "00000000000000000000.log").stat().st_size

@@ -91,11 +91,11 @@ async def test_an_empty_partition_is_no_directory(tmp_path):
         cluster.assign(topic("t", partition((11, 12))), topic("idle", partition((11, 12))))
         info = append(cluster[11], b"a")
         await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
-        assert cluster[11].directory.partitions() == [("t", 0)]
-        assert cluster[12].directory.partitions() == [("t", 0)]
+        assert cluster[11].directory.partitions() == {("t", 0)}
+        assert cluster[12].directory.partitions() == {("t", 0)}
         info = append(cluster[11], b"b", name="idle")
         await cluster[11].leader("idle").high_watermark.wait_reached(info.last_offset + 1)
-        assert cluster[12].directory.partitions() == [("idle", 0), ("t", 0)]
+        assert cluster[12].directory.partitions() == {("idle", 0), ("t", 0)}
         assert cluster.partition(12, "idle").log.flushed_offset == 1
 
 
