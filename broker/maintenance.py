@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 # Partitions looked at between two checkpoints of the loop.
 PARTITIONS_PER_TURN = 50
+# After the start, as Kafka's log.initial.task.delay.ms: a broker that a full disk ends again and again must come to it.
+FIRST_RETENTION_SECONDS = 30.0
 # How much longer than its delay a deleted file may stay.
 PURGE_SECONDS = 15.0
 
@@ -77,9 +79,10 @@ class Maintenance:
             self._directories.storage_failed()  # in case that whoever met the failure did not say so
 
     async def _retain(self) -> None:
+        await trio.sleep(min(FIRST_RETENTION_SECONDS, self._times.retention))
         while True:
-            await trio.sleep(self._times.retention)
             await self.retain_once()
+            await trio.sleep(self._times.retention)
 
     async def retain_once(self) -> int:
         """Applies retention; returns how many segments went. Logs at rest are opened only if something may go."""

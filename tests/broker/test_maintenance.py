@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import trio
+
 from broker.maintenance import Maintenance, MaintenanceTimes
 from quorum.runtime.clock import now_ms
 from tests.broker.batches import append
@@ -40,3 +42,20 @@ async def test_old_segments_of_a_partition_that_nobody_uses_go(tmp_path):
     assert await later.retain_once() == 2
     assert again.leader("old").log.log_start_offset == 1
     assert not segment.exists()
+
+
+async def test_retention_begins_soon_after_the_start(
+    tmp_path, autojump_clock, nursery, monkeypatch
+):
+    harness = open_harness(tmp_path)
+    at = []
+
+    async def retained(_maintenance):
+        at.append(trio.current_time() - began)
+
+    monkeypatch.setattr(Maintenance, "retain_once", retained)
+    began = trio.current_time()
+    times = MaintenanceTimes(retention=300.0)
+    nursery.start_soon(Maintenance(harness.partitions, harness.directories, times, now_ms)._retain)
+    await trio.sleep(700)
+    assert [round(one) for one in at] == [30, 330, 630]
