@@ -14,6 +14,7 @@ from tests.zkcompat import build
 from tests.zkcompat.build import T1
 from tests.zkcompat.rig import (
     PATIENCE,
+    SHORT_SESSION_MS,
     Source,
     connected,
     differences,
@@ -327,7 +328,8 @@ async def test_zookeeper_killed_in_the_middle_of_a_comparison(own_zookeeper, tmp
 
 async def test_zookeeper_that_lost_its_data_is_filled_anew(own_zookeeper, tmp_path):
     source = Source(build.broker(1), *topics(3))
-    async with running(own_zookeeper.connect, source) as mirror:
+    short = {"session_timeout_ms": SHORT_SESSION_MS}
+    async with running(own_zookeeper.connect, source, **short) as mirror:
         await in_step(mirror, source)
         for _ in range(50):  # a zxid well beyond what a new server will reach by itself
             source.say()
@@ -350,7 +352,8 @@ async def test_a_frozen_zookeeper_is_doubt_and_then_repair(own_zookeeper):
     import signal
 
     source = Source(build.broker(1), *topics(3))
-    async with running(own_zookeeper.connect, source) as mirror:
+    short = {"session_timeout_ms": SHORT_SESSION_MS}
+    async with running(own_zookeeper.connect, source, **short) as mirror:
         await in_step(mirror, source)
         own_zookeeper.kill(signal.SIGSTOP)
         source.say(build.remove_topic((1).to_bytes(16, "big")))
