@@ -101,7 +101,7 @@ class Cluster:
         async def run(*, task_status: Any) -> None:
             try:
                 with scope:
-                    await role(config, sockets=None, task_status=task_status)
+                    await role(config, task_status=task_status)
             except Exception as error:
                 if not expect_failure:
                     raise
