@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import trio
@@ -68,17 +67,13 @@ class Parts:
     context: Context
 
 
-def compose(
-    config: ServerConfig,
-    controller: RunningController | None,
-    sockets: Mapping[str, socket.socket] | None,
-) -> Parts:
+def compose(config: ServerConfig, controller: RunningController | None) -> Parts:
     """Makes every part and starts none; what is held from here on (sockets, locks of directories) the caller closes.
 
     Raises:
         ConfigError, MetaPropertiesError, DirectoryLocked, OSError: the broker cannot start, and why.
     """
-    listeners = bind(config, config.broker_listeners, sockets)
+    listeners = bind(config, config.broker_listeners)
     storage = open_storage(config, None if controller is None else controller.directory)
     directories = storage.directories
     access = _quorum_access(config, controller, storage)

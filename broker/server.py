@@ -8,7 +8,6 @@ flushed, checkpoints and the clean-shutdown marker written. Source: `BrokerServe
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -51,20 +50,18 @@ async def run_broker(
     config: ServerConfig,
     *,
     controller: RunningController | None = None,
-    sockets: Mapping[str, socket.socket] | None = None,
     task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Runs a broker until it is cancelled; then it hands its partitions over before it ends.
 
-    `controller` runs in the same process, if there is one: its node, loader and directory are shared, and outlive the
-    broker. `sockets` were bound before, by listener name.
+    `controller` runs in the same process, if there is one: its node, loader and directory are shared, and outlive the broker.
 
     Raises:
         ConfigError, MetaPropertiesError, DirectoryLocked, OSError: it cannot start, and why.
         RegistrationRefused: the controller will not have it.
         StorageFailure: its log directory went offline; what was acknowledged is on it.
     """
-    parts = compose(config, controller, sockets)
+    parts = compose(config, controller)
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_run_shielded, parts, stop, task_status)

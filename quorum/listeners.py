@@ -26,7 +26,7 @@ DESCRIPTORS_FOR_FILES = 256
 def bind(
     config: ServerConfig,
     endpoints: Sequence[Endpoint],
-    sockets: Mapping[str, socket.socket] | None,
+    sockets: Mapping[str, socket.socket] | None = None,
 ) -> list[Listener]:
     """Listens on every endpoint; `sockets` by listener name were bound by somebody else before.
 
