@@ -111,9 +111,9 @@ class TopicView:
 
     def _partition(self, index: int, state: PartitionImage) -> MetadataResponsePartition:
         reachable = self._reachable
-        leads = state.leader in reachable
+        leader = reachable.leader(state)
         replicas, isr = list(state.replicas), list(state.isr)
-        code = ErrorCode.NONE if leads else self._unreachable(state.leader)
+        code = ErrorCode.NONE if leader >= 0 else self._unreachable(state.leader)
         if self._asked.version == 0:  # which cannot say that a replica is offline
             replicas = [replica for replica in replicas if replica in reachable]
             isr = [replica for replica in isr if replica in reachable]
@@ -122,7 +122,7 @@ class TopicView:
         return MetadataResponsePartition(
             error_code=code,
             partition_index=index,
-            leader_id=reachable.leader(state),
+            leader_id=leader,
             leader_epoch=state.leader_epoch,
             replica_nodes=replicas,
             isr_nodes=isr,

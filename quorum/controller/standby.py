@@ -27,10 +27,12 @@ class StandbyIndex:
         self._way: Iterator[None] = iter(())
 
     async def run(self) -> None:
-        """Follows the image of the moment, from time to time, until cancelled; what changes meanwhile waits for the next time."""
+        """Follows the image of the moment, from time to time, until cancelled; what changes meanwhile waits for the next time. Not at once: a node that
+        starts has yet to read what has become of its partitions.
+        """
         while True:
-            await self._follow()
             await trio.sleep(LOOK_SECONDS)
+            await self._follow()
 
     async def lend(self) -> PartitionIndex:
         """That of the image of this moment; what else there is to do at this moment must not wait."""

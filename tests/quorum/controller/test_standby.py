@@ -97,7 +97,9 @@ async def test_what_changes_on_the_way_to_it_is_in_it(committed):
         nursery.cancel_scope.cancel()
 
 
-async def test_it_does_not_run_after_an_image_that_changes_all_the_time(committed, monkeypatch):
+async def test_it_does_not_run_after_an_image_that_changes_all_the_time(
+    committed, monkeypatch, autojump_clock
+):
     ways = []
     follow = PartitionIndex.follow
     monkeypatch.setattr(
@@ -105,6 +107,7 @@ async def test_it_does_not_run_after_an_image_that_changes_all_the_time(committe
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(StandbyIndex(committed.loader).run)
+        await trio.sleep(LOOK_SECONDS)
         for number in range(2, 50):
             await trio.lowlevel.checkpoint()
             committed.add_topic(number)
