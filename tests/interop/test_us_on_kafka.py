@@ -1,5 +1,6 @@
 """Our mirror, readers and command line against a real Apache Kafka 4.3."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -157,25 +158,27 @@ def test_our_tree_is_that_of_kafkas_metadata_shell(kafka, tmp_path):
     shutil.copytree(kafka.controllers[0].directory / "__cluster_metadata-0", copied)
     log = str(next(copied.glob("*.log")))
 
+    said = []
+
+    def is_said(ours, *command):
+        """Kafka's shell answers once it has applied anything (`waitUntilCaughtUp`): asked again it may know more."""
+        lines = apache_kafka.tool("metadata-shell", "--snapshot", log, *command).stdout
+        said[:] = [line for line in lines.split("\n") if line]
+        return said == ours
+
+    def expect(ours, *command):
+        with contextlib.suppress(AssertionError):  # the next one tells more
+            until(lambda: is_said(ours, *command), "its shell says the same", seconds=60)
+        assert ours == said
+
     topic = "/image/topics/byName/in-the-tree"
-
-    def shell(*command):
-        """Kafka's shell answers once it has applied anything (`waitUntilCaughtUp`), so it is asked again until it knows the newest topic."""
-
-        def ask():
-            lines = apache_kafka.tool("metadata-shell", "--snapshot", log, *command).stdout
-            is_whole = topic in lines if command[0] == "find" else "No such file" not in lines
-            return lines.split("\n") if is_whole else None
-
-        return until(ask, f"metadata-shell {command} knows {topic}", seconds=60)
-
-    paths = [line for line in shell("find", "/image") if line]
-    assert trimaran("metadata", "find", "/image", "-p", log).stdout.split() == paths
+    paths = trimaran("metadata", "find", "/image", "-p", log).stdout.split()
+    assert topic in paths
+    expect(paths, "find", "/image")
     files = [f"{topic}/0", f"{topic}/id", "/image/features/metadataVersion", "/image/provenance"]
     files += [path for path in paths if path.startswith("/image/cluster/") and path.count("/") > 3]
-    theirs = [line for file in files for line in shell("cat", file) if line]
-    ours = [trimaran("metadata", "cat", file, "-p", log).stdout.strip() for file in files]
-    assert ours == theirs
+    for file in files:
+        expect([trimaran("metadata", "cat", file, "-p", log).stdout.strip()], "cat", file)
 
 
 def test_our_readings_of_kafkas_quorum_agree(kafka):
