@@ -45,7 +45,11 @@ class Peer:
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(ANSWER_SECONDS_MAX)
-        self.socket.connect(address)
+        try:
+            self.socket.connect(address)
+        except OSError:
+            self.socket.close()
+            raise
         self._buffer = bytearray()
 
     def send(self, data: bytes) -> None:

@@ -20,6 +20,8 @@ from tests.badinput.made import made
 from tests.badinput.nodes import PEERS, cli, running_cluster
 from tests.badinput.peer import ask, codes
 from tests.badinput.test_records import batch, request
+from tests.local_cluster import until
+from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.metadata import MetadataRequest
 
@@ -96,8 +98,17 @@ def last_words(node) -> list[str]:
 
 
 def restarted(cluster, node) -> None:
+    """Returns when it listens, which is a moment after it was started."""
     told = cli("chaos", "restart", str(node.id), "--data", str(cluster.data))
     assert told.returncode == 0, told.stderr
+    until(lambda: _listens(node.address), f"{node.address} listens")
+
+
+def _listens(address) -> bool:
+    try:
+        return ask(address, ApiVersionsRequest(), 0) is not None
+    except OSError:
+        return False
 
 
 def segment(node) -> bytes:
