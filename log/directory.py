@@ -331,9 +331,8 @@ class LogDirectory:
         for name in self._files.list_directory(directory):
             try:
                 self._files.unlink(directory / name)
-            except (
-                IsADirectoryError
-            ):  # somebody else's, which would make a failing disk of this one
+            except IsADirectoryError:
+                # Somebody else's; left there, it would make a failing disk of this one.
                 self._remove(directory / name)
         self._files.rmdir(directory)
 

@@ -46,7 +46,7 @@ async def _topic(wanted: TopicRequest, ctx: Context) -> TopicResponse:
             one = PartitionResponse(
                 partition_index=index,
                 error_code=error.code,
-                error_message=error.message or None,
+                error_message=error.message,
                 active_producers=[],
             )
         shown.partitions.append(one)

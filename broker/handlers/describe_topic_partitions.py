@@ -15,6 +15,7 @@ from broker.context import Context
 from broker.internal_topics import INTERNAL_TOPICS
 from broker.operations import TOPIC_OPERATIONS
 from broker.reachable import Reachable
+from broker.topic_views import PARTITIONS_PER_TURN
 from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from quorum.metadata.topic_names import why_illegal
 from wire.errors import ErrorCode
@@ -31,8 +32,6 @@ from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 VERSION = 0
-# Partitions encoded between two checkpoints: 10 ms of work.
-PARTITIONS_PER_TURN = 500
 
 
 @handles(DescribeTopicPartitionsRequest, versions="0")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from quorum.config.server import ServerConfig
-from quorum.controller.features import ELR_VERSION, FEATURES, REGISTERED_FEATURES
+from quorum.controller.features import ELR_VERSION, FEATURES, REGISTERED_FEATURES, needs_of
 from quorum.metadata import versions
 from quorum.metadata.image import BROKER_RESOURCE, FeatureRange, MetadataImage
 from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
@@ -170,7 +170,7 @@ def _check_needs(update: FeatureUpdateKey, proposed: dict[str, int]) -> None:
     name, level = update.feature, update.max_version_level
     if name not in FEATURES:
         raise _refused(update, f"Feature {name} not found.")
-    for other, least in FEATURES[name].needs.get(level, {}).items():
+    for other, least in needs_of(name, level).items():
         if proposed.get(other, 0) < least:
             raise _refused(
                 update,

@@ -94,13 +94,14 @@ def first_levels(chosen: Mapping[str, int]) -> dict[str, int]:
         _, low, high = served[name]
         if not low <= level <= high:
             raise ValueError(f"{name} {level} cannot be: it is between {low} and {high}")
-        for other, least in _needs(name, level).items():
+        for other, least in needs_of(name, level).items():
             if levels[other] < least:
                 raise ValueError(f"{name} {level} needs {other} {least}, not {levels[other]}")
     return levels
 
 
-def _needs(name: str, level: int) -> Mapping[str, int]:
+def needs_of(name: str, level: int) -> Mapping[str, int]:
+    """The least levels of other features that this one depends on."""
     return FEATURES[name].needs.get(level, {}) if name in FEATURES else {}
 
 
