@@ -1,0 +1,66 @@
+"""DescribeProducers: who writes idempotently here, on leaders and followers."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.handlers.describe_producers import describe_producers
+from tests.broker.calls import call, finished, through_wire
+from tests.broker.harness import open_harness, partition, topic
+from tests.broker.test_transactions import mark, write
+from wire.errors import ErrorCode
+from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()))
+    return harness
+
+
+async def producers(harness, topic="t", index=0):
+    message = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])])
+    request = through_wire(message, 0)
+    answer = await finished(describe_producers(request, harness.context, call(request, 0)))
+    return through_wire(answer, 0).topics[0].partitions[0]
+
+
+async def test_producers_and_their_open_transactions_are_told(harness):
+    assert (await producers(harness)).active_producers == []
+    write(harness, 7, values=(b"a", b"b"))
+    write(harness, 8, epoch=3)
+    write(harness, 8, 1, epoch=3)
+    assert await mark(harness, 7, commit=True, coordinator_epoch=5) == 0
+    found = {one.producer_id: one for one in (await producers(harness)).active_producers}
+    assert {
+        key: (
+            one.producer_epoch,
+            one.last_sequence,
+            one.coordinator_epoch,
+            one.current_txn_start_offset,
+        )
+        for key, one in found.items()
+    } == {7: (0, 1, 5, -1), 8: (3, 1, -1, 2)}
+    assert found[8].last_timestamp > 0
+
+
+async def test_a_follower_tells_its_producers_too(harness):
+    write(harness, 7)
+    harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=1)))
+    assert [one.producer_id for one in (await producers(harness)).active_producers] == [7]
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "code"),
+    [
+        ("t", 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("nowhere", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("bad name", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("elsewhere", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+async def test_producers_of_what_is_not_here(harness, name, index, code):
+    harness.set_image(topic("t", partition()), topic("elsewhere", partition((12,))))
+    found = await producers(harness, name, index)
+    assert (found.error_code, found.active_producers) == (code, [])
