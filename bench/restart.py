@@ -32,7 +32,7 @@ from log.directory import LogDirectory
 from log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from log.partition_metadata import format_partition_metadata
 from log.records import NewRecord, build_batch
-from quorum.storage import format_paths, random_uuid
+from quorum.formatting.storage import format_paths, random_uuid
 from wire.blocking import BlockingConnection
 from wire.errors import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

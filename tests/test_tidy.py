@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("wire", "log", "quorum", "broker", "zkcompat", "spark", "trimaran", "bench")
+PACKAGES = ("wire", "log", "node", "quorum", "broker", "zkcompat", "spark", "trimaran", "bench")
 BODY_LINES_MAX = 70
 FILE_LINES_MAX = 700
 # Functions that were longer when the rule came. The dictionary may shrink, never grow.

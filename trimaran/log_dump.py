@@ -22,7 +22,7 @@ from log.reader import SegmentFile, list_segments, scan_batches
 from log.records import Record, decode_records
 from log.recovery import base_offset_of
 from log.segment import LOG_SUFFIX
-from quorum.metadata_partition import TOPIC
+from quorum.raft_log.partition import TOPIC
 from trimaran.errors import Exit, UserError
 from trimaran.record_rows import batch_row
 from wire.as_json import as_json, base64_text

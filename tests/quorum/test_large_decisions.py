@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 import trio
 
-from quorum.controller import turns
-from quorum.describe_quorum import describe_quorum_request
+from quorum.controller import operation_queue as turns
+from quorum.translate.describe_quorum import describe_quorum_request
 from tests.quorum.controllers import SECONDS, Images, connected_to, open_controllers
 from tests.quorum.test_many_partitions import joined
 from tests.quorum.test_server import creation

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import trio
 
-from broker.directories import LogDirectories
-from broker.directory_moves import align
+from broker.background.directory_moves import align
+from broker.storage.directories import LogDirectories
 from log import directory as directory_module
 from log.batch import BatchView, iter_batches
 from log.compaction.cleaning import CleanerLimits

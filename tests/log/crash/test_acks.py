@@ -12,8 +12,8 @@ from log.health import DirectoryHealth
 from log.partition_log import PartitionLog
 from log.power_loss import Style
 from log.testing import FaultyFiles
-from quorum.runtime.errors import StorageFailure
-from quorum.runtime.group_commit import GroupCommit
+from node.runtime.errors import StorageFailure
+from node.runtime.group_commit import GroupCommit
 from tests.log.helpers import append
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=150, retention_ms=-1)

@@ -1,0 +1,1 @@
+"""What brokers and controllers do alike when they serve requests."""
