@@ -11,8 +11,8 @@ from quorum.controller.handlers import broker_registration
 from quorum.formatting.storage import format_paths
 from quorum.metadata.features import ELR_VERSION
 from quorum.metadata.image import NO_LEADER
+from tests.quorum.controller.test_server import creation
 from tests.quorum.controllers import CLUSTER_ID, SECONDS, Images, connected_to, open_controllers
-from tests.quorum.test_server import creation
 from wire.errors import ErrorCode
 from wire.messages.broker_registration import Listener
 from wire.messages.incremental_alter_configs import (

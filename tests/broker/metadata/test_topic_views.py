@@ -26,10 +26,10 @@ class Encodings(trio.abc.Instrument):
     """Counts what is encoded, in all and in the longest step."""
 
     def __init__(self, monkeypatch):
-        self._encode = broker.topic_views.encode_element
+        self._encode = broker.metadata.topic_views.encode_element
         self.topics = self.partitions = 0
         self.in_step = self.in_longest_step = 0
-        monkeypatch.setattr(broker.topic_views, "encode_element", self)
+        monkeypatch.setattr(broker.metadata.topic_views, "encode_element", self)
 
     def __call__(self, value, of, version):
         self.topics += isinstance(value, MetadataResponseTopic)

@@ -19,7 +19,7 @@ from quorum.raft_log.damage import LogDamaged, readable_history
 from quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
 from quorum.raft_log.recovery_point import RecoveryPoint
 from quorum.raft_log.snapshot_format import encode_snapshot
-from tests.quorum.test_replica import voter_set
+from tests.quorum.replica.test_configured import voter_set
 
 BATCHES = 10
 # A batch spans several sectors.

@@ -5,8 +5,8 @@ import trio
 
 from quorum.replica import snapshot_writer as snapshots
 from quorum.replica.snapshot_writer import SnapshotPolicy
+from tests.quorum.controller.test_server import creation
 from tests.quorum.controllers import SECONDS, connected_to, open_controllers
-from tests.quorum.test_server import creation
 
 MIB = 1 << 20
 
