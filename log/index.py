@@ -23,7 +23,7 @@ from operator import lt
 from pathlib import Path
 
 from log.files import Files, OpenFile
-from log.open_files import NamedFile
+from log.named_file import NamedFile
 
 PENDING_BYTES_MAX = (
     512  # 64 offset entries: at Kafka's interval of 4 KiB, one write per 256 KiB of log at the most

@@ -1,4 +1,4 @@
-"""A bound on open descriptors: files by name that are opened when used and closed again when too many others are.
+"""A bound on open descriptors: files by name (`log/named_file.py`) are closed again when too many others are open.
 
 Source: the idea of the virtual descriptors of PostgreSQL; Kafka holds all segments open and asks for `ulimit -n 100000`.
 The choice of what to close is the clock algorithm: what was used since the hand passed last stays for another round.
@@ -13,12 +13,8 @@ from __future__ import annotations
 import resource
 import weakref
 from collections import deque
-from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from log.files import Files, OpenFile
+from typing import Protocol
 
 # Sockets, snapshots that are being sent, checkpoints: a quarter of the process's limit, and this much at the least.
 RESERVE_MIN = 256
@@ -35,12 +31,24 @@ def open_files_max(descriptors: int) -> int:
     return min(OPEN_MAX, max(OPEN_MIN, descriptors - max(RESERVE_MIN, descriptors // 4)))
 
 
+class Reopenable(Protocol):
+    """What may be closed at any time, as whoever uses it opens it again: a `log.named_file.NamedFile`."""
+
+    listed: bool  # the clock knows it
+    used: bool  # since the hand passed
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
 class OpenFiles:
     """The clock. `limit` is read from RLIMIT_NOFILE at the first use when not given. Safe for threads."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
-        self._hand: deque[weakref.ref[NamedFile]] = deque()
+        self._hand: deque[weakref.ref[Reopenable]] = deque()
         self._lock = Lock()
 
     @property
@@ -49,7 +57,7 @@ class OpenFiles:
             self._limit = open_files_max(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         return self._limit
 
-    def note(self, opened: NamedFile) -> None:
+    def note(self, opened: Reopenable) -> None:
         """`opened` has just been opened; others are closed if these are too many now."""
         with self._lock:
             if not opened.listed:
@@ -73,7 +81,7 @@ class OpenFiles:
                     found.close()
         return closed > 0
 
-    def _turn(self, opened: NamedFile) -> None:
+    def _turn(self, opened: Reopenable) -> None:
         reference = self._hand.popleft()
         found = reference()
         if found is None:
@@ -84,36 +92,3 @@ class OpenFiles:
             return
         found.listed = False
         found.close()
-
-
-class NamedFile:
-    """A file that is open while it is used; `get` opens it again under its name.
-
-    Only for files whose name does not change hands while this object is used.
-    """
-
-    __slots__ = ("__weakref__", "_file", "_files", "listed", "path", "used")
-
-    def __init__(self, path: Path, files: Files) -> None:
-        self.path = path
-        self.listed = False  # the clock knows it
-        self.used = False  # since the hand passed
-        self._files = files
-        self._file: OpenFile | None = None
-
-    @property
-    def is_open(self) -> bool:
-        return self._file is not None
-
-    def get(self, *, create: bool = False) -> OpenFile:
-        """The open file; keep it only as long as it is worked with. Raises OSError."""
-        file = self._file  # another thread may close it between two looks
-        if file is None:
-            file = self._file = self._files.open(self.path, create=create)
-            self._files.open_files.note(self)
-        self.used = True
-        return file
-
-    def close(self) -> None:
-        """Lets go of the file; it is closed when nobody else works with it."""
-        self._file = None

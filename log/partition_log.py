@@ -24,7 +24,7 @@ from log.names import parse_directory_name
 from log.opening import load_log
 from log.producers.manager import ProducerStateManager
 from log.producers.state import ProducerState
-from log.retention import deletable
+from log.retention import LogBounds, deletable
 from log.rolling import must_roll, runs_within_segment
 from log.segment import Segment, SegmentDamaged
 from log.slices import LogSlice
@@ -426,7 +426,10 @@ class PartitionLog(LocalLog):
         """
         with self.storage(f"retention of {self.directory}"):
             segments = self._segments
-            count = deletable(self, segments.all, now_ms, high_watermark)
+            bounds = LogBounds(
+                self.log_start_offset, self.log_end_offset, high_watermark, self.size_bytes
+            )
+            count = deletable(segments.all, bounds, self.config, now_ms)
             if count == len(segments):
                 if not segments.active.size:
                     count -= 1

@@ -24,7 +24,7 @@ from log.index import (
     OffsetIndex,
     TimeIndex,
 )
-from log.open_files import NamedFile
+from log.named_file import NamedFile
 from log.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
 from log.transaction_index import TransactionIndex
 

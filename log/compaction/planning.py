@@ -41,7 +41,7 @@ def _facts(log: PartitionLog, segment: Segment, end: int) -> SealedSegment:
             first = view.max_timestamp
             break
     if config.min_compaction_lag_ms > 0:
-        largest = newest_ms(log, segment)
+        largest = newest_ms(segment, config)
     return SealedSegment(segment.base_offset, end, segment.size, first, largest)
 
 

@@ -278,7 +278,7 @@ def test_a_compacted_segment_is_as_old_as_the_last_of_its_sources(tmp_path):
         os.utime(segment.path(".log"), (modified, modified))
     compact(log)
     [segment] = log.sealed_segments
-    assert newest_ms(log, segment) == 5_000_000
+    assert newest_ms(segment, log.config) == 5_000_000
 
 
 SIPHASH = {  # the vectors of the reference implementation: key and message are 0, 1, 2, …
