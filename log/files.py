@@ -1,6 +1,6 @@
 """The few system calls on files that this package makes, in one object that tests replace.
 
-Nothing else in `log` touches the file system (`tests/log/test_file_layer.py` watches that); `log/testing.py` has the
+Nothing else in `log` touches the file system (`tests/log/test_file_layer.py` watches that); `tests/log/faulty_files.py` has the
 fault-injecting stand-in. Positional calls only: no handle has a seek pointer to get wrong.
 Every method raises OSError as the system does; callers turn the first one into an offline directory.
 """

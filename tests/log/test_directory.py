@@ -20,7 +20,7 @@ from log.directory import LogDirectory
 from log.directory_lock import DirectoryLocked
 from log.meta_properties import MetaProperties, MetaPropertiesError
 from log.partition_metadata import read_partition_metadata
-from log.testing import FaultyFiles
+from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, read_all
 from wire.errors import ErrorCode, KafkaError
 

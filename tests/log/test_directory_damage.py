@@ -9,7 +9,7 @@ import pytest
 
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
-from log.testing import FaultyFiles
+from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, read_all
 from wire.errors import ErrorCode, KafkaError
 

@@ -9,7 +9,7 @@ from log.checkpoints import LEADER_EPOCHS
 from log.config import LogConfig
 from log.health import DirectoryHealth
 from log.partition_log import PartitionLog
-from log.testing import FaultyFiles
+from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, open_log, read_all
 from wire.errors import ErrorCode, KafkaError
 

@@ -15,9 +15,9 @@ from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.producers.marker import EndMarker, build_end_marker
 from log.records import NewRecord, build_batch, decode_records
 from log.retention import newest_ms
-from log.testing import FaultyFiles
 from tests.log.compaction.helpers import compact, dirt
 from tests.log.compaction.test_against_twin import obvious, records_of, views_of
+from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import open_log, view_of
 from wire.errors import KafkaError
 

@@ -27,7 +27,7 @@ from log.meta_properties import MetaProperties
 from log.partition_log import PartitionLog
 from log.producers.marker import EndMarker, build_end_marker
 from log.records import NewRecord, build_batch
-from log.testing import FaultyFiles
+from tests.log.faulty_files import FaultyFiles
 
 TOPIC, INDEX = KEY = ("t", 0)
 TOPIC_ID = bytes(range(100, 116))

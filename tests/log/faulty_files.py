@@ -1,7 +1,7 @@
 """`FaultyFiles`: the seam of `log/files.py` that counts and records every call, fails on request, and loses power.
 
-Ships with the package: whole-stack simulations can use it too. It works on real files in a directory of the test, and syncs
-nothing: what would be durable is known by the record (`log/power_loss.py`), a crash makes the files so.
+It works on real files in a directory of the test, and syncs
+nothing: what would be durable is known by the record (`tests/log/power_loss.py`), a crash makes the files so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from log.files import Files, FileStatus, OpenFile
 from log.open_files import OpenFiles
-from log.power_loss import (
+from tests.log.power_loss import (
     Create,
     Disk,
     Operation,
