@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from log.files import REAL_FILES
+from log.disk.files import REAL_FILES
 from log.index import OffsetIndex
 
 LOOKUPS = 2000

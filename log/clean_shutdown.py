@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from log.atomic_file import write_atomically
-from log.files import Files
+from log.disk.atomic_file import write_atomically
+from log.disk.files import Files
 
 FILE_NAME = ".kafka_cleanshutdown"
 EPOCH_UNKNOWN = -1

@@ -13,14 +13,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
 
-from log.checkpoints import TopicPartition
 from log.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
 from log.config import LogConfig
 from log.directory_lock import DirectoryLock
-from log.files import REAL_FILES, Files, FileStatus, Volume
+from log.disk.checkpoints import TopicPartition
+from log.disk.files import REAL_FILES, Files, FileStatus, Volume
+from log.disk.health import DirectoryHealth
 from log.flush import Names
 from log.future_replicas import FutureReplicas
-from log.health import DirectoryHealth
 from log.meta_properties import MetaProperties, MetaPropertiesError
 from log.names import (
     DELETE_SUFFIX,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.files import Files
+from log.disk.files import Files
 
 FILE_NAME = ".lock"
 

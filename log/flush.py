@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from log.atomic_file import write_atomically
-from log.files import Files, OpenFile
-from log.health import DirectoryHealth
+from log.disk.atomic_file import write_atomically
+from log.disk.files import Files, OpenFile
+from log.disk.health import DirectoryHealth
 
 
 class Names:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.checkpoints import LEADER_EPOCHS
-from log.files import Files, OpenFile
+from log.disk.checkpoints import LEADER_EPOCHS
+from log.disk.files import Files, OpenFile
+from log.disk.health import DirectoryHealth
 from log.flush import Flush, Names
-from log.health import DirectoryHealth
 from log.leader_epochs import LeaderEpochs
 from log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from log.segment import Segment

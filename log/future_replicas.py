@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from log.checkpoints import TopicPartition
 from log.config import LogConfig
-from log.files import Files
+from log.disk.checkpoints import TopicPartition
+from log.disk.files import Files
+from log.disk.health import DirectoryHealth
 from log.flush import Names
-from log.health import DirectoryHealth
 from log.names import DELETE_SUFFIX, aside_name, future_name, parse_directory_name
 from log.partition_log import PartitionLog
 from log.partition_metadata import FILE_NAME, make_partition_directory, read_partition_metadata

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from operator import lt
 from pathlib import Path
 
-from log.files import Files, OpenFile
-from log.named_file import NamedFile
+from log.disk.files import Files, OpenFile
+from log.disk.named_file import NamedFile
 
 PENDING_BYTES_MAX = (
     512  # 64 offset entries: at Kafka's interval of 4 KiB, one write per 256 KiB of log at the most

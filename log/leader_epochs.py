@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.checkpoints import CheckpointDamaged, format_checkpoint, parse_checkpoint
+from log.disk.checkpoints import CheckpointDamaged, format_checkpoint, parse_checkpoint
 
 UNDEFINED = -1
 

@@ -3,7 +3,7 @@
 Source: Kafka's `LocalLog`. What the records mean is of `log/partition_log.py`: epochs, producers, where the log starts.
 
 Errors: KafkaError with the code a client gets. An OSError anywhere takes the whole log directory offline
-(`log/health.py`): from the first failed append on, none succeeds (KAFKA-10778).
+(`log/disk/health.py`): from the first failed append on, none succeeds (KAFKA-10778).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from log.batch import BatchView
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
-from log.files import Files
+from log.disk.files import Files
+from log.disk.health import DirectoryHealth
 from log.flush import Flush, Names
 from log.flushing import Flushing
-from log.health import DirectoryHealth
 from log.leader_epochs import LeaderEpochs
 from log.segment import Segment, SegmentDamaged
 from log.segments import Segments

@@ -20,8 +20,8 @@ from uuid import uuid4
 
 import javaproperties
 
-from log.atomic_file import write_atomically
-from log.files import REAL_FILES, Files
+from log.disk.atomic_file import write_atomically
+from log.disk.files import REAL_FILES, Files
 from wire.primitives import NIL_UUID, uuid_from_text, uuid_to_text
 
 FILE_NAME = "meta.properties"

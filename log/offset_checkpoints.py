@@ -9,7 +9,7 @@ written-logs-checkpoint              ours: the logs that this process wrote to, 
 ```
 
 Source: Kafka's `OffsetCheckpointFile`, `LogManager.checkpointLogRecoveryOffsets`, `LogCleanerManager`. Each line is
-`TOPIC PARTITION OFFSET`, see `log/checkpoints.py`. The last one is a hint only: what is in it is
+`TOPIC PARTITION OFFSET`, see `log/disk/checkpoints.py`. The last one is a hint only: what is in it is
 recovered at the start after a crash, everything else when it is opened; Kafka does not know it. A file that is damaged is forgotten as a whole, and nothing is guessed: without recovery
 points everything is checked, without log starts the first segment's base counts, without high watermarks they are learnt from the ISR, without
 cleaner offsets cleaning begins at the log's start.
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from log.atomic_file import write_atomically
-from log.checkpoints import (
+from log.disk.atomic_file import write_atomically
+from log.disk.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -34,8 +34,8 @@ from log.checkpoints import (
     format_offsets,
     read_offsets,
 )
-from log.files import Files
-from log.health import DirectoryHealth
+from log.disk.files import Files
+from log.disk.health import DirectoryHealth
 
 
 @dataclass(frozen=True, slots=True)

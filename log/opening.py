@@ -10,9 +10,9 @@ from bisect import bisect_right
 from pathlib import Path
 
 from log.batch import BatchView
-from log.checkpoints import LEADER_EPOCHS, CheckpointDamaged
 from log.config import LogConfig
-from log.files import Files
+from log.disk.checkpoints import LEADER_EPOCHS, CheckpointDamaged
+from log.disk.files import Files
 from log.leader_epochs import LeaderEpochs
 from log.producers.snapshots import remove_snapshots
 from log.recovery import list_segments, recover_segment

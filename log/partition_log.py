@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from log.atomic_file import write_unsynced
 from log.batch import LOG_APPEND_TIME, MAGIC, BatchView, check_crc, iter_batches
 from log.config import LogConfig
-from log.files import REAL_FILES, Files
-from log.health import DirectoryHealth
+from log.disk.atomic_file import write_unsynced
+from log.disk.files import REAL_FILES, Files
+from log.disk.health import DirectoryHealth
 from log.index import IndexDamaged
 from log.leader_epochs import LeaderEpochs
 from log.local_log import LocalLog

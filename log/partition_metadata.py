@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.files import REAL_FILES, Files
+from log.disk.files import REAL_FILES, Files
 from wire.primitives import NIL_UUID, uuid_from_text, uuid_to_text
 
 FILE_NAME = "partition.metadata"

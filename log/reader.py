@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from log.batch import HEADER_BYTES, BatchView, has_valid_crc, header_at
-from log.files import REAL_FILES, OpenFile
+from log.disk.files import REAL_FILES, OpenFile
 from log.index import OffsetIndex, ascends
 from log.old_batches import opened
 from log.recovery import base_offset_of

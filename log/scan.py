@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from log.batch import HEADER_BYTES, MAGIC, OLD_BYTES_MIN, BatchView, header_at
-from log.files import Files, OpenFile
+from log.disk.files import Files, OpenFile
 
 BLOCK_BYTES = (
     64 * 1024

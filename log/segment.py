@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from log.batch import HEADER_BYTES, NO_TIMESTAMP, BatchView, header_at
 from log.config import RELATIVE_OFFSET_MAX
-from log.files import Files, OpenFile
+from log.disk.files import Files, OpenFile
+from log.disk.named_file import NamedFile
 from log.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
@@ -24,7 +25,6 @@ from log.index import (
     OffsetIndex,
     TimeIndex,
 )
-from log.named_file import NamedFile
 from log.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
 from log.transaction_index import TransactionIndex
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
-from log.files import Files
+from log.disk.files import Files
 from log.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,

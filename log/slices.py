@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from log.files import Files, OpenFile
+from log.disk.files import Files, OpenFile
 
 
 @dataclass(slots=True)  # to make a frozen one takes as long as to find its place

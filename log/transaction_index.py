@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from log.files import Files, OpenFile
+from log.disk.files import Files, OpenFile
 from log.index import IndexDamaged
 
 _ENTRY = struct.Struct(">hqqqq")

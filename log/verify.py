@@ -18,14 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from log.batch import MAGIC, BatchView, has_valid_crc
-from log.checkpoints import (
-    LEADER_EPOCHS,
-    RECOVERY_POINTS,
-    CheckpointDamaged,
-    read_offsets,
-)
 from log.control_records import read_control_records
-from log.files import REAL_FILES
+from log.disk.checkpoints import LEADER_EPOCHS, RECOVERY_POINTS, CheckpointDamaged, read_offsets
+from log.disk.files import REAL_FILES
 from log.index import IndexDamaged, OffsetIndex, TimeIndex, ascends
 from log.leader_epochs import LeaderEpochs
 from log.names import partition_of

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from log.batch import HEADER_BYTES, MAGIC, BatchView, has_valid_crc, header_at
 from log.directory import CLUSTER_METADATA, LogDirectory
-from log.files import REAL_FILES, Files
+from log.disk.files import REAL_FILES, Files
 from log.recovery import crc_is_valid, offsets_of
 from log.scan import is_plausible, scan_headers
 from log.segment import LOG_SUFFIX, file_name

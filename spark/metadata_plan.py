@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.files import REAL_FILES
+from log.disk.files import REAL_FILES
 from log.reader import SegmentFile, list_segments, scan_batches
 from log.scan import scan_headers
 from quorum.metadata.epochs import leader_change

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from log.batch import BatchView, has_valid_crc
-from log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, CheckpointDamaged, read_offsets
-from log.files import REAL_FILES, OpenFile
+from log.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, CheckpointDamaged, read_offsets
+from log.disk.files import REAL_FILES, OpenFile
 from log.reader import SegmentFile, list_segments, split_segment
 from log.scan import read_batch, scan_headers
 from spark.discovery import (

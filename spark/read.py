@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from log.batch import HEADER_BYTES, BatchView, has_valid_crc
-from log.files import REAL_FILES
+from log.disk.files import REAL_FILES
 from log.old_batches import as_v2, opened, timestamp_type_id
 from log.reader import scan_batches
 from log.records import RECORDS_BYTES_MAX, records_bytes

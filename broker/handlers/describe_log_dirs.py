@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from broker.context import Context
 from broker.partitions.partition import Partition
 from log.directory import LogDirectory
-from log.files import Volume
+from log.disk.files import Volume
 from log.partition_log import PartitionLog
 from quorum.metadata import versions
 from quorum.runtime.threads import run_blocking

@@ -18,7 +18,7 @@ from log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from log.compaction.retention import Retention
 from log.compaction.transactions import CleanedTransactions
 from log.config import LogConfig
-from log.files import Files, OpenFile
+from log.disk.files import Files, OpenFile
 from log.old_batches import as_v2
 from log.scan import is_plausible
 from log.segment import (

@@ -19,7 +19,7 @@ from pathlib import Path
 import crc32c
 
 from log.batch import SEQUENCE_SPACE, BatchView
-from log.files import Files
+from log.disk.files import Files
 from log.index import IndexDamaged
 from log.producers.entry import KeptBatch, ProducerEntry
 from log.producers.marker import CONTROL_BATCH_BYTES_MAX

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from broker.server import run_broker
-from log.files import Files
+from log.disk.files import Files
 from log.meta_properties import MetaPropertiesError
 from quorum.runtime.errors import StorageFailure
 from quorum.storage import format_directories

@@ -1,4 +1,4 @@
-"""`FaultyFiles`: the seam of `log/files.py` that counts and records every call, fails on request, and loses power.
+"""`FaultyFiles`: the seam of `log/disk/files.py` that counts and records every call, fails on request, and loses power.
 
 It works on real files in a directory of the test, and syncs
 nothing: what would be durable is known by the record (`tests/log/power_loss.py`), a crash makes the files so.
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
-from log.files import Files, FileStatus, OpenFile
-from log.open_files import OpenFiles
+from log.disk.files import Files, FileStatus, OpenFile
+from log.disk.open_files import OpenFiles
 from tests.log.power_loss import (
     Create,
     Disk,

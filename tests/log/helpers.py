@@ -5,7 +5,7 @@ from pathlib import Path
 from log.batch import BatchView, iter_batches
 from log.compression import Compression
 from log.config import LogConfig
-from log.files import REAL_FILES
+from log.disk.files import REAL_FILES
 from log.partition_log import PartitionLog
 from log.records import NewRecord, build_batch
 

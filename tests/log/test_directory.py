@@ -8,16 +8,16 @@ import threading
 
 import pytest
 
-from log.checkpoints import (
+from log.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
+from log.directory import LogDirectory
+from log.directory_lock import DirectoryLocked
+from log.disk.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     CheckpointDamaged,
     read_offsets,
 )
-from log.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
-from log.directory import LogDirectory
-from log.directory_lock import DirectoryLocked
 from log.meta_properties import MetaProperties, MetaPropertiesError
 from log.partition_metadata import read_partition_metadata
 from tests.log.faulty_files import FaultyFiles

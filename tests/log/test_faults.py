@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from log.checkpoints import LEADER_EPOCHS
 from log.config import LogConfig
-from log.health import DirectoryHealth
+from log.disk.checkpoints import LEADER_EPOCHS
+from log.disk.health import DirectoryHealth
 from log.partition_log import PartitionLog
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, open_log, read_all

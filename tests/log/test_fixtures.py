@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from log.batch import iter_batches
-from log.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_offsets
 from log.config import LogConfig
 from log.directory import LogDirectory
-from log.files import REAL_FILES
+from log.disk.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_offsets
+from log.disk.files import REAL_FILES
 from log.index import OffsetIndex, TimeIndex
 from log.leader_epochs import LeaderEpochs
 from log.meta_properties import MetaPropertiesError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.files import Files
+from log.disk.files import Files
 from log.index import BLOCK_ENTRIES, IndexDamaged, OffsetIndex, TimeIndex
 from tests.log.helpers import fill, open_log
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from log.checkpoints import CheckpointDamaged
+from log.disk.checkpoints import CheckpointDamaged
 from log.leader_epochs import LeaderEpochs
 
 

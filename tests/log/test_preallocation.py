@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from log.files import Files
+from log.disk.files import Files
 from tests.log.helpers import SMALL, fill, open_log, read_all
 
 PREALLOCATED = replace(SMALL, preallocate=True)

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from log.batch import iter_batches
-from log.checkpoints import LEADER_EPOCHS
 from log.config import LogConfig
+from log.disk.checkpoints import LEADER_EPOCHS
 from log.scan import scan_headers
 from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log, read_all, view_of
 from wire.errors import ErrorCode, KafkaError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from log.batch import MAGIC_POSITION
 from log.config import LogConfig
-from log.files import Files
+from log.disk.files import Files
 from log.scan import scan_headers
 from log.segment import Boundary
 from tests.log.helpers import append, batch_bytes, fill, open_log

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from log.config import LogConfig
-from log.files import REAL_FILES
+from log.disk.files import REAL_FILES
 from log.producers.marker import EndMarker, build_end_marker, read_end_marker
 from log.producers.state import ProducerState
 from log.producers.transactions import ENDED_MAX

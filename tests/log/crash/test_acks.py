@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from log.config import LogConfig
-from log.health import DirectoryHealth
+from log.disk.health import DirectoryHealth
 from log.partition_log import PartitionLog
 from quorum.runtime.errors import StorageFailure
 from quorum.runtime.group_commit import GroupCommit

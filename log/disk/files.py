@@ -1,6 +1,6 @@
 """The few system calls on files that this package makes, in one object that tests replace.
 
-Nothing else in `log` touches the file system (`tests/log/test_file_layer.py` watches that); `tests/log/faulty_files.py` has the
+Nothing else in `log` touches the file system (`tests/log/disk/test_file_layer.py` watches that); `tests/log/faulty_files.py` has the
 fault-injecting stand-in. Positional calls only: no handle has a seek pointer to get wrong.
 Every method raises OSError as the system does; callers turn the first one into an offline directory.
 """
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from log.open_files import OpenFiles
+from log.disk.open_files import OpenFiles
 
 _libc = ctypes.CDLL(None, use_errno=True)  # os has no syncfs
 

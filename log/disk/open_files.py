@@ -1,4 +1,4 @@
-"""A bound on open descriptors: files by name (`log/named_file.py`) are closed again when too many others are open.
+"""A bound on open descriptors: files by name (`log/disk/named_file.py`) are closed again when too many others are open.
 
 Source: the idea of the virtual descriptors of PostgreSQL; Kafka holds all segments open and asks for `ulimit -n 100000`.
 The choice of what to close is the clock algorithm: what was used since the hand passed last stays for another round.
@@ -32,7 +32,7 @@ def open_files_max(descriptors: int) -> int:
 
 
 class Reopenable(Protocol):
-    """What may be closed at any time, as whoever uses it opens it again: a `log.named_file.NamedFile`."""
+    """What may be closed at any time, as whoever uses it opens it again: a `log.disk.named_file.NamedFile`."""
 
     listed: bool  # the clock knows it
     used: bool  # since the hand passed

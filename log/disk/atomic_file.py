@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.files import REAL_FILES, Files, OpenFile
+from log.disk.files import REAL_FILES, Files, OpenFile
 
 
 def write_atomically(path: Path, data: bytes, files: Files = REAL_FILES) -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log.files import Files
-from log.named_file import NamedFile
-from log.open_files import OPEN_MAX, OPEN_MIN, OpenFiles, open_files_max
+from log.disk.files import Files
+from log.disk.named_file import NamedFile
+from log.disk.open_files import OPEN_MAX, OPEN_MIN, OpenFiles, open_files_max
 from tests.log.helpers import append, fill, open_log, read_all
 
 

@@ -1,11 +1,11 @@
-"""All of `log` reaches the disk through `log/files.py`: what records, fails or crashes files replaces that one object."""
+"""All of `log` reaches the disk through `log/disk/files.py`: what records, fails or crashes files replaces that one object."""
 
 import ast
 from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "log"
+FOLDER = Path(__file__).resolve().parents[3] / "log"
 LAYER = {"files.py"}
 MODULES = {"os", "shutil", "fcntl", "mmap", "tempfile", "glob"}
 PATH_METHODS = {

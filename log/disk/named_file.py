@@ -1,10 +1,10 @@
-"""A file by its name: opened when it is used, closed when too many others are (`log/open_files.py`), and opened again."""
+"""A file by its name: opened when it is used, closed when too many others are (`log/disk/open_files.py`), and opened again."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from log.files import Files, OpenFile
+from log.disk.files import Files, OpenFile
 
 
 class NamedFile:
