@@ -12,8 +12,8 @@ import sys
 import time
 
 from log.batch import BatchView
+from log.codecs.compression import Compression
 from log.columns import COMPILED, check_records, decode_columns, retain
-from log.compression import Compression
 from log.records import RECORDS_BYTES_MAX, NewRecord, build_batch, decode_records
 from log.records import records_bytes as body_of
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from broker.metadata import BrokerMetadata
 from log.batch import TimestampType
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.validate import ProduceRules
 from quorum.config.server import ServerConfig

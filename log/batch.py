@@ -13,7 +13,7 @@ from enum import IntEnum
 
 import crc32c
 
-from log.compression import Compression
+from log.codecs.compression import Compression
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 Buffer = bytes | bytearray | memoryview

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from log.batch import TimestampType
-from log.compression import Compression
+from log.codecs.compression import Compression
 
 RELATIVE_OFFSET_MAX = (
     1 << 31

@@ -14,8 +14,8 @@ import struct
 from collections.abc import Iterator
 
 from log.batch import BatchView, Buffer, TimestampType, iter_batches
+from log.codecs.compression import Compression
 from log.columns import Columns, decode_columns
-from log.compression import Compression
 from log.message_sets import MESSAGES_MAX, SET_BYTES_MAX, build_message_set
 from log.old_batches import as_v2
 from log.records import Record

@@ -32,7 +32,7 @@ from log.batch import (
     Buffer,
     TimestampType,
 )
-from log.compression import Compression, OutputTooLarge, compress, decompress
+from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
 from log.records import Record
 from wire.errors import RemoteProtocolError
 

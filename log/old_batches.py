@@ -9,7 +9,7 @@ Source: Kafka's `AbstractLegacyRecordBatch`, `MemoryRecords.buildRetainedRecords
 from __future__ import annotations
 
 from log.batch import ATTRIBUTES_COMPRESSION, MAGIC, BatchView, TimestampType
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.message_sets import Message, decode_message_set, inner_messages, iter_messages
 from log.records import NewRecord, build_batch
 from wire.errors import RemoteProtocolError

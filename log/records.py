@@ -29,7 +29,7 @@ from log.batch import (
     Buffer,
     TimestampType,
 )
-from log.compression import Compression, compress, decompress
+from log.codecs.compression import Compression, compress, decompress
 from wire.errors import RemoteProtocolError
 from wire.primitives import read_varint, read_varlong, write_varint, write_varlong
 

@@ -30,6 +30,7 @@ from log.batch import (
     TimestampType,
     check_crc,
 )
+from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
 from log.columns import (
     COMPILED,
     INT64_MAX,
@@ -40,7 +41,6 @@ from log.columns import (
     check_records,
 )
 from log.columns_walk import Walker
-from log.compression import Compression, OutputTooLarge, compress, decompress
 from log.config import LogConfig
 from log.records import rebuilt
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError

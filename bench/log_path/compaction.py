@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 from log.batch import iter_batches
+from log.codecs.compression import Compression
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.offset_map import COMPILED
 from log.compaction.planning import dirt_of, plan_round
-from log.compression import Compression
 from log.config import LogConfig
 from log.partition_log import PartitionLog
 from log.records import NewRecord, build_batch

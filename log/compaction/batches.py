@@ -18,10 +18,10 @@ from log.batch import (
     BatchView,
     Buffer,
 )
+from log.codecs.compression import compress
 from log.columns import Columns, decode_columns, decode_columns_within, retain
 from log.compaction.offset_map import OffsetMap
 from log.compaction.retention import Fate, Retention, Verdict
-from log.compression import compress
 from log.records import rebuilt, records_bytes
 
 VALUE, TOMBSTONE = 1, 2  # in the marks of `OffsetMap.mark`

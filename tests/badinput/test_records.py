@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from log.compression import Compression, compress
+from log.codecs.compression import Compression, compress
 from log.records import NewRecord, build_batch
 from quorum.runtime.clock import now_ms
 from tests.badinput.made import made

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.message_sets import build_message_set
 from log.records import NewRecord, Record, RecordHeader, build_batch
 from tests.fuzz.targets import RECORDS, TARGETS

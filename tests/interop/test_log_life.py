@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.partition_log import PartitionLog
 from log.producers.marker import EndMarker, build_end_marker

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from log.batch import BatchView, iter_batches
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.disk.files import REAL_FILES
 from log.partition_log import PartitionLog

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from log import columns as bulk
 from log import columns_walk
 from log.batch import HEADER, HEADER_BYTES, BatchView
+from log.codecs.compression import Compression
 from log.columns import (
     INT64_MAX,
     INT64_MIN,
@@ -26,7 +27,6 @@ from log.columns import (
     decode_headers,
     retain,
 )
-from log.compression import Compression
 from log.records import NewRecord, build_batch, decode_records, records_bytes
 from tests.log.test_records import FROM_KAFKA
 from wire.errors import RemoteProtocolError

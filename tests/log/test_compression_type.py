@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from log.batch import check_batch, iter_batches
-from log.compression import Compression, compress
+from log.codecs.compression import Compression, compress
 from log.config import LogConfig
 from log.message_sets import build_message_set, decode_message_set
 from log.records import NewRecord, build_batch, decode_records

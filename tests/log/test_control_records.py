@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.batch import BatchView
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.control_records import CONTROL_BATCH_BYTES_MAX, build_control_batch, read_control_records
 from log.producers.marker import EndMarker, build_end_marker
 from log.records import NewRecord, build_batch

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.batch import HEADER_BYTES, BatchView, TimestampType, has_valid_crc
-from log.compression import Compression, compress
+from log.codecs.compression import Compression, compress
 from log.down_conversion import OVERFLOW, down_convert
 from log.message_sets import build_message_set, decode_message_set, iter_messages
 from log.records import NewRecord, Record, build_batch, decode_records

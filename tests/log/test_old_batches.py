@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.batch import BatchView, check_batch, has_valid_crc, iter_batches
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.down_conversion import down_convert
 from log.message_sets import build_message_set, decode_message_set

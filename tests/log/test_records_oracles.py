@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.batch import BatchView, has_valid_crc
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.records import NewRecord, build_batch, decode_records
 
 with warnings.catch_warnings():  # it reads its JSON by a deprecated way

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from log import validate
 from log.batch import BatchView, TimestampType
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.records import NewRecord, build_batch
 from log.validate import Budget, OverBudget, ProduceRules, validate_produced

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.batch import HEADER, HEADER_BYTES, TimestampType
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.records import NewRecord, build_batch
 from log.validate import Budget, OverBudget, ProduceRules, validate_produced

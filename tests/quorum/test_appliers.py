@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.batch import iter_batches
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.records import NewRecord, build_batch, decode_records
 from quorum.appliers import RECORDS_PER_TURN, Applier
 from quorum.memory_log import MemoryLog

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from log.batch import iter_batches
-from log.compression import Compression
+from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, format_offsets
 from log.meta_properties import MetaProperties

@@ -11,8 +11,8 @@ from random import Random
 from typing import NamedTuple
 
 from log.batch import NO_TIMESTAMP, BatchView, TimestampType, has_valid_crc, iter_batches
+from log.codecs.compression import Compression
 from log.columns import Columns, decode_columns
-from log.compression import Compression
 from log.down_conversion import down_convert
 from log.message_sets import build_message_set, decode_message_set, iter_messages
 from log.records import NewRecord, Record, build_batch, decode_records

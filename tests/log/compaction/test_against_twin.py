@@ -5,9 +5,9 @@ import random
 import pytest
 
 from log.batch import iter_batches
+from log.codecs.compression import Compression
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.offset_map import SLOT_BYTES
-from log.compression import Compression
 from log.config import LogConfig
 from log.producers.marker import EndMarker, build_end_marker
 from log.records import NewRecord, build_batch, decode_records

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from log.batch import BatchView, TimestampType
+from log.codecs.compression import Compression
 from log.compaction.choosing import GroupMember, SealedSegment, group, measure
 from log.compaction.cleaning import CleanerLimits, Uncleanable
 from log.compaction.offset_map import OffsetMap
-from log.compression import Compression
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.producers.marker import EndMarker, build_end_marker
 from log.records import NewRecord, build_batch, decode_records

@@ -18,9 +18,9 @@ from broker.directories import LogDirectories
 from broker.directory_moves import align
 from log import directory as directory_module
 from log.batch import BatchView, iter_batches
+from log.codecs.compression import Compression
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.planning import dirt_of, plan_round
-from log.compression import Compression
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties

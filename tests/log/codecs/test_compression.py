@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from log.codecs import gzip as gzip_codec
 from log.codecs import zstd as zstd_codec
+from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
 from log.codecs.snappy import XERIAL_HEADER, XERIAL_MAGIC
-from log.compression import Compression, OutputTooLarge, compress, decompress
 from wire.errors import RemoteProtocolError
 
 KINDS = [kind for kind in Compression if kind is not Compression.NONE]
