@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.internal_topics import INTERNAL_TOPICS
-from log.batch import MAGIC, BatchView, iter_batches
+from log.batches.batch import MAGIC, BatchView, iter_batches
 from log.message_sets import MAGIC_POSITION
 from log.up_conversion import convert_produced
 from log.validate import Budget, ProduceRules, validate_produced

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.metadata import BrokerMetadata
-from log.batch import TimestampType
+from log.batches.batch import TimestampType
 from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.validate import ProduceRules

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from log.batch import TimestampType
+from log.batches.batch import TimestampType
 from log.codecs.compression import Compression
 
 RELATIVE_OFFSET_MAX = (

@@ -13,12 +13,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from log.batch import BatchView, Buffer, TimestampType, iter_batches
+from log.batches.batch import BatchView, Buffer, TimestampType, iter_batches
+from log.batches.columns import Columns, decode_columns
+from log.batches.records import Record
 from log.codecs.compression import Compression
-from log.columns import Columns, decode_columns
 from log.message_sets import MESSAGES_MAX, SET_BYTES_MAX, build_message_set
 from log.old_batches import as_v2
-from log.records import Record
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.disk.files import Files
 from log.disk.health import DirectoryHealth

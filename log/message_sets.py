@@ -25,15 +25,15 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 
-from log.batch import (
+from log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_LOG_APPEND_TIME,
     NO_TIMESTAMP,
     Buffer,
     TimestampType,
 )
+from log.batches.records import Record
 from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
-from log.records import Record
 from wire.errors import RemoteProtocolError
 
 V0, V1 = 0, 1

@@ -9,7 +9,7 @@ import logging
 from bisect import bisect_right
 from pathlib import Path
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.config import LogConfig
 from log.disk.checkpoints import LEADER_EPOCHS, CheckpointDamaged
 from log.disk.files import Files

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batch import LOG_APPEND_TIME, MAGIC, BatchView, check_crc, iter_batches
+from log.batches.batch import LOG_APPEND_TIME, MAGIC, BatchView, check_crc, iter_batches
 from log.config import LogConfig
 from log.disk.atomic_file import write_unsynced
 from log.disk.files import REAL_FILES, Files

@@ -2,7 +2,7 @@
 
 Source: Kafka's `FileRecords` and its log layout; works on ours and on Apache Kafka's directories, also while they are live: a
 scan ends at the last whole batch whose CRC is right. Ranges of positions inside a segment can be scanned independently, if they
-begin at batches: `split_segment` gives such ranges. Messages of v0 and v1 are batches too (`log.batch.old_view`).
+begin at batches: `split_segment` gives such ranges. Messages of v0 and v1 are batches too (`log.batches.batch.old_view`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.batch import HEADER_BYTES, BatchView, has_valid_crc, header_at
+from log.batches.batch import HEADER_BYTES, BatchView, has_valid_crc, header_at
 from log.disk.files import REAL_FILES, OpenFile
 from log.index import OffsetIndex, ascends
 from log.old_batches import opened

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import crc32c
 
-from log.batch import CRC_START, HEADER_BYTES, MAGIC, OLD_CRC_START, BatchView
+from log.batches.batch import CRC_START, HEADER_BYTES, MAGIC, OLD_CRC_START, BatchView
 from log.disk.files import Files, OpenFile
 from log.index import IndexDamaged
 from log.scan import scan_headers

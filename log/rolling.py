@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import crc32c
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.segment import LOG_SUFFIX, Segment
 

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batch import HEADER_BYTES, NO_TIMESTAMP, BatchView, header_at
+from log.batches.batch import HEADER_BYTES, NO_TIMESTAMP, BatchView, header_at
 from log.config import RELATIVE_OFFSET_MAX
 from log.disk.files import Files, OpenFile
 from log.disk.named_file import NamedFile

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from log.batch import NO_TIMESTAMP, BatchView
+from log.batches.batch import NO_TIMESTAMP, BatchView
+from log.batches.records import Record, decode_records
 from log.index import IndexDamaged
 from log.old_batches import as_v2
-from log.records import Record, decode_records
 from log.scan import read_batch, scan_headers
 from log.segment import LOG_SUFFIX, Segment, SegmentDamaged
 from wire.errors import RemoteProtocolError

@@ -28,10 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from log.batch import NO_TIMESTAMP, TimestampType
+from log.batches.batch import NO_TIMESTAMP, TimestampType
+from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression, OutputTooLarge
 from log.message_sets import MESSAGES_MAX, Message, inner_messages, iter_messages
-from log.records import NewRecord, build_batch
 from log.validate import INT64_END, ProduceRules
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 

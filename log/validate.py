@@ -3,7 +3,7 @@
 Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator`.
 
 What is checked: that there is exactly one batch, whole; its magic, base offset, size, CRC, compression id, control and
-transactional flags, producer fields, offset range against record count; and every record of it (`log.columns.check_records`):
+transactional flags, producer fields, offset range against record count; and every record of it (`log.batches.columns.check_records`):
 compressed ones are decompressed for that, then forgotten. What is stored is the producer's bytes, save that the header's largest
 timestamp is made that of the records, as Kafka does, and that a topic's `compression.type` compresses them anew.
 Compared with a Kafka 4.3 broker on a hundred malformed batches, the codes are the same except where Kafka answers
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from log.batch import (
+from log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_CONTROL,
     ATTRIBUTES_END,
@@ -30,8 +30,7 @@ from log.batch import (
     TimestampType,
     check_crc,
 )
-from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
-from log.columns import (
+from log.batches.columns import (
     COMPILED,
     INT64_MAX,
     INT64_MIN,
@@ -40,9 +39,10 @@ from log.columns import (
     Problem,
     check_records,
 )
-from log.columns_walk import Walker
+from log.batches.columns_walk import Walker
+from log.batches.records import rebuilt
+from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
 from log.config import LogConfig
-from log.records import rebuilt
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 PRODUCE_VERSION_WITH_ZSTD = 7  # KIP-110

@@ -17,8 +17,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batch import MAGIC, BatchView, has_valid_crc
-from log.control_records import read_control_records
+from log.batches.batch import MAGIC, BatchView, has_valid_crc
+from log.batches.control_records import read_control_records
+from log.batches.records import decode_records
 from log.disk.checkpoints import LEADER_EPOCHS, RECOVERY_POINTS, CheckpointDamaged, read_offsets
 from log.disk.files import REAL_FILES
 from log.index import IndexDamaged, OffsetIndex, TimeIndex, ascends
@@ -30,7 +31,6 @@ from log.producers.marker import read_end_marker
 from log.producers.snapshots import parse_snapshot
 from log.producers.state import ProducerState
 from log.reader import SegmentFile, list_segments
-from log.records import decode_records
 from log.recovery import list_snapshots
 from log.scan import read_batch, scan_headers
 from log.segment import (

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import trio
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from quorum.listener import CommittedBatch, MetadataListener
 from quorum.memory_log import MemoryLog
 from quorum.metadata_batches import in_pieces, metadata_records

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.batch import HEADER_BYTES, MAGIC, BatchView, has_valid_crc, header_at
+from log.batches.batch import HEADER_BYTES, MAGIC, BatchView, has_valid_crc, header_at
 from log.directory import CLUSTER_METADATA, LogDirectory
 from log.disk.files import REAL_FILES, Files
 from log.recovery import crc_is_valid, offsets_of

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import trio
 
-from log.records import BatchBuilder, NewRecord
+from log.batches.records import BatchBuilder, NewRecord
 from quorum.appliers import Applier
 from quorum.driver import Driver
 from quorum.listener import LeaderAndEpoch, MetadataListener

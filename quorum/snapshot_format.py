@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from log.batch import Buffer, check_batch, iter_batches
-from log.control_records import build_control_batch, read_control_records
-from log.records import NewRecord, build_batch
+from log.batches.batch import Buffer, check_batch, iter_batches
+from log.batches.control_records import build_control_batch, read_control_records
+from log.batches.records import NewRecord, build_batch
 from quorum.listener import LoadedSnapshot
 from quorum.metadata_batches import in_pieces, metadata_records
 from quorum.raft.types import OffsetAndEpoch

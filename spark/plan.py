@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.batch import BatchView, has_valid_crc
+from log.batches.batch import BatchView, has_valid_crc
 from log.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, CheckpointDamaged, read_offsets
 from log.disk.files import REAL_FILES, OpenFile
 from log.reader import SegmentFile, list_segments, split_segment

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from log.batch import BatchView
-from log.control_records import read_control_records
+from log.batches.batch import BatchView
+from log.batches.control_records import read_control_records
+from log.batches.records import Record, decode_records
 from log.meta_properties import MetaProperties, MetaPropertiesError
 from log.names import parse_directory_name
 from log.old_batches import as_v2, timestamp_type_id
 from log.producers.state import ProducerState
 from log.reader import SegmentFile, list_segments, scan_batches
-from log.records import Record, decode_records
 from log.recovery import base_offset_of
 from log.segment import LOG_SUFFIX
 from quorum.metadata_partition import TOPIC

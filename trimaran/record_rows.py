@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from log.batch import BatchView, has_valid_crc
+from log.batches.batch import BatchView, has_valid_crc
 from log.old_batches import timestamp_type_id
 
 

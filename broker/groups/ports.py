@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.slices import LogSlice
 from quorum.metadata.image import MetadataImage
 from quorum.runtime.watermark import Watermark

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from log.batch import header_at
+from log.batches.batch import header_at
 from log.partition_log import PartitionLog
 from log.scan import is_plausible
 from quorum.metadata.image import PartitionImage

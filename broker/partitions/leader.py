@@ -23,7 +23,7 @@ from broker.partitions.isr import (
     next_high_watermark,
 )
 from broker.partitions.isr_change import IsrChange
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.partition_log import AppendInfo
 from quorum.metadata.image import PartitionImage
 from quorum.runtime.watermark import Watermark

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from log.batch import ATTRIBUTES_COMPRESSION, BatchView, has_valid_crc, header_at
+from log.batches.batch import ATTRIBUTES_COMPRESSION, BatchView, has_valid_crc, header_at
 from log.compaction.batches import Run, clean_run
 from log.compaction.choosing import GroupMember, group
 from log.compaction.offset_map import SLOT_BYTES, OffsetMap

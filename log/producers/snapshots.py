@@ -18,7 +18,7 @@ from pathlib import Path
 
 import crc32c
 
-from log.batch import SEQUENCE_SPACE, BatchView
+from log.batches.batch import SEQUENCE_SPACE, BatchView
 from log.disk.files import Files
 from log.index import IndexDamaged
 from log.producers.entry import KeptBatch, ProducerEntry

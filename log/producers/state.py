@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.producers.entry import NO_TRANSACTION, Duplicate, ProducerEntry
 from log.producers.marker import EndMarker, read_end_marker
 from log.producers.transactions import OpenTransactions

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
+from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression, compress
-from log.records import NewRecord, build_batch
 from quorum.runtime.clock import now_ms
 from tests.badinput.made import made
 from tests.badinput.nodes import COMPACTED, TOPIC

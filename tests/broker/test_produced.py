@@ -5,9 +5,9 @@ import pytest
 from broker.handlers import produce as produce_handler
 from broker.handlers.produce import produce
 from broker.produced import check_now
-from log.batch import BatchView, iter_batches
+from log.batches.batch import BatchView, iter_batches
+from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression
-from log.records import NewRecord, build_batch, decode_records
 from log.validate import BYTES_CHECKED_AT_ONCE_MAX, OverBudget
 from quorum.metadata.image import TOPIC_RESOURCE
 from quorum.runtime.clock import now_ms

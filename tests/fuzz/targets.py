@@ -9,11 +9,11 @@ from functools import cache
 
 import crc32c
 
-from log.batch import CRC_POSITION, CRC_START, HEADER_BYTES, iter_batches
+from log.batches.batch import CRC_POSITION, CRC_START, HEADER_BYTES, iter_batches
+from log.batches.records import decode_records
 from log.config import LogConfig
 from log.down_conversion import down_convert
 from log.message_sets import decode_message_set
-from log.records import decode_records
 from log.up_conversion import convert_produced
 from log.validate import ProduceRules, validate_produced
 from tests.wire import twins

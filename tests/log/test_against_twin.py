@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from log.batch import Compression, iter_batches
+from log.batches.batch import Compression, iter_batches
+from log.batches.records import NewRecord, build_batch, decode_records
 from log.config import LogConfig
-from log.records import NewRecord, build_batch, decode_records
 from tests.log.helpers import open_log
 from wire.errors import ErrorCode, KafkaError
 

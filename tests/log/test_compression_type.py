@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from log.batch import check_batch, iter_batches
+from log.batches.batch import check_batch, iter_batches
+from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression, compress
 from log.config import LogConfig
 from log.message_sets import build_message_set, decode_message_set
-from log.records import NewRecord, build_batch, decode_records
 from log.up_conversion import convert_produced
 from log.validate import Budget, OverBudget, ProduceRules, validate_produced
 from wire.errors import ErrorCode, KafkaError

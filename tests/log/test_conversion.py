@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batch import HEADER_BYTES, BatchView, TimestampType, has_valid_crc
+from log.batches.batch import HEADER_BYTES, BatchView, TimestampType, has_valid_crc
+from log.batches.records import NewRecord, Record, build_batch, decode_records
 from log.codecs.compression import Compression, compress
 from log.down_conversion import OVERFLOW, down_convert
 from log.message_sets import build_message_set, decode_message_set, iter_messages
-from log.records import NewRecord, Record, build_batch, decode_records
 from log.up_conversion import convert_produced
 from log.validate import ProduceRules, validate_produced
 from tests.log.test_message_sets import CODECS, MAYBE_BYTES, message

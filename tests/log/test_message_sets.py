@@ -10,9 +10,9 @@ from aiokafka.record import legacy_records as aiokafka
 from hypothesis import given
 from hypothesis import strategies as st
 
+from log.batches.records import Record
 from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
 from log.message_sets import build_message_set, decode_message_set, inner_messages, iter_messages
-from log.records import Record
 from wire.errors import RemoteProtocolError
 
 with warnings.catch_warnings():  # it reads its JSON by a deprecated way

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batch import BatchView, check_batch, has_valid_crc, iter_batches
+from log.batches.batch import BatchView, check_batch, has_valid_crc, iter_batches
+from log.batches.records import NewRecord, Record, build_batch, decode_records
 from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.down_conversion import down_convert
 from log.message_sets import build_message_set, decode_message_set
 from log.old_batches import as_v2, opened, timestamp_type_id
 from log.reader import list_segments, scan_batches, split_segment
-from log.records import NewRecord, Record, build_batch, decode_records
 from tests.log.compaction.helpers import compact
 from tests.log.helpers import open_log, read_all
 from tests.log.test_message_sets import CODECS, records_of

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
 from log.config import LogConfig
 from log.disk.checkpoints import LEADER_EPOCHS
 from log.scan import scan_headers

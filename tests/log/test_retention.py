@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
 from log.config import LogConfig
 from log.rolling import must_roll
 from tests.log.helpers import append, batch_bytes, fill, open_log, read_all

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batch import MAGIC_POSITION
+from log.batches.batch import MAGIC_POSITION
 from log.config import LogConfig
 from log.disk.files import Files
 from log.scan import scan_headers

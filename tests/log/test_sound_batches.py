@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log import validate
-from log.batch import BatchView, TimestampType
+from log.batches.batch import BatchView, TimestampType
+from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from log.config import LogConfig
-from log.records import NewRecord, build_batch
 from log.validate import Budget, OverBudget, ProduceRules, validate_produced
+from tests.log.batches.test_columns import both
 from tests.log.helpers import batch_bytes
-from tests.log.test_columns import both
 from tests.log.test_validate import altered
 from wire.errors import ErrorCode, KafkaError
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batch import HEADER, HEADER_BYTES, TimestampType
+from log.batches.batch import HEADER, HEADER_BYTES, TimestampType
+from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from log.config import LogConfig
-from log.records import NewRecord, build_batch
 from log.validate import Budget, OverBudget, ProduceRules, validate_produced
+from tests.log.batches.test_records import FROM_KAFKA, LEADER_CHANGE
 from tests.log.helpers import batch_bytes
-from tests.log.test_records import FROM_KAFKA, LEADER_CHANGE
 from wire.errors import ErrorCode, KafkaError
 
 NOW = 1_000_000

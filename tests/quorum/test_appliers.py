@@ -4,9 +4,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression
-from log.records import NewRecord, build_batch, decode_records
 from quorum.appliers import RECORDS_PER_TURN, Applier
 from quorum.memory_log import MemoryLog
 from quorum.metadata.loader import MetadataLoader

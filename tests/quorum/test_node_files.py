@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
-from log.records import NewRecord, build_batch
 from quorum.log_damage import LogDamaged
 from quorum.memory_log import MemoryLog
 from quorum.metadata_log import MetadataLog, open_metadata_log, validate_fetched

@@ -15,7 +15,7 @@ from trimaran.cli.output import say, show_json_line
 from trimaran.errors import Exit
 
 if TYPE_CHECKING:
-    from log.batch import BatchView
+    from log.batches.batch import BatchView
     from trimaran.log_dump import Row, Source, Transactions
 
 Output = Annotated[Literal["table", "jsonl"], Parameter(name=["-o", "--output"])]

@@ -15,7 +15,7 @@ from trimaran.cli.output import Format, text_of
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from log.batch import BatchView
+    from log.batches.batch import BatchView
     from wire.blocking import BlockingClient
 
 
@@ -72,7 +72,7 @@ def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _rows(batch: BatchView) -> Iterator[dict[str, Any]]:
-    from log.records import decode_records
+    from log.batches.records import decode_records
     from wire.as_json import as_json
     from wire.messages.control import ControlType, decode_control_key
     from wire.records.metadata import decode_metadata_record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from log.batch import BatchView, iter_batches
+from log.batches.batch import BatchView, iter_batches
 from quorum.describe_quorum import describe_quorum_request
 from quorum.metadata_partition import TOPIC, TOPIC_ID
 from trimaran.errors import Exit, UserError

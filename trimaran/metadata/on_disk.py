@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.reader import list_segments, scan_batches
 from log.recovery import base_offset_of
 from log.segment import LOG_SUFFIX

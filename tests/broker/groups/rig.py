@@ -15,7 +15,7 @@ from broker.groups.limits import GroupLimits
 from broker.groups.partitioning import partition_for
 from broker.groups.ports import OFFSETS_TOPIC
 from broker.groups.shard import ShardState
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.config import LogConfig
 from log.partition_log import AppendInfo, PartitionLog
 from quorum.metadata.image import (

@@ -12,11 +12,11 @@ from broker.handlers.fetch import fetch
 from broker.handlers.list_offsets import list_offsets
 from broker.handlers.produce import produce
 from broker.handlers.registry import broker_registry
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, Record, build_batch, decode_records
 from log.codecs.compression import Compression
 from log.down_conversion import OVERFLOW, down_convert
 from log.message_sets import build_message_set, decode_message_set
-from log.records import NewRecord, Record, build_batch, decode_records
 from log.up_conversion import convert_produced
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, finished, through_wire

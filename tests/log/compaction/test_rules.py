@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from log.batch import BatchView, TimestampType
+from log.batches.batch import BatchView, TimestampType
+from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression
 from log.compaction.choosing import GroupMember, SealedSegment, group, measure
 from log.compaction.cleaning import CleanerLimits, Uncleanable
 from log.compaction.offset_map import OffsetMap
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.producers.marker import EndMarker, build_end_marker
-from log.records import NewRecord, build_batch, decode_records
 from log.retention import newest_ms
 from tests.log.compaction.helpers import compact, dirt
 from tests.log.compaction.test_against_twin import obvious, records_of, views_of

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
+from log.batches.records import decode_records
 from log.partition_log import PartitionLog
 from log.producers.marker import read_end_marker
-from log.records import decode_records
 from tests.log.crash.life import (
     INDEX,
     TOPIC,

@@ -17,7 +17,8 @@ import trio
 from broker.directories import LogDirectories
 from broker.directory_moves import align
 from log import directory as directory_module
-from log.batch import BatchView, iter_batches
+from log.batches.batch import BatchView, iter_batches
+from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.planning import dirt_of, plan_round
@@ -26,7 +27,6 @@ from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
 from log.partition_log import PartitionLog
 from log.producers.marker import EndMarker, build_end_marker
-from log.records import NewRecord, build_batch
 from tests.log.faulty_files import FaultyFiles
 
 TOPIC, INDEX = KEY = ("t", 0)

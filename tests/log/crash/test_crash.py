@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.producers.marker import EndMarker, build_end_marker

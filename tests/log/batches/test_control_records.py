@@ -7,11 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
+from log.batches.control_records import (
+    CONTROL_BATCH_BYTES_MAX,
+    build_control_batch,
+    read_control_records,
+)
+from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
-from log.control_records import CONTROL_BATCH_BYTES_MAX, build_control_batch, read_control_records
 from log.producers.marker import EndMarker, build_end_marker
-from log.records import NewRecord, build_batch
 from wire.errors import RemoteProtocolError
 from wire.messages.control import (
     ControlType,

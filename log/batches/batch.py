@@ -1,4 +1,4 @@
-"""Record batches of format v2: their header as a view over received bytes. What is in them: `log/records.py`.
+"""Record batches of format v2: their header as a view over received bytes. What is in them: `log/batches/records.py`.
 
 Source: Kafka's `DefaultRecordBatch` (KIP-98, KIP-534 delete horizon).
 Of the formats v0 and v1 only what a log needs of them, see `old_view`; their content is of `log/message_sets.py` and `log/old_batches.py`.

@@ -2,8 +2,8 @@
 
 import pytest
 
-from log.batch import TimestampType, check_batch, iter_batches
-from log.records import decode_records
+from log.batches.batch import TimestampType, check_batch, iter_batches
+from log.batches.records import decode_records
 from tests.log.helpers import batch_bytes, view_of
 from wire.errors import KafkaError, RemoteProtocolError
 

@@ -1,4 +1,4 @@
-"""The records of a batch of format v2: decoding and encoding them. Their grammar is in `log.batch.BatchView`.
+"""The records of a batch of format v2: decoding and encoding them. Their grammar is in `log.batches.batch.BatchView`.
 
 Source: Kafka's `DefaultRecord` and `MemoryRecordsBuilder` (KIP-98, KIP-82 headers).
 Left out: checks that belong to Produce (`log/validate.py`).
@@ -11,7 +11,7 @@ from typing import NamedTuple, TypedDict, Unpack
 
 import crc32c
 
-from log.batch import (
+from log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_CONTROL,
     ATTRIBUTES_LOG_APPEND_TIME,

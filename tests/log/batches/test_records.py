@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batch import HEADER_BYTES, BatchView, check_batch, iter_batches
+from log.batches.batch import HEADER_BYTES, BatchView, check_batch, iter_batches
+from log.batches.records import NewRecord, RecordHeader, build_batch, decode_records
 from log.codecs.compression import Compression
-from log.records import NewRecord, RecordHeader, build_batch, decode_records
 from tests.log.helpers import batch_bytes, view_of
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 

@@ -1,8 +1,8 @@
 """Records of batches in bulk: as columns, checked, or thinned out, without a Python object a record.
 
-The loops are `log.columns_walk`, C where it was compiled (`COMPILED`), else the same source interpreted, some hundred times slower.
-`log.records.decode_records` is the plain decoder that both are tested against. Bodies are the decompressed bytes behind a
-batch's header (`log.records.records_bytes`). The interpreter's lock is released while a body of more than 64 KiB is walked.
+The loops are `log.batches.columns_walk`, C where it was compiled (`COMPILED`), else the same source interpreted, some hundred times slower.
+`log.batches.records.decode_records` is the plain decoder that both are tested against. Bodies are the decompressed bytes behind a
+batch's header (`log.batches.records.records_bytes`). The interpreter's lock is released while a body of more than 64 KiB is walked.
 
 Columns are `array.array`s, which numpy and Arrow wrap without a copy (`numpy.frombuffer`, `pyarrow.py_buffer`).
 Memory: 52 bytes a record, which takes 7 bytes of a body at the least; nothing is allocated for a count that the body cannot hold.
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from log.batch import ATTRIBUTES_LOG_APPEND_TIME, HEADER_BYTES, BatchView, Buffer
-from log.columns_walk import COMPILED, Problem, Walker
-from log.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_bytes
+from log.batches.batch import ATTRIBUTES_LOG_APPEND_TIME, HEADER_BYTES, BatchView, Buffer
+from log.batches.columns_walk import COMPILED, Problem, Walker
+from log.batches.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_bytes
 from wire.errors import RemoteProtocolError
 
 __all__ = [

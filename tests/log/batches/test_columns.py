@@ -12,11 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from log import columns as bulk
-from log import columns_walk
-from log.batch import HEADER, HEADER_BYTES, BatchView
-from log.codecs.compression import Compression
-from log.columns import (
+from log.batches import columns as bulk
+from log.batches import columns_walk
+from log.batches.batch import HEADER, HEADER_BYTES, BatchView
+from log.batches.columns import (
     INT64_MAX,
     INT64_MIN,
     MalformedRecords,
@@ -27,8 +26,9 @@ from log.columns import (
     decode_headers,
     retain,
 )
-from log.records import NewRecord, build_batch, decode_records, records_bytes
-from tests.log.test_records import FROM_KAFKA
+from log.batches.records import NewRecord, build_batch, decode_records, records_bytes
+from log.codecs.compression import Compression
+from tests.log.batches.test_records import FROM_KAFKA
 from wire.errors import RemoteProtocolError
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from log.batch import BatchView
-from log.records import NewRecord, build_batch, decode_records
+from log.batches.batch import BatchView
+from log.batches.records import NewRecord, build_batch, decode_records
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import (
     ControlType,
