@@ -17,7 +17,7 @@ from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
 from log.partition_log import PartitionLog
-from log.validate import ProduceRules, validate_produced
+from log.validation.validate import ProduceRules, validate_produced
 
 ROUNDS = 5
 CASES = [

@@ -13,7 +13,7 @@ from broker.metadata import BrokerMetadata
 from log.batches.batch import TimestampType
 from log.codecs.compression import Compression
 from log.config import LogConfig
-from log.validate import ProduceRules
+from log.validation.validate import ProduceRules
 from quorum.config.server import ServerConfig
 from quorum.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS, topic_value
 from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE

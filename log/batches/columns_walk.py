@@ -3,7 +3,7 @@
 
 Cython compiles this very file (its pure-Python mode). Two rules keep both ways the same and hostile bytes harmless: every index
 into a buffer is checked against its bounds (compiled too), and whatever could pass 64 bits is masked or compared before it is added.
-Grammar of a record: see `log.batches.batch.BatchView`. Use it through `log.batches.columns` and `log.validate`; the types for callers are in `columns_walk.pyi`.
+Grammar of a record: see `log.batches.batch.BatchView`. Use it through `log.batches.columns` and `log.validation.validate`; the types for callers are in `columns_walk.pyi`.
 """
 
 from __future__ import annotations

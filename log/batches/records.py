@@ -1,7 +1,7 @@
 """The records of a batch of format v2: decoding and encoding them. Their grammar is in `log.batches.batch.BatchView`.
 
 Source: Kafka's `DefaultRecord` and `MemoryRecordsBuilder` (KIP-98, KIP-82 headers).
-Left out: checks that belong to Produce (`log/validate.py`).
+Left out: checks that belong to Produce (`log/validation/validate.py`).
 """
 
 from __future__ import annotations

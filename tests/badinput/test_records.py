@@ -10,7 +10,7 @@ from quorum.runtime.clock import now_ms
 from tests.badinput.made import made
 from tests.badinput.nodes import COMPACTED, TOPIC
 from tests.badinput.peer import CLOSED, TIMEOUT_MS, ask, codes, connected, frame_of
-from tests.log.test_validate import MALFORMED
+from tests.log.validation.test_validate import MALFORMED
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.list_offsets import (
     ListOffsetsPartition,

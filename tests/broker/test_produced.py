@@ -8,7 +8,7 @@ from broker.produced import check_now
 from log.batches.batch import BatchView, iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression
-from log.validate import BYTES_CHECKED_AT_ONCE_MAX, OverBudget
+from log.validation.validate import BYTES_CHECKED_AT_ONCE_MAX, OverBudget
 from quorum.metadata.image import TOPIC_RESOURCE
 from quorum.runtime.clock import now_ms
 from tests.broker.batches import batch

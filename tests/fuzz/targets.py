@@ -15,7 +15,7 @@ from log.config import LogConfig
 from log.down_conversion import down_convert
 from log.message_sets import decode_message_set
 from log.up_conversion import convert_produced
-from log.validate import ProduceRules, validate_produced
+from log.validation.validate import ProduceRules, validate_produced
 from tests.wire import twins
 from tests.wire.declared import MESSAGES
 from wire.errors import KafkaError, RemoteProtocolError

@@ -12,7 +12,7 @@ from log.codecs.compression import Compression, compress
 from log.down_conversion import OVERFLOW, down_convert
 from log.message_sets import build_message_set, decode_message_set, iter_messages
 from log.up_conversion import convert_produced
-from log.validate import ProduceRules, validate_produced
+from log.validation.validate import ProduceRules, validate_produced
 from tests.log.test_message_sets import CODECS, MAYBE_BYTES, message
 from wire.errors import ErrorCode, KafkaError
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log import validate
 from log.batches.batch import BatchView, TimestampType
 from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from log.config import LogConfig
-from log.validate import Budget, OverBudget, ProduceRules, validate_produced
+from log.validation import validate
+from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
 from tests.log.batches.test_columns import both
 from tests.log.helpers import batch_bytes
-from tests.log.test_validate import altered
+from tests.log.validation.test_validate import altered
 from wire.errors import ErrorCode, KafkaError
 
 NOW = 1_000_000

@@ -11,7 +11,7 @@ from log.batches.batch import HEADER, HEADER_BYTES, TimestampType
 from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from log.config import LogConfig
-from log.validate import Budget, OverBudget, ProduceRules, validate_produced
+from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
 from tests.log.batches.test_records import FROM_KAFKA, LEADER_CHANGE
 from tests.log.helpers import batch_bytes
 from wire.errors import ErrorCode, KafkaError

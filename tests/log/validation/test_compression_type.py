@@ -11,7 +11,7 @@ from log.codecs.compression import Compression, compress
 from log.config import LogConfig
 from log.message_sets import build_message_set, decode_message_set
 from log.up_conversion import convert_produced
-from log.validate import Budget, OverBudget, ProduceRules, validate_produced
+from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
 from wire.errors import ErrorCode, KafkaError
 
 RECORDS = [
