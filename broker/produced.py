@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from broker.internal_topics import INTERNAL_TOPICS
 from log.batches.batch import MAGIC, BatchView, iter_batches
-from log.message_sets import MAGIC_POSITION
-from log.up_conversion import convert_produced
+from log.old_formats.message_sets import MAGIC_POSITION
+from log.old_formats.up_conversion import convert_produced
 from log.validation.validate import Budget, ProduceRules, validate_produced
 from quorum.runtime.threads import run_computing
 from wire.errors import ErrorCode, KafkaError

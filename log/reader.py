@@ -14,7 +14,7 @@ from pathlib import Path
 from log.batches.batch import HEADER_BYTES, BatchView, has_valid_crc, header_at
 from log.disk.files import REAL_FILES, OpenFile
 from log.index import OffsetIndex, ascends
-from log.old_batches import opened
+from log.old_formats.old_batches import opened
 from log.recovery import base_offset_of
 from log.scan import is_plausible, scan_headers
 from log.segment import INDEX_SUFFIX, LOG_SUFFIX

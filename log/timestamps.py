@@ -11,7 +11,7 @@ from typing import NamedTuple
 from log.batches.batch import NO_TIMESTAMP, BatchView
 from log.batches.records import Record, decode_records
 from log.index import IndexDamaged
-from log.old_batches import as_v2
+from log.old_formats.old_batches import as_v2
 from log.scan import read_batch, scan_headers
 from log.segment import LOG_SUFFIX, Segment, SegmentDamaged
 from wire.errors import RemoteProtocolError

@@ -25,7 +25,7 @@ from log.disk.files import REAL_FILES
 from log.index import IndexDamaged, OffsetIndex, TimeIndex, ascends
 from log.leader_epochs import LeaderEpochs
 from log.names import partition_of
-from log.old_batches import as_v2, opened
+from log.old_formats.old_batches import as_v2, opened
 from log.producers.entry import ProducerEntry
 from log.producers.marker import read_end_marker
 from log.producers.snapshots import parse_snapshot

@@ -16,7 +16,7 @@ import pyarrow as pa
 from log.batches.batch import HEADER_BYTES, BatchView, has_valid_crc
 from log.batches.records import RECORDS_BYTES_MAX, records_bytes
 from log.disk.files import REAL_FILES
-from log.old_batches import as_v2, opened, timestamp_type_id
+from log.old_formats.old_batches import as_v2, opened, timestamp_type_id
 from log.reader import scan_batches
 from log.scan import read_batch, scan_headers
 from log.segment import DELETED_SUFFIX

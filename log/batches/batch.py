@@ -1,7 +1,7 @@
 """Record batches of format v2: their header as a view over received bytes. What is in them: `log/batches/records.py`.
 
 Source: Kafka's `DefaultRecordBatch` (KIP-98, KIP-534 delete horizon).
-Of the formats v0 and v1 only what a log needs of them, see `old_view`; their content is of `log/message_sets.py` and `log/old_batches.py`.
+Of the formats v0 and v1 only what a log needs of them, see `old_view`; their content is of `log/old_formats/message_sets.py` and `log/old_formats/old_batches.py`.
 """
 
 from __future__ import annotations

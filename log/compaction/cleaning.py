@@ -19,7 +19,7 @@ from log.compaction.retention import Retention
 from log.compaction.transactions import CleanedTransactions
 from log.config import LogConfig
 from log.disk.files import Files, OpenFile
-from log.old_batches import as_v2
+from log.old_formats.old_batches import as_v2
 from log.scan import is_plausible
 from log.segment import (
     CLEANED_SUFFIX,

@@ -14,7 +14,7 @@ from log.disk.files import REAL_FILES
 from log.index import OffsetIndex, TimeIndex
 from log.leader_epochs import LeaderEpochs
 from log.meta_properties import MetaPropertiesError
-from log.old_batches import as_v2
+from log.old_formats.old_batches import as_v2
 from log.producers.snapshots import parse_snapshot
 from log.transaction_index import TransactionIndex
 from tests.log import fixtures

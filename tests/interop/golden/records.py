@@ -14,8 +14,8 @@ from log.batches.batch import NO_TIMESTAMP, BatchView, TimestampType, has_valid_
 from log.batches.columns import Columns, decode_columns
 from log.batches.records import NewRecord, Record, build_batch, decode_records
 from log.codecs.compression import Compression
-from log.down_conversion import down_convert
-from log.message_sets import build_message_set, decode_message_set, iter_messages
+from log.old_formats.down_conversion import down_convert
+from log.old_formats.message_sets import build_message_set, decode_message_set, iter_messages
 from tests.interop.golden.messages import Outcome, text_of
 from tests.interop.golden.oracle import Oracle
 from wire.messages.control import (

@@ -9,8 +9,8 @@ from log.batches.batch import check_batch, iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression, compress
 from log.config import LogConfig
-from log.message_sets import build_message_set, decode_message_set
-from log.up_conversion import convert_produced
+from log.old_formats.message_sets import build_message_set, decode_message_set
+from log.old_formats.up_conversion import convert_produced
 from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
 from wire.errors import ErrorCode, KafkaError
 

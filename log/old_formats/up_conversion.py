@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from log.batches.batch import NO_TIMESTAMP, TimestampType
 from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression, OutputTooLarge
-from log.message_sets import MESSAGES_MAX, Message, inner_messages, iter_messages
+from log.old_formats.message_sets import MESSAGES_MAX, Message, inner_messages, iter_messages
 from log.validation.validate import INT64_END, ProduceRules
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 

@@ -17,8 +17,8 @@ from log.batches.batch import BatchView, Buffer, TimestampType, iter_batches
 from log.batches.columns import Columns, decode_columns
 from log.batches.records import Record
 from log.codecs.compression import Compression
-from log.message_sets import MESSAGES_MAX, SET_BYTES_MAX, build_message_set
-from log.old_batches import as_v2
+from log.old_formats.message_sets import MESSAGES_MAX, SET_BYTES_MAX, build_message_set
+from log.old_formats.old_batches import as_v2
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)

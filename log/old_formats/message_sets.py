@@ -16,7 +16,7 @@ from a producer that left the offsets to the broker. Inner timestamps are their 
 append time. Wrappers are not nested: an inner message that is compressed is an error, so the cost is one decompression.
 
 Source: Kafka's `LegacyRecord`, `AbstractLegacyRecordBatch`, `MemoryRecordsBuilder`; KIP-31, KIP-32, KAFKA-3160 (lz4 in v0).
-Left out: what a broker makes of a produced set (`log/up_conversion.py`).
+Left out: what a broker makes of a produced set (`log/old_formats/up_conversion.py`).
 """
 
 from __future__ import annotations

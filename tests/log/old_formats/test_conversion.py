@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from log.batches.batch import HEADER_BYTES, BatchView, TimestampType, has_valid_crc
 from log.batches.records import NewRecord, Record, build_batch, decode_records
 from log.codecs.compression import Compression, compress
-from log.down_conversion import OVERFLOW, down_convert
-from log.message_sets import build_message_set, decode_message_set, iter_messages
-from log.up_conversion import convert_produced
+from log.old_formats.down_conversion import OVERFLOW, down_convert
+from log.old_formats.message_sets import build_message_set, decode_message_set, iter_messages
+from log.old_formats.up_conversion import convert_produced
 from log.validation.validate import ProduceRules, validate_produced
-from tests.log.test_message_sets import CODECS, MAYBE_BYTES, message
+from tests.log.old_formats.test_message_sets import CODECS, MAYBE_BYTES, message
 from wire.errors import ErrorCode, KafkaError
 
 NOW_MS = 1_000_000
