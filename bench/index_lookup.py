@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from log.disk.files import REAL_FILES
-from log.index import OffsetIndex
+from log.segments.index import OffsetIndex
 
 LOOKUPS = 2000
 INTERVAL_BYTES = 4096

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from log.old_formats.down_conversion import down_convert
 from log.old_formats.message_sets import V0, V1
-from log.slices import LogSlice
+from log.segments.slices import LogSlice
 from quorum.runtime.threads import run_computing
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData

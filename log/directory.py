@@ -35,8 +35,8 @@ from log.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
 from log.partition_log import PartitionLog
 from log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from log.partition_metadata import make_partition_directory, read_partition_metadata
-from log.segment import LOG_SUFFIX
-from log.segments import due
+from log.segments.segment import LOG_SUFFIX
+from log.segments.segments import due
 from wire.errors import ErrorCode, KafkaError
 
 CLUSTER_METADATA = ("__cluster_metadata", 0)

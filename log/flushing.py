@@ -14,7 +14,7 @@ from log.disk.health import DirectoryHealth
 from log.flush import Flush, Names
 from log.leader_epochs import LeaderEpochs
 from log.partition_metadata import FILE_NAME as PARTITION_METADATA
-from log.segment import Segment
+from log.segments.segment import Segment
 
 
 class Flushing:

@@ -21,9 +21,9 @@ from log.disk.health import DirectoryHealth
 from log.flush import Flush, Names
 from log.flushing import Flushing
 from log.leader_epochs import LeaderEpochs
-from log.segment import Segment, SegmentDamaged
-from log.segments import Segments
-from log.slices import LogSlice
+from log.segments.segment import Segment, SegmentDamaged
+from log.segments.segments import Segments
+from log.segments.slices import LogSlice
 from wire.errors import ErrorCode, KafkaError
 
 

@@ -1,6 +1,6 @@
 """Loading a partition's directory into segments and leader epochs that agree with each other.
 
-Source: Kafka's `LogLoader.load`. The checks that cut or refuse are in `log/recovery.py`.
+Source: Kafka's `LogLoader.load`. The checks that cut or refuse are in `log/segments/recovery.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from log.disk.checkpoints import LEADER_EPOCHS, CheckpointDamaged
 from log.disk.files import Files
 from log.leader_epochs import LeaderEpochs
 from log.producers.snapshots import remove_snapshots
-from log.recovery import list_segments, recover_segment
-from log.scan import scan_headers
-from log.segment import (
+from log.segments.recovery import list_segments, recover_segment
+from log.segments.scan import scan_headers
+from log.segments.segment import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,

@@ -17,7 +17,6 @@ from log.config import LogConfig
 from log.disk.atomic_file import write_unsynced
 from log.disk.files import REAL_FILES, Files
 from log.disk.health import DirectoryHealth
-from log.index import IndexDamaged
 from log.leader_epochs import LeaderEpochs
 from log.local_log import LocalLog
 from log.names import parse_directory_name
@@ -25,16 +24,17 @@ from log.opening import load_log
 from log.producers.manager import ProducerStateManager
 from log.producers.state import ProducerState
 from log.retention import LogBounds, deletable
-from log.rolling import must_roll, runs_within_segment
-from log.segment import Segment, SegmentDamaged
-from log.slices import LogSlice
+from log.segments.index import IndexDamaged
+from log.segments.rolling import must_roll, runs_within_segment
+from log.segments.segment import Segment, SegmentDamaged
+from log.segments.slices import LogSlice
+from log.segments.transaction_index import AbortedTransaction
 from log.timestamps import (
     TimestampOffset,
     find_max_timestamp,
     find_timestamp,
     offsets_before,
 )
-from log.transaction_index import AbortedTransaction
 from wire.errors import ErrorCode, KafkaError
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from log.batches.batch import HEADER_BYTES, BatchView, has_valid_crc, header_at
 from log.disk.files import REAL_FILES, OpenFile
-from log.index import OffsetIndex, ascends
 from log.old_formats.old_batches import opened
-from log.recovery import base_offset_of
-from log.scan import is_plausible, scan_headers
-from log.segment import INDEX_SUFFIX, LOG_SUFFIX
+from log.segments.index import OffsetIndex, ascends
+from log.segments.recovery import base_offset_of
+from log.segments.scan import is_plausible, scan_headers
+from log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX
 
 READ_BYTES = 1 << 20  # memory of a scan, unless one batch is larger
 BATCH_BYTES_MAX = 256 << 20  # no producer is allowed more; a declared size beyond it is damage

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from log.config import LogConfig
-from log.segment import LOG_SUFFIX, Segment
+from log.segments.segment import LOG_SUFFIX, Segment
 
 
 class LogBounds(NamedTuple):

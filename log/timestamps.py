@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from log.batches.batch import NO_TIMESTAMP, BatchView
 from log.batches.records import Record, decode_records
-from log.index import IndexDamaged
 from log.old_formats.old_batches import as_v2
-from log.scan import read_batch, scan_headers
-from log.segment import LOG_SUFFIX, Segment, SegmentDamaged
+from log.segments.index import IndexDamaged
+from log.segments.scan import read_batch, scan_headers
+from log.segments.segment import LOG_SUFFIX, Segment, SegmentDamaged
 from wire.errors import RemoteProtocolError
 
 

@@ -22,7 +22,6 @@ from log.batches.control_records import read_control_records
 from log.batches.records import decode_records
 from log.disk.checkpoints import LEADER_EPOCHS, RECOVERY_POINTS, CheckpointDamaged, read_offsets
 from log.disk.files import REAL_FILES
-from log.index import IndexDamaged, OffsetIndex, TimeIndex, ascends
 from log.leader_epochs import LeaderEpochs
 from log.names import partition_of
 from log.old_formats.old_batches import as_v2, opened
@@ -31,16 +30,17 @@ from log.producers.marker import read_end_marker
 from log.producers.snapshots import parse_snapshot
 from log.producers.state import ProducerState
 from log.reader import SegmentFile, list_segments
-from log.recovery import list_snapshots
-from log.scan import read_batch, scan_headers
-from log.segment import (
+from log.segments.index import IndexDamaged, OffsetIndex, TimeIndex, ascends
+from log.segments.recovery import list_snapshots
+from log.segments.scan import read_batch, scan_headers
+from log.segments.segment import (
     INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
-from log.transaction_index import AbortedTransaction, TransactionIndex
+from log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from wire.errors import KafkaError, RemoteProtocolError
 
 PROBLEMS_OF_A_FILE_MAX = 20  # a file that is of another log would give one for each entry

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from log.disk.files import REAL_FILES
 from log.reader import SegmentFile, list_segments, scan_batches
-from log.scan import scan_headers
+from log.segments.scan import scan_headers
 from quorum.metadata.epochs import leader_change
 from quorum.snapshot_files import parse_snapshot_name
 from spark.discovery import METADATA_TOPIC, PartitionFound, find_log_directories, find_partitions

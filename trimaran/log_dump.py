@@ -20,8 +20,8 @@ from log.names import parse_directory_name
 from log.old_formats.old_batches import as_v2, timestamp_type_id
 from log.producers.state import ProducerState
 from log.reader import SegmentFile, list_segments, scan_batches
-from log.recovery import base_offset_of
-from log.segment import LOG_SUFFIX
+from log.segments.recovery import base_offset_of
+from log.segments.segment import LOG_SUFFIX
 from quorum.metadata_partition import TOPIC
 from trimaran.errors import Exit, UserError
 from trimaran.record_rows import batch_row

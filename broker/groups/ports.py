@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from log.batches.batch import BatchView
-from log.slices import LogSlice
+from log.segments.slices import LogSlice
 from quorum.metadata.image import MetadataImage
 from quorum.runtime.watermark import Watermark
 

@@ -27,7 +27,7 @@ from broker.groups.timers import Instant
 from broker.groups.turn import GroupWrite
 from log.batches.batch import iter_batches
 from log.batches.records import build_batch
-from log.slices import LogSlice
+from log.segments.slices import LogSlice
 from quorum.runtime.clock import now_ms
 from quorum.runtime.deferred import Deferred, ReplicatedState, Result
 from quorum.runtime.epoch import open_epoch

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from log.batches.batch import header_at
 from log.partition_log import PartitionLog
-from log.scan import is_plausible
+from log.segments.scan import is_plausible
 from quorum.metadata.image import PartitionImage
 
 if TYPE_CHECKING:

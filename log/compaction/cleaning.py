@@ -20,8 +20,8 @@ from log.compaction.transactions import CleanedTransactions
 from log.config import LogConfig
 from log.disk.files import Files, OpenFile
 from log.old_formats.old_batches import as_v2
-from log.scan import is_plausible
-from log.segment import (
+from log.segments.scan import is_plausible
+from log.segments.segment import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -31,7 +31,7 @@ from log.segment import (
     Segment,
     file_name,
 )
-from log.transaction_index import AbortedTransaction
+from log.segments.transaction_index import AbortedTransaction
 from wire.errors import RemoteProtocolError
 
 # Kafka's log.cleaner.io.buffer.size. Of 1 MiB, glibc fetches every block from the system anew, and gives it back: half more CPU.

@@ -9,8 +9,8 @@ from log.compaction.cleaning import CleanerLimits, Round, Source
 from log.compaction.retention import LastRecord, Retention
 from log.partition_log import PartitionLog
 from log.retention import newest_ms
-from log.scan import scan_headers
-from log.segment import Segment
+from log.segments.scan import scan_headers
+from log.segments.segment import Segment
 
 LONG_MAX = (1 << 63) - 1
 

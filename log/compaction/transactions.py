@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from log.batches.batch import BatchView
 from log.producers.marker import read_end_marker
-from log.transaction_index import AbortedTransaction
+from log.segments.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:

@@ -164,7 +164,7 @@ LOGS = (
         scope="cluster-wide",
     ),
     ConfigKey(
-        "log.index.size.max.bytes",
+        "log.segments.index.size.max.bytes",
         "int",
         10 << 20,
         "Largest index.",

@@ -7,7 +7,7 @@ import pytest
 
 from log.batches.batch import iter_batches
 from log.config import LogConfig
-from log.rolling import must_roll
+from log.segments.rolling import must_roll
 from tests.log.helpers import append, batch_bytes, fill, open_log, read_all
 from wire.errors import ErrorCode, KafkaError
 

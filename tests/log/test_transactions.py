@@ -11,7 +11,7 @@ from log.disk.files import REAL_FILES
 from log.producers.marker import EndMarker, build_end_marker, read_end_marker
 from log.producers.state import ProducerState
 from log.producers.transactions import ENDED_MAX
-from log.transaction_index import ENTRY_BYTES
+from log.segments.transaction_index import ENTRY_BYTES
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import append, batch_bytes, open_log, view_of
 from wire.errors import ErrorCode, KafkaError

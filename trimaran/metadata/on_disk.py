@@ -7,8 +7,8 @@ from pathlib import Path
 
 from log.batches.batch import BatchView
 from log.reader import list_segments, scan_batches
-from log.recovery import base_offset_of
-from log.segment import LOG_SUFFIX
+from log.segments.recovery import base_offset_of
+from log.segments.segment import LOG_SUFFIX
 from quorum.metadata_partition import DIRECTORY_NAME
 from quorum.snapshot_files import parse_snapshot_name
 from trimaran.errors import Exit, UserError

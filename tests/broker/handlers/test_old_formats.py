@@ -207,7 +207,7 @@ async def test_the_disk_fails(harness, monkeypatch):
     def fails(_piece):
         raise OSError(5, "made to fail")
 
-    monkeypatch.setattr("log.slices.LogSlice.read", fails)
+    monkeypatch.setattr("log.segments.slices.LogSlice.read", fails)
     (answer,) = await answered(harness, 2, 0)
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "they know no storage error"
 

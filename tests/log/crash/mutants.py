@@ -16,14 +16,15 @@ from unittest import mock
 import log.opening
 import log.partition_log
 import log.producers.snapshots
-from log import directory, offset_checkpoints, recovery
+from log import directory, offset_checkpoints
 from log.compaction.cleaning import Round
 from log.flush import Flush
 from log.flushing import Flushing
 from log.local_log import LocalLog
 from log.partition_log import PartitionLog
-from log.segments import Segments
-from log.transaction_index import TransactionIndex
+from log.segments import recovery
+from log.segments.segments import Segments
+from log.segments.transaction_index import TransactionIndex
 from tests.log.crash.damage import try_damages
 from tests.log.crash.run import Tally, run_seed
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from log.batches.batch import MAGIC_POSITION
 from log.config import LogConfig
 from log.disk.files import Files
-from log.scan import scan_headers
-from log.segment import Boundary
+from log.segments.scan import scan_headers
+from log.segments.segment import Boundary
 from tests.log.helpers import append, batch_bytes, fill, open_log
 from wire.errors import ErrorCode, KafkaError
 
@@ -84,7 +84,7 @@ def test_a_place_is_found_as_by_walking(tmp_path_factory, large_bytes, batches, 
         for entry, byte, bits in damage:
             data[entry % index.entries * 8 + byte] ^= bits
         index.path.write_bytes(data)
-    with mock.patch("log.segment.LARGE_BATCH_BYTES", large_bytes):
+    with mock.patch("log.segments.segment.LARGE_BATCH_BYTES", large_bytes):
         for offset in range(0, segment.next_offset + 2, steps):
             assert segment.locate(offset, 300) == located(headers, offset)
             segment.release()

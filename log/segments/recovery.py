@@ -22,9 +22,9 @@ import crc32c
 
 from log.batches.batch import CRC_START, HEADER_BYTES, MAGIC, OLD_CRC_START, BatchView
 from log.disk.files import Files, OpenFile
-from log.index import IndexDamaged
-from log.scan import scan_headers
-from log.segment import (
+from log.segments.index import IndexDamaged
+from log.segments.scan import scan_headers
+from log.segments.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIXES,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from log.disk.files import Files, OpenFile
-from log.index import IndexDamaged
+from log.segments.index import IndexDamaged
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size

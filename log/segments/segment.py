@@ -17,7 +17,7 @@ from log.batches.batch import HEADER_BYTES, NO_TIMESTAMP, BatchView, header_at
 from log.config import RELATIVE_OFFSET_MAX
 from log.disk.files import Files, OpenFile
 from log.disk.named_file import NamedFile
-from log.index import (
+from log.segments.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
     Entry,
@@ -25,8 +25,8 @@ from log.index import (
     OffsetIndex,
     TimeIndex,
 )
-from log.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
-from log.transaction_index import TransactionIndex
+from log.segments.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
+from log.segments.transaction_index import TransactionIndex
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"

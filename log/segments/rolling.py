@@ -12,7 +12,7 @@ import crc32c
 
 from log.batches.batch import BatchView
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
-from log.segment import LOG_SUFFIX, Segment
+from log.segments.segment import LOG_SUFFIX, Segment
 
 JITTER_PATH_BYTES = 64  # the segment's name and its partition's
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from log.disk.files import Files
-from log.segment import (
+from log.segments.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
@@ -21,7 +21,7 @@ from log.segment import (
     Segment,
     file_name,
 )
-from log.transaction_index import AbortedTransaction
+from log.segments.transaction_index import AbortedTransaction
 
 OPEN_SEGMENTS_MAX = (
     8  # old segments whose files stay open; more would let slow readers eat the file handles

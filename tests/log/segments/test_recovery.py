@@ -7,7 +7,7 @@ import pytest
 from log.batches.batch import iter_batches
 from log.config import LogConfig
 from log.disk.checkpoints import LEADER_EPOCHS
-from log.scan import scan_headers
+from log.segments.scan import scan_headers
 from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log, read_all, view_of
 from wire.errors import ErrorCode, KafkaError
 
@@ -148,7 +148,7 @@ def test_only_the_part_above_the_recovery_point_is_read(tmp_path, monkeypatch):
     log.flush()
     read = []
     monkeypatch.setattr(
-        "log.recovery.crc_is_valid",
+        "log.segments.recovery.crc_is_valid",
         lambda *arguments: read.append(arguments[3].base_offset) or True,
     )
     point = log.log_end_offset - 6
