@@ -16,7 +16,7 @@ import crc32c
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from log.validation.validate import ProduceRules, validate_produced
 
 ROUNDS = 5

@@ -30,8 +30,8 @@ from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
 from log.directory import LogDirectory
-from log.partition_metadata import FILE_NAME as PARTITION_METADATA
-from log.partition_metadata import format_partition_metadata
+from log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
+from log.partitions.partition_metadata import format_partition_metadata
 from quorum.storage import format_paths, random_uuid
 from wire.blocking import BlockingConnection
 from wire.errors import ErrorCode

@@ -18,7 +18,7 @@ import trio
 from log.clean_shutdown import EPOCH_UNKNOWN
 from log.config import LogConfig
 from log.directory import LogDirectory
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError

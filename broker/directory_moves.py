@@ -18,7 +18,7 @@ from broker.directories import LogDirectories
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from log.directory import LogDirectory
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 

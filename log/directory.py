@@ -19,10 +19,11 @@ from log.directory_lock import DirectoryLock
 from log.disk.checkpoints import TopicPartition
 from log.disk.files import REAL_FILES, Files, FileStatus, Volume
 from log.disk.health import DirectoryHealth
-from log.flush import Names
 from log.future_replicas import FutureReplicas
 from log.meta_properties import MetaProperties, MetaPropertiesError
-from log.names import (
+from log.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
+from log.partitions.flush import Names
+from log.partitions.names import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     STRAY_SUFFIX,
@@ -31,10 +32,9 @@ from log.names import (
     is_partition_directory,
     partition_of,
 )
-from log.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
-from log.partition_log import PartitionLog
-from log.partition_metadata import FILE_NAME as PARTITION_METADATA
-from log.partition_metadata import make_partition_directory, read_partition_metadata
+from log.partitions.partition_log import PartitionLog
+from log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
+from log.partitions.partition_metadata import make_partition_directory, read_partition_metadata
 from log.segments.segment import LOG_SUFFIX
 from log.segments.segments import due
 from wire.errors import ErrorCode, KafkaError

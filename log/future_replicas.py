@@ -12,10 +12,14 @@ from log.config import LogConfig
 from log.disk.checkpoints import TopicPartition
 from log.disk.files import Files
 from log.disk.health import DirectoryHealth
-from log.flush import Names
-from log.names import DELETE_SUFFIX, aside_name, future_name, parse_directory_name
-from log.partition_log import PartitionLog
-from log.partition_metadata import FILE_NAME, make_partition_directory, read_partition_metadata
+from log.partitions.flush import Names
+from log.partitions.names import DELETE_SUFFIX, aside_name, future_name, parse_directory_name
+from log.partitions.partition_log import PartitionLog
+from log.partitions.partition_metadata import (
+    FILE_NAME,
+    make_partition_directory,
+    read_partition_metadata,
+)
 from wire.errors import ErrorCode, KafkaError
 
 

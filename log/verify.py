@@ -22,9 +22,9 @@ from log.batches.control_records import read_control_records
 from log.batches.records import decode_records
 from log.disk.checkpoints import LEADER_EPOCHS, RECOVERY_POINTS, CheckpointDamaged, read_offsets
 from log.disk.files import REAL_FILES
-from log.leader_epochs import LeaderEpochs
-from log.names import partition_of
 from log.old_formats.old_batches import as_v2, opened
+from log.partitions.leader_epochs import LeaderEpochs
+from log.partitions.names import partition_of
 from log.producers.entry import ProducerEntry
 from log.producers.marker import read_end_marker
 from log.producers.snapshots import parse_snapshot

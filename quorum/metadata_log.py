@@ -14,7 +14,7 @@ from log.batches.batch import BatchView, check_batch, iter_batches
 from log.batches.control_records import read_control_records
 from log.config import LogConfig
 from log.directory import LogDirectory
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from quorum.log_damage import (
     CanRefetch,
     has_segments,

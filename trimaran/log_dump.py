@@ -16,8 +16,8 @@ from log.batches.batch import BatchView
 from log.batches.control_records import read_control_records
 from log.batches.records import Record, decode_records
 from log.meta_properties import MetaProperties, MetaPropertiesError
-from log.names import parse_directory_name
 from log.old_formats.old_batches import as_v2, timestamp_type_id
+from log.partitions.names import parse_directory_name
 from log.producers.state import ProducerState
 from log.reader import SegmentFile, list_segments, scan_batches
 from log.segments.recovery import base_offset_of

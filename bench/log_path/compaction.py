@@ -20,7 +20,7 @@ from log.compaction.cleaning import CleanerLimits
 from log.compaction.offset_map import COMPILED
 from log.compaction.planning import dirt_of, plan_round
 from log.config import LogConfig
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 
 CONFIG = LogConfig(segment_bytes=64 << 20, compacts=True, deletes=False)
 TIME_MS = 1_700_000_000_000

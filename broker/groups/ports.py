@@ -29,7 +29,7 @@ class AppendInfo(Protocol):
 
 
 class OffsetsLog(Protocol):
-    """The part of `log.partition_log.PartitionLog` that loading needs, on the loop; slices may be read in a thread."""
+    """The part of `log.partitions.partition_log.PartitionLog` that loading needs, on the loop; slices may be read in a thread."""
 
     @property
     def log_start_offset(self) -> int: ...

@@ -13,7 +13,7 @@ from broker.context import Context
 from broker.partitions.partition import Partition
 from log.directory import LogDirectory
 from log.disk.files import Volume
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from quorum.metadata import versions
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from log.batches.batch import header_at
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from log.segments.scan import is_plausible
 from quorum.metadata.image import PartitionImage
 

@@ -24,7 +24,7 @@ from broker.partitions.isr import (
 )
 from broker.partitions.isr_change import IsrChange
 from log.batches.batch import BatchView
-from log.partition_log import AppendInfo
+from log.partitions.partition_log import AppendInfo
 from quorum.metadata.image import PartitionImage
 from quorum.runtime.watermark import Watermark
 from wire.errors import ErrorCode, KafkaError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from broker.metadata import BrokerMetadata
 from broker.partitions.isr_change import IsrChanges
 from log.disk.health import DirectoryHealth
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from quorum.runtime.group_commit import GroupCommit, OnFlushed
 from quorum.runtime.long_lived import LongLived
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from broker.partitions.leader import LeaderEpoch
 from log.batches.batch import iter_batches
-from log.partition_log import AppendInfo
+from log.partitions.partition_log import AppendInfo
 from log.producers.marker import EndMarker, build_end_marker
 
 

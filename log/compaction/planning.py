@@ -7,8 +7,8 @@ from collections.abc import Callable
 from log.compaction.choosing import Dirt, SealedSegment, measure
 from log.compaction.cleaning import CleanerLimits, Round, Source
 from log.compaction.retention import LastRecord, Retention
-from log.partition_log import PartitionLog
-from log.retention import newest_ms
+from log.partitions.partition_log import PartitionLog
+from log.partitions.retention import newest_ms
 from log.segments.scan import scan_headers
 from log.segments.segment import Segment
 

@@ -12,8 +12,8 @@ from broker.directory_moves import DirectoryMoves
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
-from log.names import FUTURE_SUFFIX
-from log.partition_log import PartitionLog
+from log.partitions.names import FUTURE_SUFFIX
+from log.partitions.partition_log import PartitionLog
 from quorum.metadata.image import TopicImage
 from tests.broker.harness import open_harness, topic
 from tests.broker.harness import partition as partition_image

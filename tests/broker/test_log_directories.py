@@ -11,7 +11,7 @@ import trio
 from broker.directories import LogDirectories
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
-from log.names import FUTURE_SUFFIX
+from log.partitions.names import FUTURE_SUFFIX
 from quorum.config.loggers import Operation
 from quorum.metadata.image import LOST_DIRECTORY
 from quorum.runtime.clock import now_ms

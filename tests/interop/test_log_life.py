@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression
 from log.config import LogConfig
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from log.producers.marker import EndMarker, build_end_marker
 from log.producers.snapshots import parse_snapshot
 from tests.interop import apache_kafka

@@ -7,7 +7,7 @@ from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.disk.files import REAL_FILES
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=150, retention_ms=-1)
 

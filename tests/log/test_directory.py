@@ -19,7 +19,7 @@ from log.disk.checkpoints import (
     read_offsets,
 )
 from log.meta_properties import MetaProperties, MetaPropertiesError
-from log.partition_metadata import read_partition_metadata
+from log.partitions.partition_metadata import read_partition_metadata
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, read_all
 from wire.errors import ErrorCode, KafkaError

@@ -11,9 +11,9 @@ from log.config import LogConfig
 from log.directory import LogDirectory
 from log.disk.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_offsets
 from log.disk.files import REAL_FILES
-from log.leader_epochs import LeaderEpochs
 from log.meta_properties import MetaPropertiesError
 from log.old_formats.old_batches import as_v2
+from log.partitions.leader_epochs import LeaderEpochs
 from log.producers.snapshots import parse_snapshot
 from log.segments.index import OffsetIndex, TimeIndex
 from log.segments.transaction_index import TransactionIndex

@@ -11,7 +11,7 @@ from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, format_offsets
 from log.meta_properties import MetaProperties
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from wire.messages.control import (
     ControlType,
     LeaderChangeMessage,

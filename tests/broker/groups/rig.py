@@ -17,7 +17,7 @@ from broker.groups.ports import OFFSETS_TOPIC
 from broker.groups.shard import ShardState
 from log.batches.batch import BatchView
 from log.config import LogConfig
-from log.partition_log import AppendInfo, PartitionLog
+from log.partitions.partition_log import AppendInfo, PartitionLog
 from quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,

@@ -13,7 +13,7 @@ from broker.groups.answering import wait_committed
 from broker.groups.limits import GroupLimits
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from quorum.metadata.delta import MetadataDelta
 from quorum.runtime.clock import now_ms
 from tests.broker.groups.kafka_logs import PAIR

@@ -13,8 +13,8 @@ from log.compaction.choosing import GroupMember, SealedSegment, group, measure
 from log.compaction.cleaning import CleanerLimits, Uncleanable
 from log.compaction.offset_map import OffsetMap
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
+from log.partitions.retention import newest_ms
 from log.producers.marker import EndMarker, build_end_marker
-from log.retention import newest_ms
 from tests.log.compaction.helpers import compact, dirt
 from tests.log.compaction.test_against_twin import obvious, records_of, views_of
 from tests.log.faulty_files import FaultyFiles

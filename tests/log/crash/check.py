@@ -10,7 +10,7 @@ from random import Random
 
 from log.batches.batch import BatchView
 from log.batches.records import decode_records
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from log.producers.marker import read_end_marker
 from tests.log.crash.life import (
     INDEX,

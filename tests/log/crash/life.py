@@ -25,7 +25,7 @@ from log.compaction.planning import dirt_of, plan_round
 from log.config import LogConfig
 from log.directory import LogDirectory
 from log.meta_properties import MetaProperties
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from log.producers.marker import EndMarker, build_end_marker
 from tests.log.faulty_files import FaultyFiles
 

@@ -9,7 +9,7 @@ import trio
 
 from log.config import LogConfig
 from log.disk.health import DirectoryHealth
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from quorum.runtime.errors import StorageFailure
 from quorum.runtime.group_commit import GroupCommit
 from tests.log.faulty_files import FaultyFiles

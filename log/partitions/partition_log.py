@@ -1,6 +1,6 @@
 """The log of one partition: append, read, find, truncate, retain; its leader epochs, its producers, and where it starts.
 
-Source: Kafka's `UnifiedLog`; the bytes are of `log/local_log.py`. The same class serves data partitions and `__cluster_metadata-0`.
+Source: Kafka's `UnifiedLog`; the bytes are of `log/partitions/local_log.py`. The same class serves data partitions and `__cluster_metadata-0`.
 Synchronous, and called from one thread (the event loop), except `Flush.run`. Left out: high watermark and leadership (the broker's).
 
 Errors: as those of `LocalLog`.
@@ -17,24 +17,24 @@ from log.config import LogConfig
 from log.disk.atomic_file import write_unsynced
 from log.disk.files import REAL_FILES, Files
 from log.disk.health import DirectoryHealth
-from log.leader_epochs import LeaderEpochs
-from log.local_log import LocalLog
-from log.names import parse_directory_name
-from log.opening import load_log
-from log.producers.manager import ProducerStateManager
-from log.producers.state import ProducerState
-from log.retention import LogBounds, deletable
-from log.segments.index import IndexDamaged
-from log.segments.rolling import must_roll, runs_within_segment
-from log.segments.segment import Segment, SegmentDamaged
-from log.segments.slices import LogSlice
-from log.segments.transaction_index import AbortedTransaction
-from log.timestamps import (
+from log.partitions.leader_epochs import LeaderEpochs
+from log.partitions.local_log import LocalLog
+from log.partitions.names import parse_directory_name
+from log.partitions.opening import load_log
+from log.partitions.retention import LogBounds, deletable
+from log.partitions.timestamps import (
     TimestampOffset,
     find_max_timestamp,
     find_timestamp,
     offsets_before,
 )
+from log.producers.manager import ProducerStateManager
+from log.producers.state import ProducerState
+from log.segments.index import IndexDamaged
+from log.segments.rolling import must_roll, runs_within_segment
+from log.segments.segment import Segment, SegmentDamaged
+from log.segments.slices import LogSlice
+from log.segments.transaction_index import AbortedTransaction
 from wire.errors import ErrorCode, KafkaError
 
 
@@ -317,7 +317,7 @@ class PartitionLog(LocalLog):
             return find_max_timestamp(self._segments.all, self.config.index_interval_bytes)
 
     def offsets_before(self, timestamp_ms: int | None) -> list[int]:
-        """What ListOffsets v0 answers, see `log.timestamps.offsets_before`."""
+        """What ListOffsets v0 answers, see `log.partitions.timestamps.offsets_before`."""
         with self._lookup("offset lookup"):
             return offsets_before(
                 self._segments.all, timestamp_ms, self.log_start_offset, self.log_end_offset

@@ -1,6 +1,6 @@
 """How far a log is durable: what the next fsync must cover, and what the last ones did.
 
-Source: Kafka's `LocalLog.flush` and recovery points. The fsync itself is `log/flush.py`.
+Source: Kafka's `LocalLog.flush` and recovery points. The fsync itself is `log/partitions/flush.py`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 from log.disk.checkpoints import LEADER_EPOCHS
 from log.disk.files import Files, OpenFile
 from log.disk.health import DirectoryHealth
-from log.flush import Flush, Names
-from log.leader_epochs import LeaderEpochs
-from log.partition_metadata import FILE_NAME as PARTITION_METADATA
+from log.partitions.flush import Flush, Names
+from log.partitions.leader_epochs import LeaderEpochs
+from log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
 from log.segments.segment import Segment
 
 

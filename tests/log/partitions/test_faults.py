@@ -8,7 +8,7 @@ import pytest
 from log.config import LogConfig
 from log.disk.checkpoints import LEADER_EPOCHS
 from log.disk.health import DirectoryHealth
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, open_log, read_all
 from wire.errors import ErrorCode, KafkaError

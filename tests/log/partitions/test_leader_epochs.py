@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from log.disk.checkpoints import CheckpointDamaged
-from log.leader_epochs import LeaderEpochs
+from log.partitions.leader_epochs import LeaderEpochs
 
 
 def twin_end_offset(epochs, wanted, start):

@@ -13,7 +13,7 @@ from log.batches.batch import BatchView
 from log.config import LogConfig
 from log.disk.checkpoints import LEADER_EPOCHS, CheckpointDamaged
 from log.disk.files import Files
-from log.leader_epochs import LeaderEpochs
+from log.partitions.leader_epochs import LeaderEpochs
 from log.producers.snapshots import remove_snapshots
 from log.segments.recovery import list_segments, recover_segment
 from log.segments.scan import scan_headers

@@ -1,6 +1,6 @@
 """The log of one partition as bytes on a disk: segments that are rolled, written, read as slices, flushed and cut.
 
-Source: Kafka's `LocalLog`. What the records mean is of `log/partition_log.py`: epochs, producers, where the log starts.
+Source: Kafka's `LocalLog`. What the records mean is of `log/partitions/partition_log.py`: epochs, producers, where the log starts.
 
 Errors: KafkaError with the code a client gets. An OSError anywhere takes the whole log directory offline
 (`log/disk/health.py`): from the first failed append on, none succeeds (KAFKA-10778).
@@ -18,9 +18,9 @@ from log.batches.batch import BatchView
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
 from log.disk.files import Files
 from log.disk.health import DirectoryHealth
-from log.flush import Flush, Names
-from log.flushing import Flushing
-from log.leader_epochs import LeaderEpochs
+from log.partitions.flush import Flush, Names
+from log.partitions.flushing import Flushing
+from log.partitions.leader_epochs import LeaderEpochs
 from log.segments.segment import Segment, SegmentDamaged
 from log.segments.segments import Segments
 from log.segments.slices import LogSlice

@@ -5,7 +5,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from log.names import is_partition_directory, partition_of
+from log.partitions.names import is_partition_directory, partition_of
 
 LEGAL = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})\Z")
 
