@@ -29,7 +29,7 @@ from bench.clusters import compile_packages
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
 from log.partitions.partition_metadata import format_partition_metadata
 from quorum.storage import format_paths, random_uuid

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import trio
 
-from log.clean_shutdown import EPOCH_UNKNOWN
 from log.config import LogConfig
-from log.directory import LogDirectory
+from log.directories.clean_shutdown import EPOCH_UNKNOWN
+from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from quorum.runtime.threads import run_blocking

@@ -17,7 +17,7 @@ import trio
 from broker.directories import LogDirectories
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError

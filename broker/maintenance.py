@@ -16,7 +16,7 @@ from broker.log_cleaner import CleanerSettings, LogCleaner
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from log.config import LogConfig
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 

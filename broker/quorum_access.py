@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from quorum.config.security import controller_security
 from quorum.config.server import ServerConfig
 from quorum.metadata.loader import MetadataLoader

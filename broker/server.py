@@ -19,7 +19,7 @@ from broker.controller_channel import Address
 from broker.handlers.registry import broker_registry
 from broker.lifecycle import BrokerState
 from broker.overridden import overridden
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from quorum.config.server import ServerConfig
 from quorum.listeners import limits_of
 from quorum.metadata.image import LOST_DIRECTORY

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from broker.directories import LogDirectories
 from broker.partitions.services import Durability
-from log.directory import CLUSTER_METADATA, LogDirectory
-from log.meta_properties import MetaPropertiesError
+from log.directories.directory import CLUSTER_METADATA, LogDirectory
+from log.directories.meta_properties import MetaPropertiesError
 from quorum.config.server import ServerConfig
 from quorum.runtime.clock import now_ms
 from quorum.runtime.errors import StorageFailure

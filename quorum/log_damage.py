@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from log.batches.batch import HEADER_BYTES, MAGIC, BatchView, has_valid_crc, header_at
-from log.directory import CLUSTER_METADATA, LogDirectory
+from log.directories.directory import CLUSTER_METADATA, LogDirectory
 from log.disk.files import REAL_FILES, Files
 from log.segments.recovery import crc_is_valid, offsets_of
 from log.segments.scan import is_plausible, scan_headers

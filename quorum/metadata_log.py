@@ -13,7 +13,7 @@ from typing import NamedTuple
 from log.batches.batch import BatchView, check_batch, iter_batches
 from log.batches.control_records import read_control_records
 from log.config import LogConfig
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
 from quorum.log_damage import (
     CanRefetch,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from log.config import LogConfig
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from quorum.config.server import ServerConfig
 from quorum.metadata.image import Endpoint
 from quorum.metadata.loader import MetadataLoader

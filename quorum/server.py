@@ -18,7 +18,7 @@ from pathlib import Path
 
 import trio
 
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from quorum.authorization import authorizer_of
 from quorum.config.security import controller_security
 from quorum.config.server import ServerConfig

@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 
-from log.directory_lock import DirectoryLocked
-from log.meta_properties import MetaPropertiesError
+from log.directories.directory_lock import DirectoryLocked
+from log.directories.meta_properties import MetaPropertiesError
 from quorum.config.definition import ConfigError
 from quorum.log_damage import LogDamaged
 from quorum.quorum_state_file import QuorumStateError

@@ -15,7 +15,7 @@ from typing import Any
 from log.batches.batch import BatchView
 from log.batches.control_records import read_control_records
 from log.batches.records import Record, decode_records
-from log.meta_properties import MetaProperties, MetaPropertiesError
+from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from log.old_formats.old_batches import as_v2, timestamp_type_id
 from log.partitions.names import parse_directory_name
 from log.producers.state import ProducerState

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from broker.context import Context
 from broker.partitions.partition import Partition
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from log.disk.files import Volume
 from log.partitions.partition_log import PartitionLog
 from quorum.metadata import versions

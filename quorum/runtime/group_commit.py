@@ -52,7 +52,7 @@ class FlushableLog(Protocol):
 
 
 class Directory(Protocol):
-    """The part of `log.directory.LogDirectory` that group commit needs."""
+    """The part of `log.directories.directory.LogDirectory` that group commit needs."""
 
     offline: str | None
 

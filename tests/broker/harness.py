@@ -29,8 +29,8 @@ from broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from broker.partitions.registry import Partitions
 from broker.partitions.services import Durability, Services
 from broker.topic_settings import TopicSettingsSource
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
 from quorum.config.server import ServerConfig, parse
 from quorum.metadata.image import (
     BrokerRegistration,

@@ -10,8 +10,8 @@ from broker import directory_moves
 from broker.directories import LogDirectories
 from broker.directory_moves import DirectoryMoves
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
 from log.partitions.names import FUTURE_SUFFIX
 from log.partitions.partition_log import PartitionLog
 from quorum.metadata.image import TopicImage

@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from broker.directories import LogDirectories
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
 from log.partitions.names import FUTURE_SUFFIX
 from quorum.config.loggers import Operation
 from quorum.metadata.image import LOST_DIRECTORY

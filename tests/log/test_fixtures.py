@@ -8,10 +8,10 @@ import pytest
 from log.batches.batch import iter_batches
 from log.batches.records import decode_records
 from log.config import LogConfig
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaPropertiesError
 from log.disk.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_offsets
 from log.disk.files import REAL_FILES
-from log.meta_properties import MetaPropertiesError
 from log.old_formats.old_batches import as_v2
 from log.partitions.leader_epochs import LeaderEpochs
 from log.producers.snapshots import parse_snapshot

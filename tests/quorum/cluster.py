@@ -10,8 +10,8 @@ from pathlib import Path
 import trio
 
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
 from quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
 from quorum.handlers.describe_quorum import describe_quorum
 from quorum.handlers.end_quorum_epoch import end_quorum_epoch

@@ -8,8 +8,8 @@ from pathlib import Path
 import trio
 
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
 from quorum.handlers.add_raft_voter import add_raft_voter
 from quorum.handlers.remove_raft_voter import remove_raft_voter
 from quorum.handlers.update_raft_voter import update_raft_voter

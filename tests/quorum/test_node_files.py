@@ -10,8 +10,8 @@ import pytest
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
 from quorum.log_damage import LogDamaged
 from quorum.memory_log import MemoryLog
 from quorum.metadata_log import MetadataLog, open_metadata_log, validate_fetched

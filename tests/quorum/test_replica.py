@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from quorum.initial_voters import parse_initial_voters
 from quorum.listener import CommittedBatch
 from quorum.metadata.loader import MetadataLoader

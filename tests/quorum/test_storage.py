@@ -2,7 +2,7 @@
 
 import pytest
 
-from log.meta_properties import MetaProperties
+from log.directories.meta_properties import MetaProperties
 from quorum.controller.features import bootstrap_records
 from quorum.initial_voters import parse_initial_voters, standalone_voter
 from quorum.metadata_partition import DIRECTORY_NAME

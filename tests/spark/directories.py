@@ -9,8 +9,8 @@ from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from log.config import LogConfig
+from log.directories.meta_properties import MetaProperties
 from log.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, format_offsets
-from log.meta_properties import MetaProperties
 from log.partitions.partition_log import PartitionLog
 from wire.messages.control import (
     ControlType,

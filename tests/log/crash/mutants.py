@@ -16,8 +16,8 @@ from unittest import mock
 import log.partitions.opening
 import log.partitions.partition_log
 import log.producers.snapshots
-from log import directory, offset_checkpoints
 from log.compaction.cleaning import Round
+from log.directories import directory, offset_checkpoints
 from log.partitions.flush import Flush
 from log.partitions.flushing import Flushing
 from log.partitions.local_log import LocalLog

@@ -6,7 +6,7 @@ import pytest
 
 from log.batches.batch import iter_batches
 from log.config import LogConfig
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from log.producers.marker import EndMarker, build_end_marker
 from tests.log.compaction.helpers import compact
 from tests.log.compaction.test_rules import build, opened, put, sealed, visible

@@ -13,15 +13,15 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
 
-from log.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
 from log.config import LogConfig
-from log.directory_lock import DirectoryLock
+from log.directories.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
+from log.directories.directory_lock import DirectoryLock
+from log.directories.future_replicas import FutureReplicas
+from log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from log.directories.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
 from log.disk.checkpoints import TopicPartition
 from log.disk.files import REAL_FILES, Files, FileStatus, Volume
 from log.disk.health import DirectoryHealth
-from log.future_replicas import FutureReplicas
-from log.meta_properties import MetaProperties, MetaPropertiesError
-from log.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
 from log.partitions.flush import Names
 from log.partitions.names import (
     DELETE_SUFFIX,

@@ -36,7 +36,7 @@ class MetaPropertiesError(Exception):
 class MetaProperties:
     """Identity of a log directory; `directory_id` is a UUID of 16 bytes, nil where the file has none.
 
-    `cluster_id` is empty where the file has none: Kafka before 2.4 wrote none. Such a directory can be read, not served (`log/directory.py`).
+    `cluster_id` is empty where the file has none: Kafka before 2.4 wrote none. Such a directory can be read, not served (`log/directories/directory.py`).
     """
 
     cluster_id: str

@@ -2,8 +2,8 @@
 
 import os
 
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
 from tests.log.helpers import SMALL, append, fill
 
 TOPIC_ID = bytes(range(100, 116))

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, read_all
 from wire.errors import ErrorCode, KafkaError

@@ -8,9 +8,10 @@ import threading
 
 import pytest
 
-from log.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
-from log.directory import LogDirectory
-from log.directory_lock import DirectoryLocked
+from log.directories.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
+from log.directories.directory import LogDirectory
+from log.directories.directory_lock import DirectoryLocked
+from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from log.disk.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -18,7 +19,6 @@ from log.disk.checkpoints import (
     CheckpointDamaged,
     read_offsets,
 )
-from log.meta_properties import MetaProperties, MetaPropertiesError
 from log.partitions.partition_metadata import read_partition_metadata
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, read_all
@@ -102,7 +102,7 @@ def test_the_lock_excludes_this_and_other_processes(path):
     with pytest.raises(DirectoryLocked):
         LogDirectory(path)
     code = (
-        "import sys, pathlib\nfrom log.directory import LogDirectory\nfrom log.directory_lock import DirectoryLocked\n"
+        "import sys, pathlib\nfrom log.directories.directory import LogDirectory\nfrom log.directories.directory_lock import DirectoryLocked\n"
         "try: LogDirectory(pathlib.Path(sys.argv[1]))\nexcept DirectoryLocked: sys.exit(7)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 7
@@ -493,7 +493,7 @@ def test_a_checkpoint_that_says_nothing_new_is_not_written(path):
 
 
 def test_many_logs_close_with_one_sync_and_survive_power_loss(path, monkeypatch):
-    monkeypatch.setattr("log.directory.SYNCS_MAX", 3)
+    monkeypatch.setattr("log.directories.directory.SYNCS_MAX", 3)
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
     logs = [fill(directory.create_log("t", index, TOPIC_ID, SMALL), 30) for index in range(5)]
