@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from log.disk.files import REAL_FILES
-from log.reader import SegmentFile, list_segments, scan_batches
+from log.inspection.reader import SegmentFile, list_segments, scan_batches
 from log.segments.scan import scan_headers
 from quorum.metadata.epochs import leader_change
 from quorum.snapshot_files import parse_snapshot_name

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from log.batches.batch import BatchView
 from log.batches.records import Record, decode_records
-from log.reader import scan_batches
+from log.inspection.reader import scan_batches
 from spark.metadata_plan import MetadataTask, Snapshot
 from spark.plan import DataUnreadable
 from spark.read import TIMESTAMP, Wanted, batches_of

@@ -16,8 +16,8 @@ import pyarrow as pa
 from log.batches.batch import HEADER_BYTES, BatchView, has_valid_crc
 from log.batches.records import RECORDS_BYTES_MAX, records_bytes
 from log.disk.files import REAL_FILES
+from log.inspection.reader import scan_batches
 from log.old_formats.old_batches import as_v2, opened, timestamp_type_id
-from log.reader import scan_batches
 from log.segments.scan import read_batch, scan_headers
 from log.segments.segment import DELETED_SUFFIX
 from spark.bulk import HEADERS, Decoded, decode, gather, gather_headers

@@ -16,10 +16,10 @@ from log.batches.batch import BatchView
 from log.batches.control_records import read_control_records
 from log.batches.records import Record, decode_records
 from log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from log.inspection.reader import SegmentFile, list_segments, scan_batches
 from log.old_formats.old_batches import as_v2, timestamp_type_id
 from log.partitions.names import parse_directory_name
 from log.producers.state import ProducerState
-from log.reader import SegmentFile, list_segments, scan_batches
 from log.segments.recovery import base_offset_of
 from log.segments.segment import LOG_SUFFIX
 from quorum.metadata_partition import TOPIC

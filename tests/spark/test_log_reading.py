@@ -9,7 +9,7 @@ import pytest
 
 from log.batches.batch import iter_batches
 from log.batches.records import decode_records
-from log.reader import list_segments
+from log.inspection.reader import list_segments
 from spark.options import LogOptions
 from spark.plan import DataUnreadable, pack, plan_log
 from spark.read import BATCH_COLUMNS, RECORD_SCHEMA, Wanted, read_batches, read_records

@@ -155,8 +155,8 @@ def _verify(sources: list[Source], output: str) -> int:
 
 
 def _problems(sources: list[Source]) -> Iterator[tuple[str, int | None, str]]:
-    from log.reader import list_segments
-    from log.verify import verify
+    from log.inspection.reader import list_segments
+    from log.inspection.verify import verify
 
     for source in sources:
         is_part = len(source.segments) < len(list_segments(source.directory))

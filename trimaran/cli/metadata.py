@@ -65,7 +65,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
-    from log.reader import scan_batches
+    from log.inspection.reader import scan_batches
 
     for _, batch in scan_batches(file):
         yield from _rows(batch)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from log.batches.batch import BatchView
-from log.reader import list_segments, scan_batches
+from log.inspection.reader import list_segments, scan_batches
 from log.segments.recovery import base_offset_of
 from log.segments.segment import LOG_SUFFIX
 from quorum.metadata_partition import DIRECTORY_NAME

@@ -8,10 +8,10 @@ from log.batches.batch import BatchView, check_batch, has_valid_crc, iter_batche
 from log.batches.records import NewRecord, Record, build_batch, decode_records
 from log.codecs.compression import Compression
 from log.config import LogConfig
+from log.inspection.reader import list_segments, scan_batches, split_segment
 from log.old_formats.down_conversion import down_convert
 from log.old_formats.message_sets import build_message_set, decode_message_set
 from log.old_formats.old_batches import as_v2, opened, timestamp_type_id
-from log.reader import list_segments, scan_batches, split_segment
 from tests.log.compaction.helpers import compact
 from tests.log.helpers import open_log, read_all
 from tests.log.old_formats.test_message_sets import CODECS, records_of

@@ -22,6 +22,7 @@ from log.batches.control_records import read_control_records
 from log.batches.records import decode_records
 from log.disk.checkpoints import LEADER_EPOCHS, RECOVERY_POINTS, CheckpointDamaged, read_offsets
 from log.disk.files import REAL_FILES
+from log.inspection.reader import SegmentFile, list_segments
 from log.old_formats.old_batches import as_v2, opened
 from log.partitions.leader_epochs import LeaderEpochs
 from log.partitions.names import partition_of
@@ -29,7 +30,6 @@ from log.producers.entry import ProducerEntry
 from log.producers.marker import read_end_marker
 from log.producers.snapshots import parse_snapshot
 from log.producers.state import ProducerState
-from log.reader import SegmentFile, list_segments
 from log.segments.index import IndexDamaged, OffsetIndex, TimeIndex, ascends
 from log.segments.recovery import list_snapshots
 from log.segments.scan import read_batch, scan_headers

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from log.batches.records import decode_records
-from log.reader import list_segments, scan_batches, split_segment
+from log.inspection.reader import list_segments, scan_batches, split_segment
 from tests.log.helpers import append, batch_bytes, fill, open_log, read_all
 
 
