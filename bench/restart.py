@@ -32,7 +32,7 @@ from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
 from log.partitions.partition_metadata import format_partition_metadata
-from quorum.storage import format_paths, random_uuid
+from quorum.formatting.storage import format_paths, random_uuid
 from wire.blocking import BlockingConnection
 from wire.errors import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from quorum.runtime.java import javas
+from node.runtime.java import javas
 
 Level = Literal["ok", "warn", "fail"]
 OPEN_FILES_WANTED = 4096  # two files and an index a partition that is in use, and a socket a client

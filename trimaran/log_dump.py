@@ -22,7 +22,7 @@ from log.partitions.names import parse_directory_name
 from log.producers.state import ProducerState
 from log.segments.recovery import base_offset_of
 from log.segments.segment import LOG_SUFFIX
-from quorum.metadata_partition import TOPIC
+from quorum.raft_log.partition import TOPIC
 from trimaran.errors import Exit, UserError
 from trimaran.record_rows import batch_row
 from wire.as_json import as_json, base64_text

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from log.batches.batch import BatchView
 from log.segments.slices import LogSlice
+from node.runtime.watermark import Watermark
 from quorum.metadata.image import MetadataImage
-from quorum.runtime.watermark import Watermark
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

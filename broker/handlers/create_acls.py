@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from quorum.controller.acls import fail_create
 from wire.messages.create_acls import CreateAclsRequest
 from wire.outgoing import Outgoing

@@ -25,8 +25,8 @@ from broker.partitions.isr import (
 from broker.partitions.isr_change import IsrChange
 from log.batches.batch import BatchView
 from log.partitions.partition_log import AppendInfo
+from node.runtime.watermark import Watermark
 from quorum.metadata.image import PartitionImage
-from quorum.runtime.watermark import Watermark
 from wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

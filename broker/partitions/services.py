@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.metadata import BrokerMetadata
+from broker.metadata.metadata_cache import BrokerMetadata
 from broker.partitions.isr_change import IsrChanges
 from log.disk.health import DirectoryHealth
 from log.partitions.partition_log import PartitionLog
-from quorum.runtime.group_commit import GroupCommit, OnFlushed
-from quorum.runtime.long_lived import LongLived
+from node.runtime.group_commit import GroupCommit, OnFlushed
+from node.runtime.long_lived import LongLived
 
 if TYPE_CHECKING:
-    from broker.directories import LogDirectories
-    from broker.topic_settings import TopicSettingsSource
+    from broker.metadata.topic_settings import TopicSettingsSource
+    from broker.storage.directories import LogDirectories
 
 
 class Durability:

@@ -1,7 +1,7 @@
 """A log directory: the partitions' directories, what is remembered of them, and its standing (locked, healthy, clean).
 
 Source: Kafka's `LogManager`, KIP-858 (directory ids). Opening is lazy: a partition that nobody touches is a name in a list; a
-restart costs one directory listing. Several directories are several of these; who has them chooses (`broker.directories`).
+restart costs one directory listing. Several directories are several of these; who has them chooses (`broker.storage.directories`).
 
 Threads: the calls that may take long (`purge`, `write_checkpoints`, `close`, measuring) may run in a thread; the others belong to the loop.
 """

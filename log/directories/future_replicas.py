@@ -1,6 +1,6 @@
 """The replicas that are being moved into a log directory: each is copied into a `…-future` directory before it takes its partition's name.
 
-Source: Kafka's `LogManager` (`futureLogs`, KIP-113). Which records are copied, and when it is done, is of `broker/directory_moves.py`.
+Source: Kafka's `LogManager` (`futureLogs`, KIP-113). Which records are copied, and when it is done, is of `broker/background/directory_moves.py`.
 """
 
 from __future__ import annotations

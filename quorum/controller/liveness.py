@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import trio
+from wire.endpoint import Endpoint
 
-from quorum.metadata.image import Endpoint
 from wire.client.errors import ConnectionLost, ConnectRefused
 from wire.transport.node_connection import connect
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from immutables import Map
+from wire.endpoint import Endpoint
 
 from quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
     ControllerRegistration,
-    Endpoint,
     FeatureRange,
 )
 from quorum.metadata.maps import updated

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 import broker.storage
-from quorum.runtime.errors import StorageFailure
+from node.runtime.errors import StorageFailure
 from tests.badinput.nodes import Cluster, Node
 from tests.badinput.peer import ask, codes
 from tests.badinput.test_disk import TOPIC, produce_until_refused, read

@@ -6,7 +6,7 @@ import pytest
 
 from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression, compress
-from quorum.runtime.clock import now_ms
+from node.runtime.clock import now_ms
 from tests.badinput.made import made
 from tests.badinput.nodes import COMPACTED, TOPIC
 from tests.badinput.peer import CLOSED, TIMEOUT_MS, ask, codes, connected, frame_of

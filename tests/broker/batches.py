@@ -6,7 +6,7 @@ from typing import Any
 
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
-from quorum.runtime.clock import now_ms
+from node.runtime.clock import now_ms
 
 
 def batch(*values: bytes, timestamp_ms: int | None = None, **fields: Any) -> memoryview:

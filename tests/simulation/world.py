@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import trio
+from wire.endpoint import Endpoint
 
-from quorum.metadata.image import Endpoint
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
 from quorum.raft.types import Timeouts

@@ -50,7 +50,7 @@ def _files(path: Path) -> list[Path]:
     """Segments in order of their offsets; a single file stands for itself."""
     if path.is_file():
         return [path]
-    from quorum.metadata_partition import DIRECTORY_NAME
+    from quorum.raft_log.partition import DIRECTORY_NAME
 
     folder = path / DIRECTORY_NAME if (path / DIRECTORY_NAME).is_dir() else path
     files = sorted(folder.glob("*.log"))

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import trio
 from immutables import Map
+from wire.endpoint import Endpoint
 
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
@@ -18,17 +19,16 @@ from broker.groups.shard import ShardState
 from log.batches.batch import BatchView
 from log.config import LogConfig
 from log.partitions.partition_log import AppendInfo, PartitionLog
+from node.runtime.clock import now_ms
+from node.runtime.watermark import Watermark
 from quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
-    Endpoint,
     MetadataImage,
     PartitionImage,
     TopicImage,
     TopicsImage,
 )
-from quorum.runtime.clock import now_ms
-from quorum.runtime.watermark import Watermark
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.registry import RESPONSES

@@ -14,8 +14,8 @@ from broker.groups.limits import GroupLimits
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.partitions.partition_log import PartitionLog
+from node.runtime.clock import now_ms
 from quorum.metadata.delta import MetadataDelta
-from quorum.runtime.clock import now_ms
 from tests.broker.groups.kafka_logs import PAIR
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from wire.errors import ErrorCode, KafkaError

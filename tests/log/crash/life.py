@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import trio
 
-from broker.directories import LogDirectories
-from broker.directory_moves import align
+from broker.background.directory_moves import align
+from broker.storage.directories import LogDirectories
 from log.batches.batch import BatchView, iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression

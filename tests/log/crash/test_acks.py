@@ -10,8 +10,8 @@ import trio
 from log.config import LogConfig
 from log.disk.health import DirectoryHealth
 from log.partitions.partition_log import PartitionLog
-from quorum.runtime.errors import StorageFailure
-from quorum.runtime.group_commit import GroupCommit
+from node.runtime.errors import StorageFailure
+from node.runtime.group_commit import GroupCommit
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import append
 from tests.log.power_loss import Style

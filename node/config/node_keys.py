@@ -1,0 +1,265 @@
+"""Keys that every node has: roles, listeners, the quorum, the metadata log.
+
+Source: Kafka's `KRaftConfigs`, `SocketServerConfigs`, `QuorumConfig`, `MetadataLogConfig`.
+"""
+
+from __future__ import annotations
+
+from node.config.config_def import INT_MAX, LONG_MAX, ConfigKey, all_of, at_least
+
+HOUR_MS = 3600 * 1000
+
+ROLES = (
+    ConfigKey(
+        "process.roles",
+        "list",
+        [],
+        "Roles of this process.",
+        all_of("broker", "controller"),
+        required=True,
+        importance="high",
+    ),
+    ConfigKey(
+        "node.id",
+        "int",
+        -1,
+        "Id of this node, unique in the cluster.",
+        at_least(0),
+        required=True,
+        importance="high",
+    ),
+    ConfigKey(
+        "controller.listener.names",
+        "list",
+        [],
+        "Listeners that controllers use.",
+        required=True,
+        importance="high",
+    ),
+    ConfigKey(
+        "controller.quorum.voters", "list", [], "Static voters, id@host:port.", importance="high"
+    ),
+    ConfigKey(
+        "controller.quorum.bootstrap.servers",
+        "list",
+        [],
+        "Where to find the quorum, host:port.",
+        importance="high",
+    ),
+    ConfigKey(
+        "controller.quorum.auto.join.enable",
+        "boolean",
+        False,
+        "Whether a controller that is no voter asks the leader to become one (kraft.version 1).",
+        importance="low",
+    ),
+    ConfigKey("server.max.startup.time.ms", "long", LONG_MAX, "Longest start.", at_least(0)),
+)
+LISTENERS = (
+    ConfigKey(
+        "listeners",
+        "list",
+        ["PLAINTEXT://:9092"],
+        "Addresses to listen on, NAME://host:port.",
+        importance="high",
+    ),
+    ConfigKey(
+        "advertised.listeners",
+        "list",
+        None,
+        "Addresses told to clients; `listeners` when not set.",
+        importance="high",
+    ),
+    ConfigKey(
+        "listener.security.protocol.map",
+        "list",
+        ["SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"],
+        "Security protocol of each listener name.",
+        importance="low",
+    ),
+    ConfigKey(
+        "inter.broker.listener.name", "string", None, "Listener that brokers reach each other by."
+    ),
+    ConfigKey(
+        "max.connections",
+        "int",
+        INT_MAX,
+        "Connections of a node.",
+        at_least(0),
+        scope="cluster-wide",
+    ),
+    ConfigKey(
+        "max.connections.per.ip",
+        "int",
+        INT_MAX,
+        "Connections of one address.",
+        at_least(0),
+        scope="cluster-wide",
+    ),
+    ConfigKey(
+        "max.connections.per.ip.overrides",
+        "list",
+        [],
+        "Connections of single addresses, HOST:COUNT.",
+    ),
+    ConfigKey(
+        "max.connection.creation.rate",
+        "int",
+        INT_MAX,
+        "New connections of a node in a second.",
+        at_least(1),
+    ),
+    ConfigKey(
+        "connections.max.idle.ms", "long", 600_000, "An idle connection is closed after this."
+    ),
+    ConfigKey(
+        "socket.request.max.bytes",
+        "int",
+        100 << 20,
+        "Largest request.",
+        at_least(1),
+        importance="high",
+    ),
+    ConfigKey(
+        "socket.listen.backlog.size",
+        "int",
+        50,
+        "Connections waiting to be accepted; ours is never below 1024.",
+        at_least(1),
+    ),
+    ConfigKey(
+        "queued.max.requests",
+        "int",
+        500,
+        "Requests taken before answers leave.",
+        at_least(1),
+        importance="high",
+    ),
+)
+QUORUM = (
+    ConfigKey(
+        "controller.quorum.election.timeout.ms",
+        "int",
+        1000,
+        "How long an election may take.",
+        importance="high",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.election.backoff.max.ms",
+        "int",
+        1000,
+        "Longest wait before another election.",
+        importance="high",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.fetch.timeout.ms",
+        "int",
+        2000,
+        "Silence after which a leader is doubted.",
+        importance="high",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.append.linger.ms",
+        "int",
+        25,
+        "How long a change of metadata waits for others to be written with it. When not set it does not wait:"
+        " what comes in one turn is written together anyhow, and what comes meanwhile shares an fsync.",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.request.timeout.ms",
+        "int",
+        2000,
+        "How long an answer is waited for.",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.retry.backoff.ms",
+        "int",
+        20,
+        "Wait before a request is sent again.",
+        importance="low",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.fetch.max.bytes",
+        "int",
+        1 << 20,
+        "Most bytes of records in an answer to a Fetch, asked for and given: one batch at least, 8 MiB at most.",
+        importance="low",
+        check=at_least(1),
+    ),
+    ConfigKey(
+        "controller.quorum.fetch.snapshot.max.bytes",
+        "int",
+        1 << 20,
+        "Most bytes of a snapshot in an answer to a FetchSnapshot, asked for and given: 8 MiB at most.",
+        importance="low",
+        check=at_least(1),
+    ),
+)
+METADATA_LOG = (
+    ConfigKey(
+        "metadata.log.dir",
+        "string",
+        None,
+        "Directory of the metadata log; the first of log.dirs when not set.",
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.log.segment.bytes",
+        "int",
+        1 << 30,
+        "Size of its segments.",
+        at_least(8 << 20),
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.log.segment.ms",
+        "long",
+        7 * 24 * HOUR_MS,
+        "Age of its segments.",
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.log.max.record.bytes.between.snapshots",
+        "long",
+        20 << 20,
+        "Log bytes after which a snapshot is written.",
+        at_least(1),
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.log.max.snapshot.interval.ms",
+        "long",
+        HOUR_MS,
+        "Longest time between snapshots; 0 never.",
+        at_least(0),
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.max.retention.bytes",
+        "long",
+        100 << 20,
+        "Metadata log and snapshots are kept up to this.",
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.max.retention.ms",
+        "long",
+        7 * 24 * HOUR_MS,
+        "Metadata log and snapshots are kept this long.",
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.max.idle.interval.ms",
+        "int",
+        500,
+        "A no-op record is written in an idle quorum; 0 never.",
+        at_least(0),
+        importance="low",
+    ),
+)

@@ -1,0 +1,275 @@
+"""The configs of a topic: names, defaults and bounds of Apache Kafka 4.3, and the server keys that give their defaults.
+
+Source: Kafka's `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`. Tiered storage and throttles are taken and kept, and do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from node.config.config_def import (
+    INT_MAX,
+    LONG_MAX,
+    ConfigDef,
+    ConfigError,
+    ConfigKey,
+    all_of,
+    at_least,
+    between,
+    between_or_default,
+    one_of,
+)
+
+if TYPE_CHECKING:
+    from node.config.server import ServerConfig
+
+DAY_MS = 24 * 3600 * 1000
+CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+TOPIC_CONFIGS = ConfigDef(
+    (
+        ConfigKey(
+            "cleanup.policy",
+            "list",
+            ["delete"],
+            "What becomes of old segments.",
+            all_of("compact", "delete"),
+        ),
+        ConfigKey(
+            "compression.type",
+            "string",
+            "producer",
+            "Final compression of a topic.",
+            one_of(*CODECS),
+        ),
+        ConfigKey(
+            "compression.gzip.level",
+            "int",
+            -1,
+            "Level when compression.type is gzip.",
+            between_or_default(1, 9),
+        ),
+        ConfigKey(
+            "compression.lz4.level", "int", 9, "Level when compression.type is lz4.", between(1, 17)
+        ),
+        ConfigKey(
+            "compression.zstd.level",
+            "int",
+            3,
+            "Level when compression.type is zstd.",
+            between(-131072, 22),
+        ),
+        ConfigKey(
+            "delete.retention.ms",
+            "long",
+            DAY_MS,
+            "How long tombstones of a compacted topic stay.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "file.delete.delay.ms",
+            "long",
+            60_000,
+            "How long a deleted segment's file stays.",
+            at_least(0),
+        ),
+        ConfigKey("flush.messages", "long", LONG_MAX, "Records between two fsyncs.", at_least(1)),
+        ConfigKey("flush.ms", "long", LONG_MAX, "Milliseconds between two fsyncs.", at_least(0)),
+        ConfigKey(
+            "follower.replication.throttled.replicas",
+            "list",
+            [],
+            "Replicas whose follower side is throttled.",
+        ),
+        ConfigKey(
+            "index.interval.bytes",
+            "int",
+            4096,
+            "Bytes of log between two index entries.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "leader.replication.throttled.replicas",
+            "list",
+            [],
+            "Replicas whose leader side is throttled.",
+        ),
+        ConfigKey(
+            "local.retention.bytes",
+            "long",
+            -2,
+            "Local part of retention.bytes under tiered storage.",
+            at_least(-2),
+        ),
+        ConfigKey(
+            "local.retention.ms",
+            "long",
+            -2,
+            "Local part of retention.ms under tiered storage.",
+            at_least(-2),
+        ),
+        ConfigKey(
+            "max.compaction.lag.ms",
+            "long",
+            LONG_MAX,
+            "A record is compacted at the latest after this.",
+            at_least(1),
+        ),
+        ConfigKey("max.message.bytes", "int", 1048588, "Largest batch taken.", at_least(0)),
+        ConfigKey(
+            "message.timestamp.after.max.ms",
+            "long",
+            3_600_000,
+            "How far ahead a timestamp may be.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "message.timestamp.before.max.ms",
+            "long",
+            LONG_MAX,
+            "How far back a timestamp may be.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "message.timestamp.type",
+            "string",
+            "CreateTime",
+            "Whose clock.",
+            one_of("CreateTime", "LogAppendTime"),
+        ),
+        ConfigKey(
+            "min.cleanable.dirty.ratio",
+            "double",
+            0.5,
+            "Dirty share before a log is compacted.",
+            between(0, 1),
+        ),
+        ConfigKey(
+            "min.compaction.lag.ms",
+            "long",
+            0,
+            "A record is not compacted before this age.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "min.insync.replicas", "int", 1, "Smallest ISR that admits acks=all.", at_least(1)
+        ),
+        ConfigKey("preallocate", "boolean", False, "Preallocate segment files."),
+        ConfigKey("remote.log.copy.disable", "boolean", False, "Stop copying to tiered storage."),
+        ConfigKey(
+            "remote.log.delete.on.disable",
+            "boolean",
+            False,
+            "Delete tiered data when it is disabled.",
+        ),
+        ConfigKey("remote.storage.enable", "boolean", False, "Tiered storage."),
+        ConfigKey("retention.bytes", "long", -1, "Size a partition is cut to; -1 without limit."),
+        ConfigKey(
+            "retention.ms", "long", 7 * DAY_MS, "Age at which segments go; -1 never.", at_least(-1)
+        ),
+        ConfigKey(
+            "segment.bytes",
+            "int",
+            1 << 30,
+            "Size at which a segment is rolled.",
+            between(1 << 20, INT_MAX),
+        ),
+        ConfigKey("segment.index.bytes", "int", 10 << 20, "Largest index.", at_least(4)),
+        ConfigKey("segment.jitter.ms", "long", 0, "Random part of segment.ms.", at_least(0)),
+        ConfigKey(
+            "segment.ms", "long", 7 * DAY_MS, "Age at which a segment is rolled.", at_least(1)
+        ),
+        ConfigKey(
+            "unclean.leader.election.enable",
+            "boolean",
+            False,
+            "Let a replica outside the ISR lead.",
+        ),
+    )
+)
+
+# Topic key -> server keys that give its default, the first that is set wins; with the factor to the topic key's unit.
+SERVER_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "cleanup.policy": (("log.cleanup.policy", 1),),
+    "compression.type": (("compression.type", 1),),
+    "compression.gzip.level": (("compression.gzip.level", 1),),
+    "compression.lz4.level": (("compression.lz4.level", 1),),
+    "compression.zstd.level": (("compression.zstd.level", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
+    "flush.messages": (("log.flush.interval.messages", 1),),
+    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+    "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "max.message.bytes": (("message.max.bytes", 1),),
+    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
+    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
+    "message.timestamp.type": (("log.message.timestamp.type", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
+    "min.insync.replicas": (("min.insync.replicas", 1),),
+    "preallocate": (("log.preallocate", 1),),
+    "retention.bytes": (("log.retention.bytes", 1),),
+    "retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", 60_000),
+        ("log.retention.hours", 3_600_000),
+    ),
+    "segment.bytes": (("log.segment.bytes", 1),),
+    "segment.index.bytes": (("log.segments.index.size.max.bytes", 1),),
+    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000)),
+    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
+    "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
+}
+
+
+def topic_default(server: ServerConfig, key: str) -> Any:
+    """The value a topic has when it says nothing itself."""
+    for server_key, factor in SERVER_SYNONYMS.get(key, ()):
+        value = server.get(server_key)
+        if value is not None:
+            return value * factor if factor != 1 else value
+    return TOPIC_CONFIGS[key].default
+
+
+def topic_value(server: ServerConfig, overrides: Mapping[str, str], key: str) -> Any:
+    """The value that holds for a topic with these overrides (texts as in the metadata log)."""
+    text = overrides.get(key)
+    if text is None:
+        return topic_default(server, key)
+    try:
+        return TOPIC_CONFIGS[key].parse(text)
+    except ConfigError:
+        return topic_default(
+            server, key
+        )  # Kafka's own log may hold what we would refuse; a partition must open all the same
+
+
+def check_topic_configs(configs: Mapping[str, str]) -> None:
+    """Raises ConfigError for an unknown key, a wrong value, or values that contradict each other."""
+    for key, text in configs.items():
+        if key not in TOPIC_CONFIGS:
+            raise ConfigError(
+                key, text, "unknown config of a topic", answer=f"Unknown topic config name: {key}"
+            )
+        TOPIC_CONFIGS[key].parse(text)
+    low, high = (TOPIC_CONFIGS[k].parse(configs[k]) if k in configs else None for k in _LAGS)
+    if low is not None and high is not None and low > high:
+        raise ConfigError(
+            _LAGS[0],
+            low,
+            f"must not be above {_LAGS[1]} ({high})",
+            answer=f"conflict topic config setting {_LAGS[0]} ({low}) > {_LAGS[1]} ({high})",
+        )
+    if configs.get("remote.storage.enable", "").strip().lower() == "true":
+        raise ConfigError(
+            "remote.storage.enable",
+            "true",
+            "there is no tiered storage here",
+            answer="Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )
+
+
+_LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
