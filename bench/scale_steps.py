@@ -12,7 +12,7 @@ from itertools import islice
 import trio
 
 from bench.scale_image import METADATA_VERSION, SNAPSHOT, Shape, encoded, records_of
-from log.records import NewRecord, build_batch
+from log.batches.records import NewRecord, build_batch
 from node.runtime.watermark import Watermark
 from quorum.metadata.loader import MetadataLoader
 from quorum.raft_log.memory_log import MemoryLog

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from log.batch import TimestampType
-from log.compression import Compression
+from log.batches.batch import TimestampType
+from log.codecs.compression import Compression
 
 RELATIVE_OFFSET_MAX = (
     1 << 31

@@ -1,1 +1,1 @@
-"""What every node shares, broker or controller: configuration, run time, listeners."""
+"""TODO."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 
-from log.directory_lock import DirectoryLocked
-from log.meta_properties import MetaPropertiesError
+from log.directories.directory_lock import DirectoryLocked
+from log.directories.meta_properties import MetaPropertiesError
 from node.config.config_def import ConfigError
 from node.runtime.errors import StorageFailure, WrongCluster
 from quorum.formatting.storage import FormatError

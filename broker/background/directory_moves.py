@@ -17,8 +17,8 @@ import trio
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from broker.storage.directories import LogDirectories
-from log.directory import LogDirectory
-from log.partition_log import PartitionLog
+from log.directories.directory import LogDirectory
+from log.partitions.partition_log import PartitionLog
 from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 

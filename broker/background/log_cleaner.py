@@ -24,7 +24,7 @@ from broker.storage.directories import LogDirectories
 from log.compaction.choosing import Dirt
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
 from log.compaction.planning import dirt_of, plan_round
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from node.config.server import ServerConfig
 from node.runtime.threads import run_blocking
 from wire.errors import KafkaError

@@ -16,7 +16,7 @@ from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from broker.storage.directories import LogDirectories
 from log.config import LogConfig
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 

@@ -5,9 +5,9 @@ A message costs up to 10 µs, so a megabyte of small ones would hold the loop fo
 
 from __future__ import annotations
 
-from log.down_conversion import down_convert
-from log.message_sets import V0, V1
-from log.slices import LogSlice
+from log.old_formats.down_conversion import down_convert
+from log.old_formats.message_sets import V0, V1
+from log.segments.slices import LogSlice
 from node.runtime.threads import run_computing
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData

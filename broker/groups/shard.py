@@ -25,9 +25,9 @@ from broker.groups.shard_core import ShardCore
 from broker.groups.store import GroupStore
 from broker.groups.timers import Instant
 from broker.groups.turn import GroupWrite
-from log.batch import iter_batches
-from log.records import build_batch
-from log.slices import LogSlice
+from log.batches.batch import iter_batches
+from log.batches.records import build_batch
+from log.segments.slices import LogSlice
 from node.runtime.clock import now_ms
 from node.runtime.deferred import Deferred, ReplicatedState, Result
 from node.runtime.epoch import open_epoch

@@ -33,7 +33,7 @@ from broker.producing.produce_validation import (
     detach,
     topic_name,
 )
-from log.validate import OverBudget
+from log.validation.validate import OverBudget
 from node.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.produce import (

@@ -1,1 +1,1 @@
-"""What this broker makes of the cluster's metadata: the newest image, and questions about it."""
+"""TODO."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.metadata.metadata_cache import BrokerMetadata
-from log.batch import TimestampType
-from log.compression import Compression
+from log.batches.batch import TimestampType
+from log.codecs.compression import Compression
 from log.config import LogConfig
-from log.validate import ProduceRules
+from log.validation.validate import ProduceRules
 from node.config.server import ServerConfig
 from node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS, topic_value
 from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE

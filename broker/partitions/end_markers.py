@@ -6,8 +6,8 @@ Source: `ReplicaManager.appendRecords` with `AppendOrigin.COORDINATOR`, `Produce
 from __future__ import annotations
 
 from broker.partitions.leader import LeaderEpoch
-from log.batch import iter_batches
-from log.partition_log import AppendInfo
+from log.batches.batch import iter_batches
+from log.partitions.partition_log import AppendInfo
 from log.producers.marker import EndMarker, build_end_marker
 
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from log.batch import header_at
-from log.partition_log import PartitionLog
-from log.scan import is_plausible
+from log.batches.batch import header_at
+from log.partitions.partition_log import PartitionLog
+from log.segments.scan import is_plausible
 from quorum.metadata.image import PartitionImage
 
 if TYPE_CHECKING:

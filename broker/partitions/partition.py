@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from broker.partitions.follower import FollowerEpoch, open_follower_epoch
 from broker.partitions.leader import LeaderEpoch, open_leader_epoch
 from broker.partitions.watchers import Watchers
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from quorum.metadata.image import PartitionImage
 from wire.errors import ErrorCode, KafkaError
 

@@ -1,1 +1,1 @@
-"""A broker process: its parts put together, its standing with the controller, its start and end."""
+"""TODO."""

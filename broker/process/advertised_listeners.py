@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 
-from node.config.server import ServerConfig
 from wire.endpoint import Endpoint
+
+from node.config.server import ServerConfig
 from wire.transport.server import Listener
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from node.config.security import controller_security
 from node.config.server import ServerConfig
 from node.runtime.group_commit import GroupCommit

@@ -19,7 +19,7 @@ from broker.handlers.registry import broker_registry
 from broker.process.composition import Parts, compose
 from broker.process.lifecycle import BrokerState
 from broker.process.overridden_settings import overridden
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from node.config.server import ServerConfig
 from node.listeners import limits_of
 from node.runtime.errors import StorageFailure

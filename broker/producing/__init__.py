@@ -1,1 +1,1 @@
-"""What Produce needs beyond a partition: validation of batches, producer ids."""
+"""TODO."""

@@ -1,6 +1,6 @@
 """What a Produce request brings, checked before any of it is appended: at once, or in a thread where that would hold the loop.
 
-In a thread goes what is over budget (`log.validate.Budget`: 2 MiB of records, decompressed, in one request) and message sets of
+In a thread goes what is over budget (`log.validation.validate.Budget`: 2 MiB of records, decompressed, in one request) and message sets of
 v0 and v1, which are converted. Requests of a connection keep their order: what it sends while one of its requests is in a
 thread follows that one there (`Threaded`).
 """
@@ -12,10 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.metadata.internal_topics import INTERNAL_TOPICS
-from log.batch import MAGIC, BatchView, iter_batches
-from log.message_sets import MAGIC_POSITION
-from log.up_conversion import convert_produced
-from log.validate import Budget, ProduceRules, validate_produced
+from log.batches.batch import MAGIC, BatchView, iter_batches
+from log.old_formats.message_sets import MAGIC_POSITION
+from log.old_formats.up_conversion import convert_produced
+from log.validation.validate import Budget, ProduceRules, validate_produced
 from node.runtime.threads import run_computing
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

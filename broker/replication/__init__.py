@@ -1,1 +1,1 @@
-"""The following side of replication: fetchers, one for each leader."""
+"""TODO."""

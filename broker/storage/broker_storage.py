@@ -13,8 +13,8 @@ from pathlib import Path
 
 from broker.storage.directories import LogDirectories
 from broker.storage.durability import Durability
-from log.directory import CLUSTER_METADATA, LogDirectory
-from log.meta_properties import MetaPropertiesError
+from log.directories.directory import CLUSTER_METADATA, LogDirectory
+from log.directories.meta_properties import MetaPropertiesError
 from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
 from node.runtime.errors import StorageFailure

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import trio
 
-from log.clean_shutdown import EPOCH_UNKNOWN
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.partition_log import PartitionLog
+from log.directories.clean_shutdown import EPOCH_UNKNOWN
+from log.directories.directory import LogDirectory
+from log.partitions.partition_log import PartitionLog
 from node.runtime.threads import run_blocking
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from wire.errors import ErrorCode, KafkaError

@@ -13,6 +13,7 @@ from node.config.config_def import (
     between_or_default,
     one_of,
 )
+from node.config.log_keys import CODECS
 
 HOUR_MS = 3600 * 1000
 # What `compression.type` takes, of a broker as of a topic.
@@ -165,7 +166,7 @@ LOGS = (
         scope="cluster-wide",
     ),
     ConfigKey(
-        "log.index.size.max.bytes",
+        "log.segments.index.size.max.bytes",
         "int",
         10 << 20,
         "Largest index.",

@@ -34,7 +34,7 @@ class Flush(Protocol):
 
 
 class FlushableLog(Protocol):
-    """The part of `log.partition_log.PartitionLog` that group commit needs."""
+    """The part of `log.partitions.partition_log.PartitionLog` that group commit needs."""
 
     @property
     def log_end_offset(self) -> int: ...
@@ -52,7 +52,7 @@ class FlushableLog(Protocol):
 
 
 class Directory(Protocol):
-    """The part of `log.directory.LogDirectory` that group commit needs."""
+    """The part of `log.directories.directory.LogDirectory` that group commit needs."""
 
     offline: str | None
 

@@ -15,9 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from log.atomic_file import write_atomically
-from log.files import REAL_FILES, Files
-from log.meta_properties import FILE_NAME, MetaProperties, MetaPropertiesError, new_directory_id
+from log.directories.meta_properties import (
+    FILE_NAME,
+    MetaProperties,
+    MetaPropertiesError,
+    new_directory_id,
+)
+from log.disk.atomic_file import write_atomically
+from log.disk.files import REAL_FILES, Files
 from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
 from quorum.metadata.features import bootstrap_records, first_levels

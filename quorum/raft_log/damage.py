@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.batch import HEADER_BYTES, MAGIC, BatchView, has_valid_crc, header_at
-from log.directory import CLUSTER_METADATA, LogDirectory
-from log.files import REAL_FILES, Files
-from log.recovery import crc_is_valid, offsets_of
-from log.scan import is_plausible, scan_headers
-from log.segment import LOG_SUFFIX, file_name
+from log.batches.batch import HEADER_BYTES, MAGIC, BatchView, has_valid_crc, header_at
+from log.directories.directory import CLUSTER_METADATA, LogDirectory
+from log.disk.files import REAL_FILES, Files
+from log.segments.recovery import crc_is_valid, offsets_of
+from log.segments.scan import is_plausible, scan_headers
+from log.segments.segment import LOG_SUFFIX, file_name
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft.voters import QuorumHistory
 from quorum.raft_log.recovery_point import RecoveryPoint

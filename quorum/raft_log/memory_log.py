@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 
-from log.batch import BatchView, iter_batches
+from log.batches.batch import BatchView, iter_batches
 from quorum.raft.types import OffsetAndEpoch, ensure
 from quorum.raft.voters import QuorumHistory
 from quorum.raft_log.voter_records import note_batch, note_snapshot

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batch import BatchView, check_batch, iter_batches
+from log.batches.batch import BatchView, check_batch, iter_batches
+from log.batches.control_records import read_control_records
 from log.config import LogConfig
-from log.control_records import read_control_records
-from log.directory import LogDirectory
-from log.partition_log import PartitionLog
+from log.directories.directory import LogDirectory
+from log.partitions.partition_log import PartitionLog
 from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
 from quorum.raft.types import OffsetAndEpoch, ensure
 from quorum.raft.voters import QuorumHistory

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from log.batch import BatchView
-from log.columns import decode_columns
+from log.batches.batch import BatchView
+from log.batches.columns import decode_columns
 from wire.records.metadata import decode_metadata_record
 from wire.schema import Message
 

@@ -15,7 +15,7 @@ from threading import Lock
 
 import crc32c
 
-from log.files import REAL_FILES, Files
+from log.disk.files import REAL_FILES, Files
 
 SUFFIX = ".flushed"
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.atomic_file import write_atomically
-from log.files import REAL_FILES, Files
+from log.disk.atomic_file import write_atomically
+from log.disk.files import REAL_FILES, Files
 
 SUFFIX = ".refetch"
 

@@ -14,7 +14,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.files import REAL_FILES, Files
+from log.disk.files import REAL_FILES, Files
 from quorum.raft.types import OffsetAndEpoch, ensure
 
 SUFFIX = ".checkpoint"

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from log.batch import Buffer, check_batch, iter_batches
-from log.control_records import build_control_batch, read_control_records
-from log.records import NewRecord, build_batch
+from log.batches.batch import Buffer, check_batch, iter_batches
+from log.batches.control_records import build_control_batch, read_control_records
+from log.batches.records import NewRecord, build_batch
 from quorum.raft.listener import LoadedSnapshot
 from quorum.raft.types import OffsetAndEpoch
 from quorum.raft.voters import STATIC_QUORUM, VoterSet

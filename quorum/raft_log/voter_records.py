@@ -5,8 +5,8 @@ Source: KIP-853; Kafka's `KRaftControlRecordStateMachine`, `VoterSet.fromVotersR
 
 from __future__ import annotations
 
-from log.batch import BatchView, Buffer, iter_batches
-from log.control_records import build_control_batch, read_control_records
+from log.batches.batch import BatchView, Buffer, iter_batches
+from log.batches.control_records import build_control_batch, read_control_records
 from quorum.raft.ready import ControlBatch, ControlRecord, KRaftVersionChange, LeaderChange
 from quorum.raft.types import Endpoint, ReplicaKey
 from quorum.raft.voters import QuorumHistory, Voter, VoterSet

@@ -1,1 +1,1 @@
-"""A replica of the metadata quorum: the trio shell around the Raft core."""
+"""TODO."""

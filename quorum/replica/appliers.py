@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import trio
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from node.runtime.long_lived import LongLived
 from node.runtime.threads import run_blocking
 from node.runtime.watermark import Watermark

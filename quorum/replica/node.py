@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import trio
 
-from log.records import BatchBuilder, NewRecord
+from log.batches.records import BatchBuilder, NewRecord
 from node.runtime.clock import now_ms
 from node.runtime.errors import NotLeaderError
 from node.runtime.group_commit import GroupCommit

@@ -18,8 +18,8 @@ from typing import Any
 
 import crc32c
 
-from log.atomic_file import write_atomically
-from log.files import REAL_FILES, Files
+from log.disk.atomic_file import write_atomically
+from log.disk.files import REAL_FILES, Files
 from quorum.raft.types import EPOCH_MAX, NO_DIRECTORY, NO_NODE, Election, ReplicaKey
 from quorum.raft.voters import QuorumHistory
 from wire.primitives import uuid_from_text, uuid_to_text

@@ -1,1 +1,1 @@
-"""What brokers and controllers do alike when they serve requests."""
+"""TODO."""

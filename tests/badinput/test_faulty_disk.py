@@ -7,13 +7,14 @@ import broker.storage.broker_storage
 import pytest
 import trio
 
-from log.testing import FaultyFiles
+import broker.storage
 from node.runtime.errors import StorageFailure
 from tests.badinput.nodes import Cluster, Node
 from tests.badinput.peer import ask, codes
 from tests.badinput.test_disk import TOPIC, produce_until_refused, read
 from tests.badinput.test_records import batch, request
 from tests.broker.cluster import cluster
+from tests.log.faulty_files import FaultyFiles
 from trimaran.failures import explain
 
 pytestmark = pytest.mark.slow

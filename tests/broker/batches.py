@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from log.batch import iter_batches
-from log.records import NewRecord, build_batch
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
 from node.runtime.clock import now_ms
 
 

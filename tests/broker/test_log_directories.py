@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from broker.storage.directories import LogDirectories
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
-from log.names import FUTURE_SUFFIX
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from log.partitions.names import FUTURE_SUFFIX
 from node.config.loggers import Operation
 from node.runtime.clock import now_ms
 from node.runtime.errors import StorageFailure

@@ -10,8 +10,8 @@ from pathlib import Path
 import trio
 
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
 from node.runtime.clock import now_ms
 from node.runtime.group_commit import GroupCommit
 from node.runtime.ports import HOST, port_of, reserve

@@ -8,8 +8,8 @@ from pathlib import Path
 import trio
 
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
 from node.runtime.clock import now_ms
 from quorum.formatting.storage import FirstVoters, format_paths
 from quorum.handlers.add_raft_voter import add_raft_voter

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
-from log.records import NewRecord, build_batch
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
 from quorum.raft.ready import ControlBatch, LeaderAppend, LeaderChange, Proposal
 from quorum.raft.types import Election, OffsetAndEpoch, Peer, ReplicaKey
 from quorum.raft.voters import QuorumHistory, VoterSet

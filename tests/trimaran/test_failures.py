@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from log.directory_lock import DirectoryLocked
-from log.meta_properties import MetaPropertiesError
+from log.directories.directory_lock import DirectoryLocked
+from log.directories.meta_properties import MetaPropertiesError
 from node.config.config_def import ConfigError
 from node.runtime.errors import StorageFailure, WrongCluster
 from trimaran.errors import Exit, UserError

@@ -145,7 +145,7 @@ def _feature_levels(features: list[str]) -> dict[str, int]:
 
 
 def _first_voters(config: ServerConfig, standalone: bool, listed: str | None) -> VoterSet | None:
-    from log.meta_properties import new_directory_id
+    from log.directories.meta_properties import new_directory_id
     from quorum.formatting.initial_voters import parse_initial_voters, standalone_voter
 
     if standalone:

@@ -10,10 +10,10 @@ from broker.background import directory_moves
 from broker.background.directory_moves import DirectoryMoves
 from broker.storage.directories import LogDirectories
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
-from log.names import FUTURE_SUFFIX
-from log.partition_log import PartitionLog
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from log.partitions.names import FUTURE_SUFFIX
+from log.partitions.partition_log import PartitionLog
 from quorum.metadata.image import TopicImage
 from tests.broker.harness import open_harness, topic
 from tests.broker.harness import partition as partition_image

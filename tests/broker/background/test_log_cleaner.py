@@ -10,9 +10,9 @@ from broker.background.log_cleaner import CleanerSettings, LogCleaner, Pace
 from broker.groups.loader import StoreLoader
 from broker.groups.records import GroupRecord
 from broker.metadata.internal_topics import CONSUMER_OFFSETS
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch, decode_records
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Round
-from log.records import NewRecord, build_batch, decode_records
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.harness import open_harness, partition, topic
 from wire.records.groups import OffsetCommitKey, OffsetCommitValue

@@ -9,15 +9,16 @@ from types import SimpleNamespace
 
 import trio
 from immutables import Map
+from wire.endpoint import Endpoint
 
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
 from broker.groups.partitioning import partition_for
 from broker.groups.ports import OFFSETS_TOPIC
 from broker.groups.shard import ShardState
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.config import LogConfig
-from log.partition_log import AppendInfo, PartitionLog
+from log.partitions.partition_log import AppendInfo, PartitionLog
 from node.runtime.clock import now_ms
 from node.runtime.watermark import Watermark
 from quorum.metadata.image import (
@@ -28,7 +29,6 @@ from quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
-from wire.endpoint import Endpoint
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.registry import RESPONSES

@@ -9,8 +9,8 @@ import trio
 import trio.testing
 
 from broker.process.server import run_broker
-from log.files import Files
-from log.meta_properties import MetaPropertiesError
+from log.directories.meta_properties import MetaPropertiesError
+from log.disk.files import Files
 from node.runtime.errors import StorageFailure
 from quorum.formatting.storage import format_directories
 from tests.broker.cluster import CLUSTER_ID, cluster

@@ -5,10 +5,10 @@ import pytest
 from broker.handlers import produce as produce_handler
 from broker.handlers.produce import produce
 from broker.producing.produce_validation import check_now
-from log.batch import BatchView, iter_batches
-from log.compression import Compression
-from log.records import NewRecord, build_batch, decode_records
-from log.validate import BYTES_CHECKED_AT_ONCE_MAX, OverBudget
+from log.batches.batch import BatchView, iter_batches
+from log.batches.records import NewRecord, build_batch, decode_records
+from log.codecs.compression import Compression
+from log.validation.validate import BYTES_CHECKED_AT_ONCE_MAX, OverBudget
 from node.runtime.clock import now_ms
 from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import batch

@@ -7,8 +7,8 @@ import trio
 import trio.lowlevel
 import trio.testing
 
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties, MetaPropertiesError
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from quorum.controller.server import run_controller
 from tests.quorum.config_of import config_of
 from tests.quorum.controllers import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from log.meta_properties import MetaProperties
+from log.directories.meta_properties import MetaProperties
 from quorum.formatting.initial_voters import parse_initial_voters, standalone_voter
 from quorum.formatting.storage import (
     FormatError,

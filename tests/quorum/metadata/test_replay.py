@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from log.batch import iter_batches
-from log.records import NewRecord, build_batch
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
 from quorum.metadata.as_json import state_as_json
 from quorum.metadata.epochs import epochs_of
 from quorum.metadata.records import image_to_records

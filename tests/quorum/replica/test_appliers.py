@@ -4,9 +4,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batch import iter_batches
-from log.compression import Compression
-from log.records import NewRecord, build_batch, decode_records
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch, decode_records
+from log.codecs.compression import Compression
 from node.runtime.watermark import Watermark
 from quorum.metadata.loader import MetadataLoader
 from quorum.raft.types import OffsetAndEpoch

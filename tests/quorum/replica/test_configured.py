@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from log.directory import LogDirectory
+from log.directories.directory import LogDirectory
 from node.runtime.clock import now_ms
 from quorum.formatting.initial_voters import parse_initial_voters
 from quorum.formatting.storage import format_directories
