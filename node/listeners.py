@@ -10,11 +10,10 @@ import resource
 import socket
 from collections.abc import Mapping, Sequence
 
-from wire.endpoint import Endpoint
-
 from node.config.config_def import INT_MAX, ConfigError
 from node.config.security import listener_security
 from node.config.server import ServerConfig
+from wire.endpoint import Endpoint
 from wire.transport.limits import ConnectionLimits
 from wire.transport.server import Listener
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Connections from this broker to other nodes, and what travels on them."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from wire.endpoint import Endpoint
-
 from quorum.metadata.image import BrokerRegistration, ClusterImage
+from wire.endpoint import Endpoint
 from wire.messages import fetch, produce
 
 Leader = fetch.LeaderIdAndEpoch | produce.LeaderIdAndEpoch

@@ -5,9 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 
-from wire.endpoint import Endpoint
-
 from node.config.server import ServerConfig
+from wire.endpoint import Endpoint
 from wire.transport.server import Listener
 
 

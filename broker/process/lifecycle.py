@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 import trio
-from wire.endpoint import Endpoint
 
 from broker.channels.controller_channel import Controller
 from node.runtime.latest import Latest
 from quorum.metadata.image import FeatureRange
+from wire.endpoint import Endpoint
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.messages.broker_registration import (

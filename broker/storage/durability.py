@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from log.health import DirectoryHealth
-from log.partition_log import PartitionLog
+from log.disk.health import DirectoryHealth
+from log.partitions.partition_log import PartitionLog
 from node.runtime.group_commit import GroupCommit, OnFlushed
 
 

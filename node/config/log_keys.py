@@ -13,7 +13,6 @@ from node.config.config_def import (
     between_or_default,
     one_of,
 )
-from node.config.log_keys import CODECS
 
 HOUR_MS = 3600 * 1000
 # What `compression.type` takes, of a broker as of a topic.

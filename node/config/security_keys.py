@@ -5,9 +5,8 @@ Source: Kafka's `SslConfigs`, `BrokerSecurityConfigs`, KIP-103, KIP-651 (PEM).
 
 from __future__ import annotations
 
-from wire.endpoint import SECURITY_PROTOCOLS
-
 from node.config.config_def import ConfigKey, all_of, at_least, one_of
+from wire.endpoint import SECURITY_PROTOCOLS
 from wire.security.sasl import FAILURE_DELAY_SECONDS, TOKEN_BYTES_MAX
 from wire.security.tls import STORE_TYPES, VERSIONS
 

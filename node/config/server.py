@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from wire.endpoint import PROTOCOL_NUMBERS, Endpoint
-
 from node.config.config_def import ConfigError, ConfigKey
 from node.config.ignored_keys import is_ignored
 from node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
+from wire.endpoint import PROTOCOL_NUMBERS, Endpoint
 
 LISTENER_PREFIX = "listener.name."
 

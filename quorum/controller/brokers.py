@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from wire.endpoint import Endpoint
-
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.index import PARTITIONS_PER_STEP, Key
@@ -32,6 +30,7 @@ from quorum.controller.state import ControllerState
 from quorum.metadata import versions
 from quorum.metadata.features import check_supported
 from quorum.metadata.image import BrokerRegistration, FeatureRange, MetadataImage, PartitionImage
+from wire.endpoint import Endpoint
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import trio
-from wire.endpoint import Endpoint
 
 from wire.client.errors import ConnectionLost, ConnectRefused
 from wire.endpoint import Endpoint

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Sequence
 
 import trio
-from wire.endpoint import Endpoint
 
 from node.runtime.latest import Latest
 from quorum.metadata import versions

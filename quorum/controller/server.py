@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trio
-from wire.endpoint import Endpoint
 
 from log.directories.directory import LogDirectory
 from node.config.security import controller_security
@@ -36,6 +35,7 @@ from quorum.metadata.loader import MetadataLoader
 from quorum.replica.configured import identity_of, open_log, snapshot_of, snapshots_of, timeouts_of
 from quorum.replica.node import NodeSettings, QuorumNode
 from quorum.serving.authorization import authorizer_of
+from wire.endpoint import Endpoint
 from wire.transport.server import Listener, Server, serve_listener
 
 log = logging.getLogger(__name__)

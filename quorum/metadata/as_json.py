@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
-from wire.endpoint import SECURITY_PROTOCOLS, Endpoint
-
 from quorum.metadata.acls import Operation, PatternType, Permission, ResourceType
 from quorum.metadata.image import (
     RESOURCE_TYPES,

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from immutables import Map
-from wire.endpoint import Endpoint
 
 from quorum.metadata.image import (
     BrokerRegistration,

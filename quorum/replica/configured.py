@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wire.endpoint import Endpoint
-
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from node.config.server import ServerConfig
@@ -19,6 +17,7 @@ from quorum.raft.types import Identity, Peer, ReplicaKey, Timeouts
 from quorum.raft.voters import QuorumHistory
 from quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
 from quorum.replica.snapshot_writer import SnapshotContent, SnapshotPolicy
+from wire.endpoint import Endpoint
 
 # Ids of bootstrap servers count down from here; -1 is nobody.
 FIRST_BOOTSTRAP_ID = -2

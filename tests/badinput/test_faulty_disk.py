@@ -3,11 +3,11 @@
 import errno
 from functools import partial
 
-import broker.storage.broker_storage
 import pytest
 import trio
 
 import broker.storage
+import broker.storage.broker_storage
 from node.runtime.errors import StorageFailure
 from tests.badinput.nodes import Cluster, Node
 from tests.badinput.peer import ask, codes

@@ -13,9 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import trio
-from broker.storage.durability import Durability
 from immutables import Map
-from wire.endpoint import Endpoint
 
 from broker.background.directory_moves import DirectoryMoves
 from broker.fetching.sessions import FetchSessions
@@ -31,6 +29,7 @@ from broker.partitions.services import Services
 from broker.replication.fetch_client import FetchSettings
 from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
+from broker.storage.durability import Durability
 from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties
 from node.config.server import ServerConfig, parse
@@ -45,6 +44,7 @@ from quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from wire.endpoint import Endpoint
 from wire.transport.server import Listener, serve_listener
 
 LISTENER = "PLAINTEXT"

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import trio
-from wire.endpoint import Endpoint
 
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader

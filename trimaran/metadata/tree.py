@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from wire.endpoint import SECURITY_PROTOCOLS, Endpoint
-
 from quorum.metadata.as_json import (
     ACL_RESOURCE_TYPES,
     OPERATIONS,

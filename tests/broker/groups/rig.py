@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import trio
 from immutables import Map
-from wire.endpoint import Endpoint
 
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
@@ -29,6 +28,7 @@ from quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from wire.endpoint import Endpoint
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.registry import RESPONSES

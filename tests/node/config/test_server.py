@@ -1,7 +1,6 @@
 """Parsing a node's configuration: values, defaults, what contradicts itself, where it was written."""
 
 import pytest
-from wire.endpoint import Endpoint
 
 from node.config.config_def import ConfigError
 from node.config.server import parse
