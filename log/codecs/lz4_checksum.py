@@ -4,10 +4,8 @@ not checked, there.
 
 from __future__ import annotations
 
+from log.codecs.lz4_java import CONTENT_SIZE, DICTIONARY_ID
 from log.codecs.output import Bytes, damaged
-
-_CONTENT_SIZE = 0x08  # flags in the first byte of the descriptor: eight more bytes follow
-_DICTIONARY_ID = 0x01  # four more
 
 
 def with_checksum(frame: Bytes, *, broken: bool) -> bytes:
@@ -21,7 +19,7 @@ def with_checksum(frame: Bytes, *, broken: bool) -> bytes:
     if len(fixed) < 7:
         raise damaged("lz4", "cut short")
     flags = fixed[4]
-    end = 6 + 8 * bool(flags & _CONTENT_SIZE) + 4 * bool(flags & _DICTIONARY_ID)
+    end = 6 + 8 * bool(flags & CONTENT_SIZE) + 4 * bool(flags & DICTIONARY_ID)
     if end >= len(fixed):
         raise damaged("lz4", "cut short")
     fixed[end] = _xxh32_of_few(bytes(fixed[0 if broken else 4 : end])) >> 8 & 0xFF

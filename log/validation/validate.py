@@ -7,7 +7,7 @@ transactional flags, producer fields, offset range against record count; and eve
 compressed ones are decompressed for that, then forgotten. What is stored is the producer's bytes, save that the header's largest
 timestamp is made that of the records, as Kafka does, and that a topic's `compression.type` compresses them anew.
 Compared with a Kafka 4.3 broker on a hundred malformed batches, the codes are the same except where Kafka answers
-UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data: ours is the code that says it), where it takes what we refuse
+UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data, lz4 that Java cannot read: ours is the code that says it), where it takes what we refuse
 (bytes after the batch, a producer id without epoch, offset deltas that are no sequence, append time set by a client, negative
 timestamps, sizes below -1 in a record, timestamps beyond 64 bits, bytes behind the compressed stream), and for a size beyond the
 request (INVALID_RECORD there, CORRUPT_MESSAGE here).
@@ -42,11 +42,15 @@ from log.batches.columns import (
 from log.batches.columns_walk import Walker
 from log.batches.records import rebuilt
 from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
+from log.codecs.lz4_java import check_java_reads
 from log.config import LogConfig
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 PRODUCE_VERSION_WITH_ZSTD = 7  # KIP-110
-ZSTD = Compression.ZSTD  # to find a member by its class takes ten times as long
+LZ4, ZSTD = (
+    Compression.LZ4,
+    Compression.ZSTD,
+)  # to find a member by its class takes ten times as long
 SIZE_OF_SMALLEST_BATCH = 14  # of format v0; smaller sizes are damage, whatever the magic
 _MAGIC_POSITION = 16
 INT64_END = 1 << 63
@@ -281,7 +285,10 @@ def _timestamp_limits(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
 def _body(
     records: memoryview, codec: Compression, rules: ProduceRules, budget: Budget | None
 ) -> Buffer:
-    """mB7: the records' bytes, decompressed, which `budget` is charged for; where they lie when they are not compressed."""
+    """mB7: the records' bytes, decompressed, which `budget` is charged for; where they lie when they are not compressed.
+
+    What Java consumers cannot read stops them at this offset for ever, so no producer may write it.
+    """
     payload = records[HEADER_BYTES:]
     limit = rules.decompressed_bytes_max
     if budget is not None:
@@ -289,6 +296,8 @@ def _body(
         if len(records) > limit:  # also what decompresses to less costs its size
             raise OverBudget
     try:
+        if codec is LZ4:
+            check_java_reads(payload)
         body = decompress(codec, payload, limit) if codec else payload
     except OutputTooLarge as error:
         if limit < rules.decompressed_bytes_max:

@@ -2,11 +2,13 @@
 
 import struct
 
+import lz4.frame
 import pytest
 
 from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression, compress
 from node.runtime.clock import now_ms
+from log.codecs.compression import Compression, compress, decompress
 from tests.badinput.made import made
 from tests.badinput.nodes import COMPACTED, TOPIC
 from tests.badinput.peer import CLOSED, TIMEOUT_MS, ask, codes, connected, frame_of
@@ -170,6 +172,15 @@ def test_mb7_bytes_behind_the_stream(broker, codec):
 def test_mb7_more_or_fewer_records_than_said(broker, codec, count):
     data = ten(codec)
     assert produced(broker, with_payload(data, data[61:], count)) == INVALID_RECORD
+
+
+def test_mb7_lz4_that_no_java_consumer_could_read(broker):
+    """Blocks of 64 KiB that refer to those before them: a reader of independent blocks only stops at this offset for ever."""
+    value = bytes(range(256)) * 512
+    data = batch(NewRecord(b"k", value, now_ms()), compression=Compression.LZ4)
+    linked = lz4.frame.compress(decompress(Compression.LZ4, data[61:], 1 << 20), block_linked=True)
+    assert produced(broker, with_payload(data, linked)) == INVALID_RECORD
+    assert produced(broker, data) == OK
 
 
 def test_mb7_a_bomb(broker):

@@ -1,0 +1,82 @@
+"""Compressed streams at the edge of their formats: taken from producers or refused as Apache Kafka 4.3 does, so that Java consumers can read on."""
+
+import struct
+from random import Random
+
+import lz4.frame
+import pytest
+
+from log.batches.batch import HEADER_BYTES, BatchView
+from log.batches.records import NewRecord, build_batch, decode_records
+from log.codecs.compression import Compression
+from log.codecs.lz4_checksum import with_checksum
+from log.config import LogConfig
+from log.validation.validate import ProduceRules
+from tests.log.validation.test_validate import NOW, altered, produce, refused
+from wire.errors import ErrorCode
+
+RULES = ProduceRules.of(LogConfig(max_message_bytes=8 << 20))
+RECORDS = [NewRecord(b"k", Random(n).randbytes(500) * 3, NOW) for n in range(100)]
+BATCH = build_batch(RECORDS)
+BODY = bytes(BATCH[HEADER_BYTES:])
+LEGAL_LZ4 = lz4.frame.compress(BODY, block_linked=False)
+
+
+def as_batch(codec, payload):
+    return altered(BATCH, payload=payload, attributes=codec)
+
+
+def taken(codec, payload):
+    (batch,) = produce(as_batch(codec, payload), RULES)
+    assert [record.value for record in decode_records(batch)] == [r.value for r in RECORDS]
+
+
+def lz4_of(*blocks, flags=0x60, more=b""):
+    """A frame of these blocks, not compressed; `more` follows the two bytes of its descriptor."""
+    descriptor = bytes([flags, 0x70]) + more
+    frame = b"\x04\x22\x4d\x18" + descriptor + b"\0"
+    frame += b"".join(struct.pack("<I", len(block) | 1 << 31) + block for block in blocks)
+    return with_checksum(frame + bytes(4), broken=False)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    {
+        "linked blocks": lz4.frame.compress(BODY, block_linked=True),
+        "one block, said to be linked": lz4_of(BODY, flags=0x40),
+        "dictionary": lz4_of(BODY, flags=0x61, more=b"\1\0\0\0"),
+        "empty block": lz4_of(BODY[:99], b"", BODY[99:]),
+        "empty block behind checksums": lz4_of(flags=0x70)[:7]
+        + lz4.frame.compress(BODY, block_linked=False, block_checksum=True, store_size=False)[7:-4]
+        + struct.pack("<II", 1 << 31, 0x02CC5D05)
+        + bytes(4),
+    }.items(),
+    ids=lambda item: item[0],
+)
+@pytest.mark.parametrize("rules", [RULES, ProduceRules.of(LogConfig(compression=Compression.ZSTD))])
+def test_lz4_that_java_cannot_read_is_refused_but_can_be_read(payload, rules):
+    _, data = payload
+    batch = as_batch(Compression.LZ4, data)
+    refused(batch, ErrorCode.INVALID_RECORD, rules)
+    assert len(decode_records(BatchView(memoryview(batch)))) == len(RECORDS)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"store_size": True},
+        {"block_checksum": True},
+        {"content_checksum": True},
+        *({"block_size": size} for size in (4, 5, 6, 7)),
+    ],
+    ids=str,
+)
+def test_lz4_that_java_reads_is_taken(options):
+    taken(Compression.LZ4, lz4.frame.compress(BODY, block_linked=False, **options))
+
+
+def test_lz4_of_uncompressed_blocks_is_taken_and_too_many_are_refused():
+    taken(Compression.LZ4, lz4_of(BODY[:99], BODY[99:]))
+    blocks = [BODY[n : n + 10] for n in range(0, len(BODY), 10)]
+    assert len(blocks) > 1 << 13
+    refused(as_batch(Compression.LZ4, lz4_of(*blocks)), ErrorCode.INVALID_RECORD, RULES)
