@@ -9,14 +9,18 @@ import zstandard
 
 from log.codecs.output import CHUNK_BYTES, Bytes, Output, damaged, step_bytes
 
-# RFC 8878 asks decoders to take windows of 8 MiB; more would be memory for strangers.
-WINDOW_BYTES_MAX = 8 << 20
+# What Java's library takes unless told otherwise (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim of a few bytes gets
+# address space only: pages of a window come into memory as output fills them, and that has the caller's limit.
+WINDOW_BYTES_MAX = 1 << 27
 WINDOW_BYTES_KEPT = 2 << 20  # of zstd's default level, for each thread that reads batches
-# A block costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. Blocks are of 128 KiB.
-BLOCKS_MAX = 1 << 13
+# A block, or a frame to be skipped, costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. Blocks
+# are of 128 KiB.
+PARTS_MAX = 1 << 13
 LEVEL_DEFAULT = 3
 
 _FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # behind a byte from 0x50 to 0x5f
+_SKIPPABLE = struct.Struct("<II")  # magic, size of what follows
 _FRAME_HEADER_BYTES_MAX = 18
 _BLOCK_HEADER_BYTES = 3
 _LAST_BLOCK = 1  # bit of a block's header
@@ -88,27 +92,34 @@ def _decompressor(window_bytes: int) -> zstandard.ZstdDecompressor:
 
 def _check_frames(data: Bytes) -> int:
     """Walks frame and block headers to the end: the library gives short output for a frame that was cut. Gives the largest window."""
-    position = blocks = window_bytes = 0
-    while True:
-        start = data[position : position + _FRAME_HEADER_BYTES_MAX]
-        if start[:4] != _FRAME_MAGIC:
+    position = parts = window_bytes = 0
+    while position < len(data) or not parts:
+        start = bytes(data[position : position + _FRAME_HEADER_BYTES_MAX])
+        if start[1:4] == _SKIPPABLE_MAGIC and start[0] >> 4 == 5:
+            position += _SKIPPABLE.size + _SKIPPABLE.unpack_from(start)[1]
+            parts += 1
+        elif start[:4] == _FRAME_MAGIC:
+            frame = zstandard.get_frame_parameters(start)
+            window_bytes = max(window_bytes, frame.window_size)
+            position += zstandard.frame_header_size(start)
+            position, parts = _end_of_blocks(data, position, parts)
+            position += _CHECKSUM_BYTES if frame.has_checksum else 0
+        else:
             raise damaged("zstd", "no frame")
-        frame = zstandard.get_frame_parameters(start)
-        window_bytes = max(window_bytes, frame.window_size)
-        position += zstandard.frame_header_size(start)
-        last = False
-        while not last:
-            header = int.from_bytes(data[position : position + _BLOCK_HEADER_BYTES], "little")
-            last = bool(header & _LAST_BLOCK)
-            blocks += 1
-            if blocks > BLOCKS_MAX:
-                raise damaged("zstd", f"more than {BLOCKS_MAX} blocks")
-            size = 1 if header >> 1 & 3 == _RLE else header >> 3
-            position += _BLOCK_HEADER_BYTES + size
-            if position > len(data):
-                raise damaged("zstd", "cut short")
-        position += _CHECKSUM_BYTES if frame.has_checksum else 0
-        if position == len(data):
-            return window_bytes
         if position > len(data):
             raise damaged("zstd", "cut short")
+        if parts > PARTS_MAX:
+            raise damaged("zstd", f"more than {PARTS_MAX} blocks")
+    return window_bytes
+
+
+def _end_of_blocks(data: Bytes, position: int, parts: int) -> tuple[int, int]:
+    """Where the blocks of a frame end, and how many parts there are then; it stops when one lies outside, or there are too many."""
+    last = False
+    while not last and position <= len(data) and parts <= PARTS_MAX:
+        header = int.from_bytes(data[position : position + _BLOCK_HEADER_BYTES], "little")
+        last = bool(header & _LAST_BLOCK)
+        size = 1 if header >> 1 & 3 == _RLE else header >> 3
+        position += _BLOCK_HEADER_BYTES + size
+        parts += 1
+    return position, parts

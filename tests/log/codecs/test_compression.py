@@ -2,6 +2,8 @@
 
 import gzip
 import struct
+import subprocess
+import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -147,6 +149,13 @@ def test_zlib_stream_is_not_gzip():
         decompress(Compression.GZIP, zlib.compress(TEXT), 1 << 20)
 
 
+def with_window(window_log, data):
+    """Of unknown size, as Java's are."""
+    parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=window_log)
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    return compressor.compress(data) + compressor.flush()
+
+
 def test_zstd_frames_in_a_row_and_with_checksum():
     packed = zstandard.compress(b"one ") + zstandard.ZstdCompressor(write_checksum=True).compress(
         b"two"
@@ -182,6 +191,30 @@ def test_zstd_in_one_step_is_as_by_steps(size, tells_size, tail, cut, changes, l
     )
 
 
+@pytest.mark.parametrize("size", [1000, len(TEXT)], ids=["one block", "several"])
+def test_zstd_windows_as_large_as_java_takes_them(size):
+    assert decompress(Compression.ZSTD, with_window(27, TEXT[:size]), size) == TEXT[:size]
+    with pytest.raises(RemoteProtocolError, match="damaged zstd"):
+        decompress(Compression.ZSTD, with_window(28, TEXT[:size]), size)
+
+
+def test_a_large_zstd_window_takes_memory_for_what_is_in_it_only():
+    """A batch of some bytes may claim 128 MiB, and every thread may be at one."""
+    packed = with_window(27, TEXT)
+    code = """if True:
+        import resource, sys
+        from log.codecs.zstd import decompress
+        packed = sys.stdin.buffer.read()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(5):
+            decompress(packed, 1 << 20)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        """
+    asked = [sys.executable, "-c", code]
+    grown_kib = int(subprocess.run(asked, input=packed, stdout=subprocess.PIPE, check=True).stdout)
+    assert grown_kib < 8 << 10
+
+
 def test_zstd_frames_of_one_block_and_of_several():
     for size in (1, 128 * 1024, 128 * 1024 + 1, len(TEXT)):
         packed = compress(Compression.ZSTD, TEXT[:size])
@@ -213,8 +246,9 @@ def test_lz4_as_kafka_reads_it():
         (Compression.SNAPPY, XERIAL_HEADER.pack(XERIAL_MAGIC, 1, 1) + b"\0\0\0\1\0" * 200_000),
         (Compression.ZSTD, bytes.fromhex("28b52ffd0058") + b"\0\0\0" * 300_000 + b"\1\0\0"),
         (Compression.ZSTD, bytes.fromhex("28b52ffd0058010000") * 100_000),
+        (Compression.ZSTD, bytes.fromhex("502a4d1800000000") * 100_000),
     ],
-    ids=["gzip members", "snappy blocks", "zstd blocks", "zstd frames"],
+    ids=["gzip members", "snappy blocks", "zstd blocks", "zstd frames", "skippable zstd frames"],
 )
 def test_parts_without_content_are_counted(kind, data):
     with pytest.raises(RemoteProtocolError, match="more than"):
@@ -233,11 +267,9 @@ def test_damage_in_a_zstd_frame_does_not_spoil_the_next():
         assert decompress(Compression.ZSTD, packed, len(TEXT)) == TEXT
 
 
-@pytest.mark.parametrize(("window_log", "kept"), [(20, True), (23, False)])
+@pytest.mark.parametrize(("window_log", "kept"), [(20, True), (23, False), (27, False)])
 def test_a_large_zstd_window_is_not_kept(window_log, kept):
-    parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=window_log)
-    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
-    packed = compressor.compress(TEXT) + compressor.flush()  # of unknown size, as Java's are
+    packed = with_window(window_log, TEXT)
 
     def in_a_new_thread():
         assert decompress(Compression.ZSTD, packed, len(TEXT)) == TEXT

@@ -5,6 +5,7 @@ from random import Random
 
 import lz4.frame
 import pytest
+import zstandard
 
 from log.batches.batch import HEADER_BYTES, BatchView
 from log.batches.records import NewRecord, build_batch, decode_records
@@ -20,6 +21,7 @@ RECORDS = [NewRecord(b"k", Random(n).randbytes(500) * 3, NOW) for n in range(100
 BATCH = build_batch(RECORDS)
 BODY = bytes(BATCH[HEADER_BYTES:])
 LEGAL_LZ4 = lz4.frame.compress(BODY, block_linked=False)
+SKIPPABLE = struct.pack("<II", 0x184D2A50, 5) + b"hello"
 
 
 def as_batch(codec, payload):
@@ -37,6 +39,14 @@ def lz4_of(*blocks, flags=0x60, more=b""):
     frame = b"\x04\x22\x4d\x18" + descriptor + b"\0"
     frame += b"".join(struct.pack("<I", len(block) | 1 << 31) + block for block in blocks)
     return with_checksum(frame + bytes(4), broken=False)
+
+
+def zstd_of(data, window_log=None, level=3):
+    """Of unknown size, as Java's are: the header says the window of the level."""
+    given = {} if window_log is None else {"window_log": window_log}
+    parameters = zstandard.ZstdCompressionParameters.from_level(level, **given)
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    return compressor.compress(data) + compressor.flush()
 
 
 @pytest.mark.parametrize(
@@ -80,3 +90,22 @@ def test_lz4_of_uncompressed_blocks_is_taken_and_too_many_are_refused():
     blocks = [BODY[n : n + 10] for n in range(0, len(BODY), 10)]
     assert len(blocks) > 1 << 13
     refused(as_batch(Compression.LZ4, lz4_of(*blocks)), ErrorCode.INVALID_RECORD, RULES)
+
+
+@pytest.mark.parametrize("level", [20, 21, 22])
+def test_zstd_of_its_highest_levels_is_taken(level):
+    taken(Compression.ZSTD, zstd_of(BODY, level=level))
+
+
+def test_zstd_windows_are_taken_up_to_the_one_that_java_takes():
+    taken(Compression.ZSTD, zstd_of(BODY, 27))
+    refused(as_batch(Compression.ZSTD, zstd_of(BODY, 28)), ErrorCode.INVALID_RECORD, RULES)
+
+
+def test_zstd_frames_to_be_skipped_are_skipped():
+    first, second = zstandard.compress(BODY[:999]), zstandard.compress(BODY[999:])
+    taken(Compression.ZSTD, SKIPPABLE + first + SKIPPABLE + second + SKIPPABLE)
+    refused(
+        as_batch(Compression.ZSTD, first + second + SKIPPABLE[:-1]), ErrorCode.INVALID_RECORD, RULES
+    )
+    refused(as_batch(Compression.ZSTD, SKIPPABLE), ErrorCode.INVALID_RECORD, RULES)
