@@ -1,9 +1,12 @@
 """Snappy, in the framing of snappy-java (xerial) or as one raw block.
 
 ```
-stream := magic 8 bytes, version int32, lowest compatible version int32, { size int32, block }*
+stream := header, { size int32, block | header }*
+header := magic 8 bytes, version int32, lowest compatible version int32
 block  := length of what it expands to (varint), elements
 ```
+
+Streams may follow one another, as snappy-java has it: a header within is passed over.
 
 Blocks are read by cramjam, which python-snappy wraps: it puts each straight to its place.
 """
@@ -20,6 +23,7 @@ from log.codecs.output import Bytes, damaged, too_large
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = struct.Struct(">8sii")
 _SIZE = struct.Struct(">i")
+(_SIZE_OF_HEADER,) = _SIZE.unpack_from(XERIAL_MAGIC)  # what a header looks like where a size is due
 BLOCK_BYTES = 32 * 1024  # snappy-java's default
 # A block costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. snappy-java of old
 # wrote blocks of at least 1 KiB, so 8 MiB fit at the least.
@@ -64,17 +68,24 @@ def _blocks(data: memoryview) -> list[memoryview]:
     if end < position:
         raise damaged("snappy", "short header")
     blocks: list[memoryview] = []
+    parts = 0
     while position < end:
-        if len(blocks) == BLOCKS_MAX:
+        parts += 1
+        if parts > BLOCKS_MAX:
             raise damaged("snappy", f"more than {BLOCKS_MAX} blocks")
         if end - position < _SIZE.size:
             raise damaged("snappy", "cut short")
         (size,) = _SIZE.unpack_from(data, position)
+        if size == _SIZE_OF_HEADER and data[position : position + 8] == XERIAL_MAGIC:
+            position += XERIAL_HEADER.size
+            continue
         position += _SIZE.size
         if not 0 < size <= end - position:
             raise damaged("snappy", f"block of {size} bytes")
         blocks.append(data[position : position + size])
         position += size
+    if position > end:
+        raise damaged("snappy", "short header")
     return blocks
 
 

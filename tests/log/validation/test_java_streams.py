@@ -5,12 +5,14 @@ from random import Random
 
 import lz4.frame
 import pytest
+import snappy
 import zstandard
 
 from log.batches.batch import HEADER_BYTES, BatchView
 from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression
 from log.codecs.lz4_checksum import with_checksum
+from log.codecs.snappy import XERIAL_HEADER, XERIAL_MAGIC
 from log.config import LogConfig
 from log.validation.validate import ProduceRules
 from tests.log.validation.test_validate import NOW, altered, produce, refused
@@ -47,6 +49,11 @@ def zstd_of(data, window_log=None, level=3):
     parameters = zstandard.ZstdCompressionParameters.from_level(level, **given)
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     return compressor.compress(data) + compressor.flush()
+
+
+def xerial(*blocks):
+    sized = [struct.pack(">i", len(block)) + block for block in map(snappy.compress, blocks)]
+    return XERIAL_HEADER.pack(XERIAL_MAGIC, 1, 1) + b"".join(sized)
 
 
 @pytest.mark.parametrize(
@@ -109,3 +116,9 @@ def test_zstd_frames_to_be_skipped_are_skipped():
         as_batch(Compression.ZSTD, first + second + SKIPPABLE[:-1]), ErrorCode.INVALID_RECORD, RULES
     )
     refused(as_batch(Compression.ZSTD, SKIPPABLE), ErrorCode.INVALID_RECORD, RULES)
+
+
+def test_snappy_streams_in_a_row_are_taken():
+    taken(Compression.SNAPPY, xerial(BODY[:999]) + xerial() + xerial(BODY[999:]))
+    cut = xerial(BODY) + xerial()[:12]
+    refused(as_batch(Compression.SNAPPY, cut), ErrorCode.INVALID_RECORD, RULES)
