@@ -12,6 +12,8 @@ frame there, whether or not the highest bit is set.
 
 from __future__ import annotations
 
+import struct
+
 from log.codecs.output import Bytes, damaged
 
 FLAGS_AT = 4
@@ -21,24 +23,24 @@ NOT_COMPRESSED = 1 << 31
 # A block costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. Blocks of 64 KiB, the smallest
 # that clients write, fit for 512 MiB.
 BLOCKS_MAX = 1 << 13
+_size_at = struct.Struct("<I").unpack_from
 
 
 def check_java_reads(frame: Bytes) -> None:
-    """Raises RemoteProtocolError, also for frames that are cut short; what else may be wrong with a frame is the reader's to find."""
-    if len(frame) <= FLAGS_AT:
-        raise damaged("lz4", "cut short")
-    flags = frame[FLAGS_AT]
-    if not flags & INDEPENDENT_BLOCKS:
-        raise damaged("lz4", "linked blocks, which Kafka's Java clients cannot read")
-    if flags & DICTIONARY_ID:
-        raise damaged("lz4", "a dictionary, which Kafka's Java clients do not have")
+    """Raises RemoteProtocolError; what else may be wrong with a frame, as that it is cut short, is for the reader to find."""
+    flags = frame[FLAGS_AT] if len(frame) > FLAGS_AT else 0
+    if flags & (INDEPENDENT_BLOCKS | DICTIONARY_ID) != INDEPENDENT_BLOCKS:
+        raise damaged("lz4", "linked blocks or a dictionary, which Java clients cannot read")
     position = 15 if flags & CONTENT_SIZE else 7
     between = SIZE_BYTES + CHECKSUM_BYTES if flags & BLOCK_CHECKSUMS else SIZE_BYTES
-    for _ in range(BLOCKS_MAX):
-        word = int.from_bytes(frame[position : position + SIZE_BYTES], "little")
-        if not word:
-            return
-        if word == NOT_COMPRESSED:
-            raise damaged("lz4", "an empty block, at which Kafka's Java clients stop")
-        position += between + (word & ~NOT_COMPRESSED)
+    try:
+        for _ in range(BLOCKS_MAX):
+            (word,) = _size_at(frame, position)
+            if not word:
+                return
+            if word == NOT_COMPRESSED:
+                raise damaged("lz4", "an empty block, at which Java clients stop")
+            position += between + (word & ~NOT_COMPRESSED)
+    except struct.error:  # cut short
+        return
     raise damaged("lz4", f"more than {BLOCKS_MAX} blocks")
