@@ -6,9 +6,8 @@ import lz4.frame
 import pytest
 
 from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression, compress
-from node.runtime.clock import now_ms
 from log.codecs.compression import Compression, compress, decompress
+from node.runtime.clock import now_ms
 from tests.badinput.made import made
 from tests.badinput.nodes import COMPACTED, TOPIC
 from tests.badinput.peer import CLOSED, TIMEOUT_MS, ask, codes, connected, frame_of
