@@ -114,5 +114,6 @@ def _take_descriptors() -> None:
 
 
 def say_started(config: ServerConfig) -> None:
-    """The line that scripts of Apache Kafka's users wait for."""
-    print(f"[KafkaServer id={config['node.id']}] started", file=sys.stderr, flush=True)  # noqa: T201
+    """The line that scripts of Apache Kafka's users wait for; a full disk is no reason to end."""
+    with contextlib.suppress(OSError):
+        print(f"[KafkaServer id={config['node.id']}] started", file=sys.stderr, flush=True)  # noqa: T201

@@ -16,11 +16,13 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from node.runtime.java import javas
 from node.runtime.ports import port_of, reserve
+from quorum.runtime.parent_death import end_with_parent
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -104,11 +106,17 @@ def missing_parts() -> str | None:
 
 
 def start_zookeeper(
-    data_dir: Path, port: int = 0, *, tick_ms: int = 2000, own_process_group: bool = False
+    data_dir: Path,
+    port: int = 0,
+    *,
+    tick_ms: int = 2000,
+    own_process_group: bool = False,
+    stop_with_parent: bool = False,
 ) -> ZooKeeperProcess:
     """Starts a server on 127.0.0.1 and returns when it serves requests.
 
-    `port` 0 takes a free one. Sessions may last from 2 to 20 ticks. Raises `ZooKeeperUnavailableError`.
+    `port` 0 takes a free one. Sessions may last from 2 to 20 ticks. `stop_with_parent`: it ends with this process, however
+    that ends (Linux; from the main thread only). Raises `ZooKeeperUnavailableError`.
     """
     if sentence := missing_parts():
         raise ZooKeeperUnavailableError(f"cannot start ZooKeeper: {sentence}")
@@ -116,10 +124,12 @@ def start_zookeeper(
     with contextlib.ExitStack() as held:
         if not port:  # the JVM takes a while until it listens
             port = port_of(held.enter_context(reserve()))
-        return _start(data_dir, port, tick_ms, own_process_group)
+        return _start(data_dir, port, tick_ms, own_process_group, stop_with_parent)
 
 
-def _start(data_dir: Path, port: int, tick_ms: int, own_process_group: bool) -> ZooKeeperProcess:
+def _start(
+    data_dir: Path, port: int, tick_ms: int, own_process_group: bool, stop_with_parent: bool
+) -> ZooKeeperProcess:
     config = data_dir / "zoo.cfg"
     config.write_text(_properties(data_dir, port, tick_ms))
     output = data_dir / "zookeeper.out"
@@ -130,9 +140,16 @@ def _start(data_dir: Path, port: int, tick_ms: int, own_process_group: bool) -> 
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=own_process_group,
+            preexec_fn=partial(end_with_parent, os.getpid())  # noqa: PLW1509 - it takes no lock
+            if stop_with_parent
+            else None,
         )
     server = ZooKeeperProcess(process.pid, port, data_dir, _process=process)
-    _wait_ready(server, output)
+    try:
+        _wait_ready(server, output)
+    except BaseException:  # Ctrl-C too: a server that nobody knows of would hold the port
+        server.stop()
+        raise
     return server
 
 
@@ -154,7 +171,6 @@ def _wait_ready(server: ZooKeeperProcess, output: Path) -> None:
     # `ruok` is answered before the data is loaded; only `srvr` with a mode means that requests are served.
     while not _serves(server):
         if not server.running() or time.monotonic() > deadline:
-            server.stop()
             tail = output.read_text("utf-8", "replace")[-2000:]
             raise ZooKeeperUnavailableError(
                 f"ZooKeeper did not become ready on port {server.port}: {tail.strip() or 'no output'}"

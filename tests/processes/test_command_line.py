@@ -1,8 +1,6 @@
 """The commands of a user on one cluster, from `up` to `purge`, each checked by what it prints."""
 
 import json
-import os
-import signal
 
 import pytest
 
@@ -201,20 +199,8 @@ def test_chaos_takes_an_id_a_name_or_leader(cluster):
     assert "11 (broker)" in wrong.stderr
 
 
-def test_a_supervisor_that_was_killed_leaves_nothing_that_down_cannot_stop(cluster):
-    state = cluster.state
-    os.kill(state.supervisor_pid, signal.SIGKILL)
-    until(lambda: not state.is_up(), "the supervisor is gone")
-    assert "trimaran down" in cluster.run("ps", check=False).stderr
-    second = cluster.run("up", "-d", check=False)
-    assert second.returncode == Exit.NO
-    assert "still run" in second.stderr
-    assert "broker-11" in second.stderr
-    cluster.run("down")
-    assert not any(is_alive(node.pid, node.started) for node in state.nodes)
-
-
 def test_up_again_on_the_same_data_has_everything(cluster):
+    cluster.run("down")
     again = cluster.json("up", "-d", "--override", "num.partitions=7")
     assert again["bootstrap"] == cluster.bootstrap
     assert len(cluster.run("consume", "words", "-e").stdout.splitlines()) == 100

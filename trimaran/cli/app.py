@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from cyclopts import App
@@ -243,8 +244,23 @@ def build() -> App:
     return app
 
 
+def _exit_by(number: int, _frame: object) -> None:
+    sys.exit(128 + number)
+
+
+def _end_like_ctrl_c() -> None:
+    """SIGTERM and SIGHUP unwind as Ctrl-C does, so that what a command started ends with it; nohup is respected.
+
+    Servers have handlers of their own.
+    """
+    signal.signal(signal.SIGTERM, _exit_by)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _exit_by)
+
+
 def run(arguments: list[str] | None = None) -> None:
     """Runs a command and exits with its code; a `UserError` is shown in three lines."""
+    _end_like_ctrl_c()
     try:
         result = build()(
             arguments, exit_on_error=False, print_error=True, result_action="return_value"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 from cyclopts import Parameter
 
@@ -22,6 +23,7 @@ from trimaran.local import control, state_file
 from trimaran.local.children import redirect_output
 from trimaran.local.layout import ClusterPlan, FreePorts
 from trimaran.local.orphans import orphans_of, stop_orphans
+from trimaran.local.start_failure import last_words
 from trimaran.local.starting import Wanted, lock_directory, plan_of, refuse_if_running
 from trimaran.local.state_file import ClusterState
 
@@ -29,10 +31,10 @@ READY_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.02
 LOG_NAME = "supervisor.log"
 READY = "ready"
-_SILENT_END = (
-    "the cluster did not start",
-    "its supervisor ended without a word",
-    "see LOG; trimaran purge removes what is left, trimaran doctor checks the machine",
+STOPPED = (
+    "the cluster was stopped while it started",
+    "by trimaran down, or by a signal to its supervisor",
+    "trimaran up starts it again",
 )
 
 
@@ -78,35 +80,55 @@ def up(
     return Exit.OK
 
 
-def _supervisor() -> Callable[..., None]:
+def _supervisor() -> Callable[..., bool]:
     from trimaran.local.supervisor import supervise
 
     return supervise
 
 
 def _supervise_in_background(plan: ClusterPlan, private_fds: list[int]) -> None:
-    """Forks the supervisor and returns when all nodes are ready; a failure comes back as a UserError."""
+    """Forks the supervisor and returns when all nodes are ready; a failure comes back as a UserError.
+
+    Who interrupts the wait does not want the cluster: it is stopped.
+    """
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    if os.fork() == 0:
+    pid = os.fork()
+    if pid == 0:
         os.close(reader)
         _become_supervisor(plan, writer, [writer, *private_fds])
     os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        said = pipe.read().decode()
+    try:
+        with os.fdopen(reader, "rb") as pipe:
+            said = pipe.read().decode()
+    except BaseException:
+        say("stopping the cluster again")
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
+        raise
     if said != READY:
-        what, why, fix = said.splitlines() if said.count("\n") == 2 else _SILENT_END
-        raise UserError(what, why, fix.replace("LOG", str(plan.data / LOG_NAME)))
+        what, why, fix = said.splitlines() if said.count("\n") == 2 else _died(plan.data)
+        raise UserError(what, why, fix)
 
 
-def _become_supervisor(plan: ClusterPlan, report_fd: int, private_fds: list[int]) -> None:
+def _died(data: Path) -> tuple[str, str, str]:
+    """Of a supervisor that could not even say why."""
+    return (
+        "the cluster did not start",
+        f"its supervisor exited during startup: {last_words(data / LOG_NAME)}",
+        f"see {data / LOG_NAME}; trimaran purge removes what is left, trimaran doctor checks the machine",
+    )
+
+
+def _become_supervisor(plan: ClusterPlan, report_fd: int, private_fds: list[int]) -> NoReturn:
     """Runs in the forked process and never returns; tells its parent how the start went."""
     code = 1
     try:
         os.setsid()
         redirect_output(plan.data / LOG_NAME)
-        _supervisor()(plan, lambda: _report(report_fd, READY), private_fds)
+        if not _supervisor()(plan, lambda: _report(report_fd, READY), private_fds):
+            _report(report_fd, "\n".join(STOPPED))
         code = 0
     except BaseException as error:  # noqa: BLE001 - the last thing this process does is to say why it ends
         from trimaran.failures import explain
@@ -132,7 +154,6 @@ def _show_ready(data: Path, began: float, output: str) -> None:
     from trimaran.local.readiness import wait_until_brokers_see_each_other
 
     state = state_file.read(data)
-    _complain_about_dead(state)
     wait_until_brokers_see_each_other(state, READY_SECONDS_MAX)
     if output == "json":
         show_json(_as_json(state))
@@ -146,26 +167,6 @@ def _show_ready(data: Path, began: float, output: str) -> None:
     say(
         "next:  trimaran topics create t -p 6 -r 3  |  trimaran quorum status  |  trimaran chaos kill leader"
     )
-
-
-def _complain_about_dead(state: ClusterState) -> None:
-    dead = next((n for n in state.nodes if n.state == "dead"), None)
-    if dead is None:
-        return
-    log = Path(f"{dead.dir}.log")
-    raise UserError(
-        f"{dead.name} died while starting",
-        _last_words(log),
-        f"read {log}; trimaran down stops the rest",
-    )
-
-
-def _last_words(log: Path) -> str:
-    """What a node said about its end: its error in two of three lines, or its last line."""
-    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    if len(lines) >= 3 and lines[-3].startswith("error: "):
-        return f"{lines[-3].removeprefix('error: ')}: {lines[-2].strip().removeprefix('why: ')}"
-    return lines[-1] if lines else "it wrote nothing"
 
 
 def _as_json(state: ClusterState) -> dict[str, Any]:

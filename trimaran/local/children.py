@@ -12,11 +12,13 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
+from quorum.runtime.parent_death import end_with_parent
 from trimaran.errors import UserError
 from trimaran.local.layout import ClusterPlan, NodePlan
 from trimaran.local.state_file import NodeState, start_time
@@ -57,14 +59,23 @@ class Child:
         self, main: Callable[[Callable[[], None]], None], close_in_child: Callable[[], None]
     ) -> None:
         """Starts the node; `main(on_ready)` runs in the child, `close_in_child` first drops what belongs to the parent."""
+        _flush_output()
         reader, writer = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        pid = os.fork()
-        if pid == 0:
+        try:
+            supervisor_pid = os.getpid()
+            pid = os.fork()
+        except OSError:
             os.close(reader)
-            close_in_child()
-            _run_child(self.plan.log_file, main, writer)
+            os.close(writer)
+            raise
+        if pid == 0:
+            _run_child(
+                self.plan.log_file,
+                main,
+                writer,
+                [partial(os.close, reader), close_in_child],
+                supervisor_pid,
+            )
         os.close(writer)
         os.set_blocking(reader, False)
         self._began(pid)
@@ -99,34 +110,58 @@ class Child:
         self.state = "stopped" if wanted else "dead"
 
 
-def _run_child(log_file: Path, main: Callable[[Callable[[], None]], None], ready_fd: int) -> None:
-    """Runs in the forked child and never returns."""
+def _run_child(
+    log_file: Path,
+    main: Callable[[Callable[[], None]], None],
+    ready_fd: int,
+    close_in_child: Iterable[Callable[[], None]],
+    supervisor_pid: int,
+) -> NoReturn:
+    """Runs in the forked child, whose stack is the supervisor's: nothing may leave it, or it would stop its siblings."""
     exit_code = 1
     try:
-        os.setpgid(
-            0, 0
-        )  # Ctrl-C in the terminal reaches the supervisor only, which stops us in order
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
-        signal.set_wakeup_fd(-1)
+        for close in close_in_child:
+            close()
+        _leave_supervisor(supervisor_pid)
         redirect_output(log_file)
-        gc.enable()
 
         def on_ready() -> None:
             os.write(ready_fd, b"r")
             os.close(ready_fd)
 
+        exit_code = _run_main(main, on_ready)
+        _flush_output()
+    except BaseException:  # noqa: BLE001 - the child ends here whatever happens; its log file says why
+        with contextlib.suppress(OSError):
+            traceback.print_exc()
+    finally:
+        os._exit(exit_code)
+
+
+def _leave_supervisor(supervisor_pid: int) -> None:
+    """A process group of its own, since Ctrl-C is for the supervisor, which stops us in order; default signals; its end is ours."""
+    os.setpgid(0, 0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    end_with_parent(supervisor_pid)
+    gc.enable()
+
+
+def _run_main(main: Callable[[Callable[[], None]], None], on_ready: Callable[[], None]) -> int:
+    try:
         main(on_ready)
-        exit_code = 0
     except UserError as error:
         print(error, file=sys.stderr)  # noqa: T201
-        exit_code = error.exit_code
-    except BaseException:  # noqa: BLE001 - the child ends here whatever happens; its log file says why
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(exit_code)
+        return error.exit_code
+    return 0
+
+
+def _flush_output() -> None:
+    """What cannot be written to a full disk or a closed terminal is lost; that is no reason to stop."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
 
 
 def redirect_output(log_file: Path) -> None:

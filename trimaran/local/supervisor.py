@@ -1,7 +1,8 @@
 """The supervisor of a local cluster: one thread, no trio, one `select` loop.
 
 It owns the child processes and `cluster.json`, and obeys commands on its socket. It imports the servers once and forks
-each node, so that six processes start in about a second and share the pages of the code.
+each node, so that six processes start in about a second and share the pages of the code. Once it has children, nothing
+but a stop ends it: a full disk, a broken terminal or a command that fails is told, and the loop goes on.
 """
 
 from __future__ import annotations
@@ -11,18 +12,23 @@ import gc
 import os
 import selectors
 import signal
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from trimaran.errors import UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import Child, main_of
 from trimaran.local.layout import ClusterPlan
+from trimaran.local.start_failure import died_while_starting
 
 STOP_SECONDS_MAX = (
     15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
 )
 STOP_ORDER = ("broker", "mirror", "controller", "zookeeper")
+STATE_RETRY_SECONDS = 1.0  # between attempts to write cluster.json while its disk is full or fails
 
 
 class Supervisor:
@@ -40,32 +46,49 @@ class Supervisor:
         self._control = control.listen(self._control_path)
         self._wake_reader, self._wake_writer = os.pipe()
         self._stopping = False
+        self._state_is_stale = False
 
-    def run(self, on_ready: Callable[[], None]) -> None:
-        """Starts every node and serves until told to stop; `on_ready` is called once when all nodes serve."""
-        self._install_signals()
-        self._import_servers()
-        self._selector.register(self._control, selectors.EVENT_READ)
-        self._selector.register(self._wake_reader, selectors.EVENT_READ)
+    def run(self, on_ready: Callable[[], None]) -> bool:
+        """Starts every node and serves until told to stop; `on_ready` is called once when all nodes serve.
+
+        False: it was stopped before that. All nodes have ended when this returns or raises.
+
+        Raises:
+            UserError: a node died while starting, or `on_ready` said so.
+            OSError: `cluster.json` cannot be written; no node was started.
+        """
         try:
+            self._install_signals()
+            # Before the first node: who reads it can reach us from here on, and what cannot be told is not begun.
+            state_file.write(self._plan.data, self._state())
+            self._import_servers()
+            self._selector.register(self._control, selectors.EVENT_READ)
+            self._selector.register(self._wake_reader, selectors.EVENT_READ)
             for name in self._children:
                 self._start(name)
             self._write_state()
-            self._loop(on_ready)
+            return self._loop(on_ready)
         finally:
             self._stop_all()
             self._close()
 
     # --- the loop
 
-    def _loop(self, on_ready: Callable[[], None]) -> None:
+    def _loop(self, on_ready: Callable[[], None]) -> bool:
         announced = False
-        while not self._stopping:
-            for key, _ in self._selector.select():
+        while True:
+            for key, _ in self._selector.select(self._retry_seconds()):
                 self._dispatch(key.fileobj)
-            if not announced and self._all_settled():
+            if self._state_is_stale:
+                self._write_state()
+            if self._stopping:
+                return announced
+            if not announced and self._all_serve():
                 announced = True
                 on_ready()
+
+    def _retry_seconds(self) -> float | None:
+        return STATE_RETRY_SECONDS if self._state_is_stale else None
 
     def _dispatch(self, source: object) -> None:
         if source is self._control:
@@ -87,7 +110,10 @@ class Supervisor:
         os.set_blocking(self._wake_reader, False)
         os.set_blocking(self._wake_writer, False)
         signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP):
+        numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGCHLD]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else we run under nohup
+            numbers.append(signal.SIGHUP)
+        for number in numbers:
             signal.signal(number, lambda *_: None)
 
     def _on_signals(self, numbers: bytes) -> None:
@@ -130,11 +156,19 @@ class Supervisor:
 
     @staticmethod
     def _start_zookeeper(child: Child) -> None:
-        from zkcompat.zookeeper_process import start_zookeeper
+        from zkcompat.zookeeper_process import ZooKeeperUnavailableError, start_zookeeper
 
-        process = start_zookeeper(
-            child.plan.directory, child.plan.port or 0, own_process_group=True
-        )
+        try:
+            process = start_zookeeper(
+                child.plan.directory,
+                child.plan.port or 0,
+                own_process_group=True,
+                stop_with_parent=True,
+            )
+        except ZooKeeperUnavailableError as error:
+            raise UserError(
+                "cannot start ZooKeeper", str(error), "trimaran doctor shows what is missing"
+            ) from error
         child.adopt(process)
 
     def _close_in_child(self) -> None:
@@ -154,7 +188,11 @@ class Supervisor:
             os.close(child.ready_fd)
             child.ready_fd = None
 
-    def _all_settled(self) -> bool:
+    def _all_serve(self) -> bool:
+        """Raises UserError when one died instead."""
+        for child in self._children.values():
+            if child.state == "dead":
+                raise died_while_starting(child.plan)
         return all(child.state != "starting" for child in self._children.values())
 
     def _stop_all(self) -> None:
@@ -182,16 +220,25 @@ class Supervisor:
     # --- commands
 
     def _serve_command(self) -> None:
-        connection, _ = self._control.accept()
-        connection.settimeout(
-            1.0
-        )  # the other end is our own command line; a silent one must not hold the loop
         try:
-            control.write_line(connection, self._obey(control.read_line(connection)))
-        except (OSError, ValueError) as error:
+            connection, _ = self._control.accept()
+        except OSError:  # it hung up before its turn, or we have no descriptor left
+            return
+        with connection:
+            connection.settimeout(
+                1.0
+            )  # the other end is our own command line; a silent one must not hold the loop
             with contextlib.suppress(OSError):
-                control.write_line(connection, {"ok": False, "error": str(error)})
-        connection.close()
+                control.write_line(connection, self._answer(connection))
+
+    def _answer(self, connection: socket.socket) -> dict[str, Any]:
+        """Whatever goes wrong with a command ends the command, not the cluster."""
+        try:
+            return self._obey(control.read_line(connection))
+        except UserError as error:
+            return {"ok": False, "error": f"{error.what}: {error.why}"}
+        except Exception as error:  # noqa: BLE001 - see above
+            return {"ok": False, "error": f"{type(error).__name__}: {error}"}
 
     def _obey(self, request: dict[str, Any]) -> dict[str, Any]:
         command, name = request.get("command"), str(request.get("node", ""))
@@ -240,7 +287,19 @@ class Supervisor:
     # --- cluster.json
 
     def _write_state(self) -> None:
-        state_file.write(self._plan.data, self._state())
+        """Tries again later when the disk is full or fails: the nodes need us more than readers need the file."""
+        try:
+            state_file.write(self._plan.data, self._state())
+        except OSError as error:
+            if not self._state_is_stale:
+                _note(
+                    f"cannot write {state_file.FILE_NAME}, so trimaran ps is out of date: {error}"
+                )
+            self._state_is_stale = True
+            return
+        if self._state_is_stale:
+            self._state_is_stale = False
+            _note(f"{state_file.FILE_NAME} is up to date again")
 
     def _state(self) -> state_file.ClusterState:
         plan = self._plan
@@ -259,12 +318,19 @@ class Supervisor:
 
     def _close(self) -> None:
         self._control.close()
-        self._control_path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._control_path.unlink()
         self._selector.close()
 
 
 def supervise(
     plan: ClusterPlan, on_ready: Callable[[], None], private_fds: Iterable[int] = ()
-) -> None:
-    """Runs a supervisor in this process until it is told to stop."""
-    Supervisor(plan, private_fds).run(on_ready)
+) -> bool:
+    """Runs a supervisor in this process until it is told to stop. Returns and raises as `Supervisor.run`."""
+    return Supervisor(plan, private_fds).run(on_ready)
+
+
+def _note(text: str) -> None:
+    """To the supervisor's log, or the terminal; both may be gone or full."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"supervisor: {text}", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,174 @@
+"""What happens to a local cluster when its supervisor has bad luck: no node is lost, none is left behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.local_cluster import ROOT, LocalCluster, trimaran, until
+from trimaran.errors import Exit
+from trimaran.local import state_file
+from trimaran.local.state_file import is_alive
+
+SMALL = ("--controllers", "1", "--brokers", "1")
+FULL = Path("/dev/full")  # every write to it fails with ENOSPC
+needs_dev_full = pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="nodes end with it on Linux only")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with LocalCluster(tmp_path_factory.mktemp("supervisor"), *SMALL) as cluster:
+        yield cluster
+
+
+def alive(nodes):
+    return [node.name for node in nodes if node.pid and is_alive(node.pid, node.started)]
+
+
+def begin(data, *options):
+    """`up`, not waited for; returned when the supervisor can be found."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trimaran", "up", *options, *SMALL, "--data", str(data)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until((data / state_file.FILE_NAME).exists, "cluster.json")
+    return process
+
+
+@needs_dev_full
+def test_a_full_disk_neither_stops_it_nor_makes_it_forget_its_nodes(cluster):
+    supervisor = cluster.state.supervisor_pid
+    temporary = cluster.data / (state_file.FILE_NAME + ".tmp")
+    temporary.symlink_to(FULL)
+    stale = cluster.node(11)
+    cluster.kill(11)
+    cluster.restart(11)
+    assert cluster.node(11) == stale
+    assert not alive([stale])
+    temporary.unlink()
+    until(
+        lambda: alive(cluster.state.nodes) == ["controller-1", "broker-11"],
+        "cluster.json is true again",
+    )
+    assert cluster.state.supervisor_pid == supervisor
+    said = (cluster.data / "supervisor.log").read_text()
+    assert said.count("cannot write cluster.json") == said.count("is up to date again") == 1
+
+
+@pytest.mark.parametrize("bytes_sent", [b"\n", b"3\n", b"[]\n", b"\xff\xfe\n", b"{", b""])
+def test_rubbish_on_its_socket_is_answered_and_costs_nothing(cluster, bytes_sent):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(cluster.state.control)
+        connection.sendall(bytes_sent)
+        connection.shutdown(socket.SHUT_WR)
+        assert b'"ok": false' in connection.recv(4096)
+    assert cluster.state.is_up()
+
+
+def test_a_client_that_hangs_up_costs_nothing(cluster):
+    for _ in range(20):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(cluster.state.control)
+    cluster.run("chaos", "resume", 11)
+
+
+@needs_dev_full
+def test_logs_on_a_full_disk_stop_nothing(cluster):
+    cluster.run("down")
+    logs = [cluster.data / name for name in ("supervisor.log", "broker-11.log", "controller-1.log")]
+    for log in logs:
+        log.rename(log.with_suffix(".kept"))
+        log.symlink_to(FULL)
+    cluster.run("up", "-d")
+    cluster.kill(11)
+    cluster.restart(11)
+    until(lambda: cluster.roles()[11] == "active", "it serves")
+    nodes = cluster.state.nodes
+    cluster.run("down")
+    assert not alive(nodes)
+    for log in logs:
+        log.unlink()
+
+
+@needs_dev_full
+def test_a_cluster_that_cannot_be_written_down_is_not_begun(cluster):
+    cluster.run("down", check=False)
+    temporary = cluster.data / (state_file.FILE_NAME + ".tmp")
+    temporary.symlink_to(FULL)
+    done = cluster.run("up", "-d", check=False)
+    assert done.returncode == Exit.NO
+    assert "No space left on device" in done.stderr
+    temporary.unlink()
+    assert "not running" in cluster.run("down").stderr
+    cluster.run("up", "-d")
+
+
+@needs_linux
+def test_kill_9_takes_its_nodes_along_and_down_stops_a_frozen_one(cluster):
+    cluster.run("chaos", "pause", 11)
+    state = cluster.state
+    os.kill(state.supervisor_pid, signal.SIGKILL)
+    until(lambda: alive(state.nodes) == ["broker-11"], "the controller has ended")
+    assert "trimaran down" in cluster.run("ps", check=False).stderr
+    second = cluster.run("up", "-d", check=False)
+    assert second.returncode == Exit.NO
+    assert "broker-11" in second.stderr
+    cluster.run("down")
+    assert not alive(state.nodes)
+    cluster.run("up", "-d")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_stop_all_nodes(cluster, number):
+    cluster.run("up", "-d", check=False)
+    state = cluster.state
+    os.kill(state.supervisor_pid, number)
+    until(lambda: not state.is_up(), "it has ended")
+    assert not alive(state.nodes)
+    assert [node.state for node in cluster.state.nodes] == ["stopped"] * 2
+
+
+def test_down_during_up_stops_what_was_begun(tmp_path):
+    starting = begin(tmp_path, "-d")
+    assert trimaran("down", "--data", tmp_path).stderr == "stopped\n"
+    _, said = starting.communicate(timeout=30)
+    nodes = state_file.read(tmp_path).nodes
+    assert not alive(nodes)
+    if starting.returncode:  # else it was ready before
+        assert "was stopped while it started" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_interrupts_up_has_no_cluster(tmp_path, number):
+    starting = begin(tmp_path, "-d")
+    starting.send_signal(number)
+    _, said = starting.communicate(timeout=30)
+    assert starting.returncode in {Exit.OK, 128 + number}, said
+    if starting.returncode:
+        state = state_file.read(tmp_path)
+        assert not state.is_up()
+        assert not alive(state.nodes)
+    trimaran("down", "--data", tmp_path)
+
+
+def test_nohup_is_respected(tmp_path):
+    ignoring = (
+        f"trap '' HUP; exec {sys.executable} -m trimaran up {' '.join(SMALL)} --data {tmp_path}"
+    )
+    process = subprocess.Popen(
+        ["sh", "-c", ignoring], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    until((tmp_path / state_file.FILE_NAME).exists, "cluster.json")
+    until(lambda: not any(n.state != "running" for n in state_file.read(tmp_path).nodes), "ready")
+    process.send_signal(signal.SIGHUP)
+    trimaran("chaos", "resume", 11, "--data", tmp_path)
+    trimaran("down", "--data", tmp_path)
+    assert process.wait(timeout=30) == Exit.OK
