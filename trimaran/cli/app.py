@@ -168,7 +168,7 @@ COMMANDS = (
         "trimaran.cli.groups:describe",
         "Members, committed offsets and lag of a group.",
     ),
-    (("produce",), "trimaran.cli.records:produce", "Produce the lines of stdin or of a file."),
+    (("produce",), "trimaran.cli.produce:produce", "Produce the lines of stdin or of a file."),
     (("consume",), "trimaran.cli.records:consume", "Print the records of a topic."),
     (("zk", "start"), "trimaran.cli.zk:start", "Run a real ZooKeeper in this process group."),
     (("zk", "mirror"), "trimaran.cli.zk:mirror", "Mirror a quorum's metadata into a ZooKeeper."),

@@ -280,5 +280,7 @@ FIXES = {
     "UNKNOWN_TOPIC_OR_PARTITION": "trimaran topics list shows what there is",
     "TOPIC_ALREADY_EXISTS": "choose another name, or trimaran topics delete it first",
     "INVALID_REPLICATION_FACTOR": "ask for at most as many replicas as brokers run: trimaran brokers list",
+    "OFFSET_OUT_OF_RANGE": "leave --offset out to begin with the oldest record that there is",
+    "MESSAGE_TOO_LARGE": "raise the topic's max.message.bytes (trimaran configs set topic/NAME …), or send smaller records",
     "GROUP_ID_NOT_FOUND": "trimaran groups list shows what there is",
 }

@@ -1,0 +1,133 @@
+"""Lines of a pipe, a terminal or a file in batches: a full batch at once, and what has waited for the linger time.
+
+An interrupt ends the reading, not the program: what was read is still handed out.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from trimaran.errors import Exit, UserError
+
+LINGER_SECONDS = 0.1  # a person sees no delay, and a fast pipe fills a batch in less
+READ_BYTES = 64 * 1024
+BATCH_RECORDS_MAX = 500
+# Half of the default max.message.bytes: keys, headers of records and the batch's own need room, too.
+BATCH_BYTES_MAX = 512 * 1024
+# Far above what brokers take (max.message.bytes is 1 MiB by default), which then say so; endless input must not fill the memory.
+LINE_BYTES_MAX = 64 << 20
+
+
+class Interrupt:
+    """The first SIGINT, SIGTERM or SIGHUP, as something to wait for; the second one ends the program as ever."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self.fd, self._writer = os.pipe()  # readable once the signal came
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+        os.close(self.fd)
+        os.close(self._writer)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self.number = number
+        self._restore()
+        os.write(self._writer, b"!")
+
+    def _restore(self) -> None:
+        while self._before:
+            number, handler = self._before.popitem()
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+
+class LineBatches:
+    """Batches of lines from a descriptor, until its end or the interrupt."""
+
+    def __init__(self, fd: int, interrupt: Interrupt) -> None:
+        self.lines_read = 0
+        self._fd = fd
+        self._interrupt = interrupt
+        self._unfinished = b""
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Of a line that an interrupt cut; it was not handed out."""
+        return len(self._unfinished)
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        waiting: list[bytes] = []
+        since = 0.0
+        while True:
+            left = max(0.0, since + LINGER_SECONDS - time.monotonic()) if waiting else None
+            ready, _, _ = select.select([self._fd, self._interrupt.fd], [], [], left)
+            if self._interrupt.fd in ready:
+                break
+            if self._fd not in ready:
+                yield from _cut(waiting)
+                waiting = []
+                continue
+            data = os.read(self._fd, READ_BYTES)
+            if not waiting:
+                since = time.monotonic()
+            waiting += self._lines(data)
+            *full, waiting = _cut(waiting) or [[]]
+            yield from full
+            if not data:
+                break
+        yield from _cut(waiting)
+
+    def _lines(self, data: bytes) -> list[bytes]:
+        """The lines that `data` ends; b"" is the end of the input, and ends the last one."""
+        if data:
+            *lines, self._unfinished = (self._unfinished + data).split(b"\n")
+        else:
+            lines = [self._unfinished] if self._unfinished else []
+            self._unfinished = b""
+        if len(self._unfinished) > LINE_BYTES_MAX:
+            raise UserError(
+                f"a line is longer than {LINE_BYTES_MAX >> 20} MiB",
+                "each line becomes one record, and this input has no line ends",
+                "is it text? produce files of other kinds with a Kafka client",
+                exit_code=Exit.USAGE,
+            )
+        self.lines_read += len(lines)
+        return [line.removesuffix(b"\r") for line in lines]
+
+
+def _cut(lines: list[bytes]) -> list[list[bytes]]:
+    """In batches that a broker takes; a line that is too long alone is a batch alone, for the broker to judge."""
+    batches: list[list[bytes]] = []
+    size = 0
+    for line in lines:
+        size += len(line)
+        if not batches or size > BATCH_BYTES_MAX or len(batches[-1]) == BATCH_RECORDS_MAX:
+            batches.append([])
+            size = len(line)
+        batches[-1].append(line)
+    return batches
+
+
+@contextmanager
+def line_batches(path: os.PathLike[str] | None) -> Iterator[tuple[LineBatches, Interrupt]]:
+    """Of a file, or of stdin."""
+    fd = 0 if path is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with Interrupt() as interrupt:
+            yield LineBatches(fd, interrupt), interrupt
+    finally:
+        if path is not None:
+            os.close(fd)

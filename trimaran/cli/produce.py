@@ -1,0 +1,129 @@
+"""`produce`: lines as records, with nothing but the protocol. For more, use any Kafka client."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.line_batches import LineBatches, line_batches
+from trimaran.cli.output import say
+from trimaran.cli.partitioner import StickyPartitions, partition_of_key
+from trimaran.cli.topic_partitions import ensure_partitions_exist, leaders_of
+from trimaran.errors import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wire.blocking import BlockingClient
+
+TIMEOUT_MS = 30_000
+
+Lines = list[tuple[bytes | None, bytes]]
+
+
+def _not_empty(_kind: object, separator: str | None) -> None:
+    if separator == "":
+        raise ValueError("a separator has at least one character")
+
+
+def produce(
+    topic: str,
+    *,
+    file: Annotated[Path | None, Parameter(name=["-f", "--file"])] = None,
+    key_separator: Annotated[
+        str | None, Parameter(name=["-k", "--key-separator"], validator=_not_empty)
+    ] = None,
+    partition: Annotated[int | None, Parameter(name=["-p", "--partition"])] = None,
+    brokers: Brokers = BROKERS,
+) -> int:
+    """Produces lines with acks=all: a record a line. Of a slow pipe each line is sent within a tenth of a second.
+
+    Ctrl-C and SIGTERM end the reading; lines that were read are still sent. What was acknowledged is counted on stderr.
+
+    Args:
+        topic: where to; created if the brokers do so.
+        file: the lines; stdin when not given.
+        key_separator: text before this separator is the key; a line without it has none.
+        partition: the one to produce to. By default a key is hashed (murmur2, as the Java client does), and lines without a key
+            go a batch to one partition, the next batch to the next.
+    """
+    with brokers.connected() as client, line_batches(file) as (lines, interrupt):
+        leaders = leaders_of(client, topic, create=True)
+        ensure_partitions_exist(topic, [] if partition is None else [partition], len(leaders))
+        if file is None and os.isatty(0):
+            say(f"each line becomes a record of {topic}; Ctrl-D ends")
+        choose = _partitioner(leaders, partition)
+        acknowledged = 0
+        try:
+            for batch in lines:
+                for target, share in _spread(batch, key_separator, choose()).items():
+                    _send(client, topic, target, share)
+                    acknowledged += len(share)
+        finally:
+            say(_summary(lines, acknowledged))
+        return Exit.OK if interrupt.number is None else 128 + interrupt.number
+
+
+def _summary(lines: LineBatches, acknowledged: int) -> str:
+    text = f"{acknowledged} record{'' if acknowledged == 1 else 's'} acknowledged"
+    if missing := lines.lines_read - acknowledged:
+        text += f"; {missing} more read, which may not have been delivered"
+    if lines.unfinished_bytes:
+        text += f"; {lines.unfinished_bytes} bytes of an unfinished line were not sent"
+    return text
+
+
+def _partitioner(
+    leaders: list[int], partition: int | None
+) -> Callable[[], Callable[[bytes | None], int]]:
+    """Called for each batch; what it returns, for each key in it."""
+    if partition is not None:
+        return lambda: lambda _key: partition
+    sticky = StickyPartitions(leaders, int.from_bytes(os.urandom(2), "big"))
+
+    def for_batch() -> Callable[[bytes | None], int]:
+        without_key = sticky.next()
+        return lambda key: without_key if key is None else partition_of_key(key, len(leaders))
+
+    return for_batch
+
+
+def _spread(
+    lines: list[bytes], separator: str | None, partition_of: Callable[[bytes | None], int]
+) -> dict[int, Lines]:
+    """Records by partition, in the order of the lines."""
+    found: dict[int, Lines] = {}
+    for line in lines:
+        key, value = _split(line, separator)
+        found.setdefault(partition_of(key), []).append((key, value))
+    return found
+
+
+def _split(line: bytes, separator: str | None) -> tuple[bytes | None, bytes]:
+    if separator is None:
+        return None, line
+    key, found, value = line.partition(separator.encode())
+    return (key, value) if found else (None, line)
+
+
+def _send(client: BlockingClient, topic: str, partition: int, records: Lines) -> None:
+    from log.records import NewRecord, build_batch
+    from wire.client.destinations import Leader
+    from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+    now_ms = time.time_ns() // 1_000_000
+    batch = build_batch([NewRecord(key, value, now_ms) for key, value in records])
+    produced = PartitionProduceData(index=partition, records=batch)
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=TIMEOUT_MS,
+        topic_data=[TopicProduceData(name=topic, partition_data=[produced])],
+    )
+    answer = client.call(Leader(topic, partition), request, version=9)
+    result = answer.responses[0].partition_responses[0]
+    check(result.error_code, result.error_message)

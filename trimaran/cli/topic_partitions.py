@@ -1,0 +1,62 @@
+"""The partitions of a topic that `produce` and `consume` were pointed at, or what was mistyped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from trimaran.cli.connect import check
+from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+# A broker that creates topics answers "unknown" until the controller has committed it: an election may be under way.
+AUTO_CREATE_SECONDS_MAX = 5.0
+POLL_SECONDS = 0.05
+
+
+def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> list[int]:
+    """Leaders by partition, -1 for none. With `create` brokers may create the topic, if they are configured so.
+
+    Raises:
+        UserError: there is no such topic.
+        KafkaError: the topic is refused for another reason.
+    """
+    from wire.errors import ErrorCode
+    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create
+    )
+    unready = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+    deadline = time.monotonic() + (AUTO_CREATE_SECONDS_MAX if create else 0.0)
+    while True:
+        found = client.call(None, request).topics[0]
+        if found.error_code not in unready or time.monotonic() > deadline:
+            break
+        time.sleep(POLL_SECONDS)
+    if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        why = "and the brokers do not create it" if create else "reading does not create it"
+        raise UserError(
+            f"topic {topic} does not exist",
+            f"no broker knows it, {why}",
+            f"trimaran topics list shows what there is; trimaran topics create {topic} makes it",
+            exit_code=Exit.REFUSED,
+        )
+    check(found.error_code, f"topic {topic}")
+    leaders = {p.partition_index: p.leader_id for p in found.partitions}
+    return [leaders[index] for index in sorted(leaders)]
+
+
+def ensure_partitions_exist(topic: str, wanted: Iterable[int], count: int) -> None:
+    """Raises UserError for one that the topic does not have."""
+    for partition in wanted:
+        if not 0 <= partition < count:
+            raise UserError(
+                f"topic {topic} has no partition {partition} (it has {count})",
+                "partitions are counted from 0",
+                f"trimaran topics describe {topic} shows them",
+                exit_code=Exit.USAGE,
+            )
