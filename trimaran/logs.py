@@ -38,3 +38,9 @@ def set_up(config: ServerConfig) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(TEXT) if as_text else JsonFormatter(config["node.id"]))
     logging.basicConfig(level=config["trimaran.log.level"], handlers=[handler], force=True)
+
+
+def set_up_mirror() -> None:
+    """For the mirror, which has no properties file of a node: text to stderr, of our own rooms only from INFO on."""
+    logging.basicConfig(level=logging.WARNING, format=TEXT, force=True)
+    logging.getLogger("zkcompat").setLevel(logging.INFO)

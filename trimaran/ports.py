@@ -5,7 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from trimaran.errors import UserError
+
 _LISTEN = "0A"
+
+
+def ensure_nobody_listens(port: int) -> None:
+    """For servers that cannot say why they do not start. Raises UserError."""
+    if by := listener_on(port):
+        raise UserError(
+            f"cannot listen on 127.0.0.1:{port}",
+            f"Address already in use, by {by}",
+            "stop what listens there, or choose another port",
+        )
 
 
 def listener_on(port: int) -> str | None:

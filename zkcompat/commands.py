@@ -6,6 +6,7 @@ Each runs trio itself. Errors that people can act on are the classes named here;
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -59,8 +60,11 @@ __all__ = [
 
 CONNECT_SECONDS = 5.0
 QUORUM_SECONDS = 10.0
+FIRST_WORD_SECONDS = 1.0  # a quorum that is up answers in milliseconds
 # `tree` is for people; a whole tree of 50,000 partitions is read by `verify`, which keeps it for itself.
 TREE_ENTRIES_MAX = 100_000
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Properties = Mapping[str, str]
@@ -284,7 +288,11 @@ def _with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], A
 
 
 async def _forever_cluster_id(bootstrap: list[Address]) -> str:
-    """A mirror may be started before its quorum; it waits."""
+    """A mirror may be started before its quorum; it waits, and says so at once."""
+    try:
+        return await find_cluster_id(bootstrap, FIRST_WORD_SECONDS)
+    except QuorumUnreachableError as error:
+        log.warning("%s; retrying", error)
     while True:
         try:
             return await find_cluster_id(bootstrap, QUORUM_SECONDS)

@@ -36,6 +36,8 @@ from zkcompat.znodes import (
 log = logging.getLogger(__name__)
 
 BACKOFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # ZooKeeper away for long: ask every 2 s
+# Until a wait for the quorum or ZooKeeper is worth a word; where all is well each takes milliseconds.
+PATIENCE_SECONDS = 1.0
 STANDBY_POLL_SECONDS = 2.0  # a watch tells at once; the poll is for a watch that got lost
 # A standby takes over from a mirror that has been silent for this share of a session timeout: before the session ends, and
 # after a live mirror, which answers a change within milliseconds, has had seconds.
@@ -103,7 +105,7 @@ class Mirror:
 
     async def run(self) -> None:
         """Mirrors until cancelled. Raises WrongClusterError."""
-        await self.feed.wait_for(lambda feed: feed.ready and feed.leader is not None)
+        await self._leader_known()
         failures = 0
         first = True
         while True:
@@ -117,17 +119,39 @@ class Mirror:
                     await reign.follow()
             except (DoubtError, ReignEndedError, RefusedError) as problem:
                 self.status.last_problem = f"{type(problem).__name__}: {problem}"
-                log.warning("The mirror's reign ends: %s", self.status.last_problem)
+                if isinstance(problem, DoubtError):
+                    log.warning(
+                        "Lost ZooKeeper connection (%s); retrying: %s",
+                        self.keeper.config.connect,
+                        problem,
+                    )
+                else:
+                    log.warning("Somebody else wrote to ZooKeeper; starting over: %s", problem)
             self.tell("waiting")
             await trio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             failures += 1
 
+    async def _leader_known(self) -> None:
+        def known(feed: ImageFeed) -> bool:
+            return feed.ready and feed.leader is not None
+
+        with trio.move_on_after(PATIENCE_SECONDS):
+            await self.feed.wait_for(known)
+        if not known(self.feed):
+            log.warning("The quorum has no leader: waiting for a majority of the controllers")
+            await self.feed.wait_for(known)
+
     async def _connected(self) -> None:
         """Waits for the session. One that ZooKeeper never takes up again, though it answers, is given up."""
         patience = 2 * self.keeper.config.session_timeout_ms / 1000
+        connect = self.keeper.config.connect
         self.tell("connecting")
+        if await self.keeper.wait_connected(PATIENCE_SECONDS):
+            return
+        if not await _answers(connect):
+            log.warning("ZooKeeper at %s does not answer; retrying", connect)
         while not await self.keeper.wait_connected(patience):
-            if await _answers(self.keeper.config.connect):
+            if await _answers(connect):
                 # Its data was wiped or restored: the client's last zxid is from the future, and every server turns it away.
                 log.warning("ZooKeeper answers but refuses our session: beginning a new one")
                 await self.keeper.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -73,24 +72,28 @@ def start(
     port: int = 2181,
     data: Annotated[Path, Parameter(name="--data")] = Path(".trimaran/zookeeper"),
 ) -> int:
-    """Runs a real ZooKeeper until Ctrl-C.
+    """Runs a real ZooKeeper until Ctrl-C or SIGTERM.
 
     Args:
         port: where it listens on 127.0.0.1; 0 takes a free port.
         data: its directory.
     """
+    from trimaran.ports import ensure_nobody_listens
     from zkcompat.zookeeper_process import start_zookeeper
 
+    ensure_nobody_listens(port)
     with _explained():
-        server = start_zookeeper(data.resolve(), port)
-    say(f"ZooKeeper serves {server.connect}, data in {data}; Ctrl-C stops it")
+        server = start_zookeeper(
+            data.resolve(), port, own_process_group=True, stop_with_parent=True
+        )
     try:
-        while server.running():
-            time.sleep(0.2)
+        say(f"ZooKeeper serves {server.connect}, data in {data}; Ctrl-C stops it")
+        server.wait()
     except KeyboardInterrupt:
-        server.stop()
         return Exit.OK
-    say("ZooKeeper ended; its output is in zookeeper.out")
+    finally:
+        server.stop()
+    say(f"ZooKeeper ended; its output is in {data / 'zookeeper.out'}")
     return Exit.NO
 
 
@@ -111,6 +114,7 @@ def mirror(
         state: where the mirror keeps its ZooKeeper session between restarts.
         config: a .properties file with Kafka's zookeeper.* keys.
     """
+    from trimaran.logs import set_up_mirror
     from trimaran.properties import read_file
     from zkcompat.commands import run_mirror
 
@@ -120,6 +124,7 @@ def mirror(
     connect = zookeeper or properties.get("zookeeper.connect") or zookeeper_of(None, data)
     bootstrap = controllers_of(controllers, data)
     say(f"mirroring {bootstrap} into {connect}")
+    set_up_mirror()
     with _explained():
         run_mirror(bootstrap, connect, state or data / "mirror", properties)
 

@@ -196,8 +196,10 @@ def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
 
 
 def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
+    from trimaran.logs import set_up_mirror
     from zkcompat.commands import run_mirror
 
+    set_up_mirror()
     run_mirror(
         plan.addresses("controller"),
         plan.addresses("zookeeper"),

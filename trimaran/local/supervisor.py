@@ -23,6 +23,7 @@ from trimaran.local import control, state_file
 from trimaran.local.children import Child, main_of
 from trimaran.local.layout import ClusterPlan
 from trimaran.local.start_failure import died_while_starting
+from trimaran.ports import ensure_nobody_listens
 
 STOP_SECONDS_MAX = (
     15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
@@ -158,6 +159,7 @@ class Supervisor:
     def _start_zookeeper(child: Child) -> None:
         from zkcompat.zookeeper_process import ZooKeeperUnavailableError, start_zookeeper
 
+        ensure_nobody_listens(child.plan.port or 0)
         try:
             process = start_zookeeper(
                 child.plan.directory,

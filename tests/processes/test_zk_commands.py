@@ -1,0 +1,79 @@
+"""`zk start` and `zk mirror` when they are stopped, or what they need is away."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from quorum.runtime.ports import HOST, port_of, reserve
+from tests.local_cluster import ROOT, LocalCluster, trimaran, until
+from tests.zkcompat.conftest import needs_zookeeper
+from trimaran.errors import Exit
+from trimaran.ports import listener_on
+
+
+@contextlib.contextmanager
+def started(*words):
+    with subprocess.Popen(
+        [sys.executable, "-m", "trimaran", "zk", *map(str, words)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        watchdog = threading.Timer(60, process.kill)
+        watchdog.start()
+        try:
+            yield process
+        finally:
+            watchdog.cancel()
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        signal.SIGINT,
+        pytest.param(
+            signal.SIGKILL,
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="on Linux only"),
+        ),
+    ],
+)
+def test_zookeeper_ends_with_its_command(tmp_path, number):
+    needs_zookeeper()
+    with reserve() as held:
+        port = port_of(held)
+        with started("start", "--port", port, "--data", tmp_path) as process:
+            assert f"serves {HOST}:{port}" in process.stderr.readline()
+            process.send_signal(number)
+            process.wait(30)
+        until(lambda: listener_on(port) is None, "the port is free")
+
+
+def test_a_taken_port_is_told(tmp_path):
+    needs_zookeeper()
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        done = trimaran("zk", "start", "--port", port, "--data", tmp_path, check=False)
+    assert done.returncode == Exit.NO
+    assert f"cannot listen on {HOST}:{port}" in done.stderr
+
+
+def test_a_mirror_says_at_once_what_it_waits_for(tmp_path):
+    with LocalCluster(tmp_path / "cluster", "--controllers", "1", "--brokers", "0") as cluster:
+        words = ("mirror", "-B", cluster.controllers, "-z", f"{HOST}:1", "--state", tmp_path)
+        with started(*words) as process:
+            assert "mirroring" in process.stderr.readline()
+            assert f"ZooKeeper at {HOST}:1 does not answer; retrying" in process.stderr.readline()
+            process.terminate()
+            assert process.wait(30) == Exit.OK
+    with started("mirror", "-B", f"{HOST}:1", "-z", f"{HOST}:1", "--state", tmp_path) as process:
+        assert "mirroring" in process.stderr.readline()
+        assert "no controller answers" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == Exit.OK
