@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -21,6 +21,7 @@ from spark.discovery import find_log_directories
 from spark.plan import DataUnreadable
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
@@ -105,12 +106,16 @@ def _run(spark: SparkSession, data: Path, analyses: Sequence[Analysis]) -> Itera
     from pyspark.errors import PySparkException
 
     views: dict[str, DataFrame] = {}
+
+    def view(name: str) -> DataFrame:
+        if name not in views:
+            views[name] = _load(spark, name, data)
+        return views[name]
+
     try:
         for analysis in analyses:
             try:
-                if analysis.view not in views:
-                    views[analysis.view] = _load(spark, analysis.view, data)
-                yield _one(analysis, views[analysis.view])
+                yield _one(analysis, view)
             except PySparkException as error:
                 why = f"{analysis.title}: not possible: {_cause(error)}"
                 yield Section(analysis, (Verdict("bad", why),), f"<p>{escape(why)}</p>", 0, 0.0)
@@ -119,14 +124,25 @@ def _run(spark: SparkSession, data: Path, analyses: Sequence[Analysis]) -> Itera
             frame.unpersist()
 
 
-def _one(analysis: Analysis, view: DataFrame) -> Section:
+def _one(analysis: Analysis, view: Callable[[str], DataFrame]) -> Section:
     started = time.monotonic()
-    frame = analysis.compute(view).toPandas()
+    frame = _computed(analysis, view)
     made = analysis.plot(frame).to_html(
         full_html=False, include_plotlyjs=False, config={"displaylogo": False}
     )
     verdicts = tuple(analysis.judge(frame))
     return Section(analysis, verdicts, made, len(frame), time.monotonic() - started)
+
+
+def _computed(analysis: Analysis, view: Callable[[str], DataFrame]) -> pd.DataFrame:
+    from pyspark.errors import PySparkException
+
+    if analysis.also is not None:
+        with suppress(
+            PySparkException
+        ):  # a directory without a metadata log, or with a damaged one
+            return analysis.compute(view(analysis.view), view(analysis.also)).toPandas()
+    return analysis.compute(view(analysis.view)).toPandas()
 
 
 def _cause(error: PySparkException) -> str:

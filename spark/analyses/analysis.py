@@ -41,17 +41,21 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`compute` takes the view's DataFrame; `sql` is what it runs, to be shown and used in a session with `views()`."""
+    """`compute` takes the view's DataFrame; `sql` is what it runs, to be shown and used in a session with `views()`.
+
+    `also` is a second view that tells more where it can be read; `compute` takes it second, and does without.
+    """
 
     name: str
     title: str
     question: str
     view: str
     sql: str
-    compute: Callable[[DataFrame], DataFrame]
+    compute: Callable[..., DataFrame]
     plot: Callable[[pd.DataFrame], go.Figure]
     judge: Callable[[pd.DataFrame], Sequence[Verdict]]
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    also: str | None = None
 
 
 def figure(height: int = 360, **layout: Any) -> go.Figure:

@@ -1,4 +1,4 @@
-"""M1: who led the metadata quorum, how long, and how long nobody did."""
+"""M1: who led the metadata quorum, how long, and how long the log was silent at each change of leader."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ def controller_timeline(quorum_epochs: DataFrame) -> DataFrame:
 
     Returns:
         epoch int, leader_id int (null: elected, but its first record is not there), from_ts timestamp, to_ts timestamp (its last
-        record), seconds double, records long, gap_before_ms long (silence since the epoch before)
+        record), seconds double, records long, gap_before_ms long (from the last record of the
+        epoch before to its first: an upper bound of the time without a leader, since a leader may have had nothing to write)
     """
     return quorum_epochs.sparkSession.sql(SQL, quorum_epochs=quorum_epochs)
 
 
 def plot(frame: pd.DataFrame) -> go.Figure:
-    """A bar for each epoch on its leader's line, and the gaps between them in red."""
+    """A bar for each epoch on its leader's line, and the gaps between their records in red."""
     leaders = sorted({int(v) for v in frame["leader_id"].dropna()})
     made = figure(height=160 + 44 * (len(leaders) + 1), barmode="overlay")
     for index, leader in enumerate(leaders):
@@ -59,7 +60,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     gaps = frame[frame["gap_before_ms"].fillna(0) > 0]
     made.add_bar(
         orientation="h",
-        y=["no leader"] * len(gaps),
+        y=["no records"] * len(gaps),
         base=[
             t - _milliseconds(g)
             for t, g in zip(gaps["from_ts"], gaps["gap_before_ms"], strict=True)
@@ -89,14 +90,17 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
     now = "unknown" if leader != leader else f"controller {int(leader)}"
     text = f"{len(frame)} epoch{'s' if len(frame) > 1 else ''}; {now} leads at the end"
     if len(gaps):
-        text += f"; longest time without a leader {seconds_text(longest / 1000)}"
+        text += (
+            f"; longest gap between the records of two epochs {seconds_text(longest / 1000)}"
+            " (the time without a leader is at most that)"
+        )
     return [Verdict("ok" if longest <= GAP_MS_MAX else "warn", f"Controllers: {text}.")]
 
 
 ANALYSIS = Analysis(
     name="controller_timeline",
     title="Controller timeline",
-    question="Who led the metadata quorum, for how long, and when did nobody?",
+    question="Who led the metadata quorum, for how long, and how long was the log silent in between?",
     view="quorum_epochs",
     sql=SQL,
     compute=controller_timeline,

@@ -14,7 +14,8 @@ from tests.spark.directories import (
     next_offset,
     write_partition,
 )
-from tests.spark.test_metadata_reading import standard, store
+from tests.spark.test_metadata_reading import TOPIC_ID, Log, partition, standard, store
+from wire.records.topics import TopicRecord
 
 pytest.importorskip("pyspark")
 pytestmark = [
@@ -111,10 +112,33 @@ def test_the_report(spark, cluster, tmp_path):
     assert {p.name for p in index.parent.iterdir()} == {"index.html", "plotly.min.js"}
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
     assert set(re.findall(r'<section id="(\w+)">', text)) == set(ANALYSES)
-    assert "controller 2 leads at the end; longest time without a leader 2.5 s" in text
+    gap = "longest gap between the records of two epochs 2.5 s (the time without a leader is at most that)"
+    assert f"controller 2 leads at the end; {gap}" in text
+    assert "without a leader 2.5 s" not in text
     assert "1 of 1 partitions were offline for a time; orders-0 longest, 2.5 s" in text
     assert "not possible" not in text
     assert text.count("Plotly.newPlot") == len(ANALYSES)
+
+
+def test_empty_partitions_are_skew(spark, tmp_path):
+    from spark.analyses.catalogue import ANALYSES
+    from spark.report import write_report
+
+    log = Log().lead(1, 1000)
+    created = [partition(number) for number in range(6)]
+    log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), *created)
+    broker = make_node(tmp_path, 11)
+    for number in (1, 2):
+        write_partition(broker, "orders", number, BATCHES[:5])
+        checkpoint(broker, {("orders", 1): 50, ("orders", 2): 50})
+    analysis = ANALYSES["partition_skew"]
+    batches = spark.read.format("kafka_log").option("level", "batches").load(str(tmp_path))
+    told = [(r.partition, r.records > 0, r.to_mean) for r in analysis.compute(batches).collect()]
+    assert told == [(0, False, 0.0), (1, True, 1.5), (2, True, 1.5)]  # nothing tells of the others
+    store(tmp_path, 1, log.batches)
+    text = write_report(tmp_path, tmp_path / "report", ["partition_skew"]).read_text()
+    assert "holds 3.00 × the mean of its topic" in text
+    assert "4 of its 6 partitions are empty" in text
 
 
 def test_damage_is_told_in_the_report(spark, cluster, tmp_path):
