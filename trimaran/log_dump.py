@@ -19,6 +19,8 @@ from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from log.inspection.reader import SegmentFile, list_segments, scan_batches
 from log.old_formats.old_batches import as_v2, timestamp_type_id
 from log.partitions.names import parse_directory_name
+from log.checkpoints import LOG_START_OFFSETS, CheckpointDamaged, read_offsets
+from log.control_records import ControlRecord, read_control_records
 from log.producers.state import ProducerState
 from log.segments.recovery import base_offset_of
 from log.segments.segment import LOG_SUFFIX
@@ -36,13 +38,18 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Segments of one partition, to be printed; `topic` is None where the directory's name tells none."""
+    """Segments of one partition, to be printed; `topic` is None where the directory's name tells none.
+
+    Records below `log_start_offset` were deleted (retention, DeleteRecords), though the segment with them is still there;
+    no consumer gets them. It is 0 where no checkpoint beside the directory tells it.
+    """
 
     directory: Path
     segments: tuple[SegmentFile, ...]
     topic: str | None
     partition: int | None
     node_id: int | None = None  # where `meta.properties` beside the directory tells it
+    log_start_offset: int = 0
 
 
 @dataclass(slots=True)
@@ -64,20 +71,43 @@ class Transactions:
         return any(a <= batch.base_offset <= b for a, b in ranges[max(at, 0) : at + 2])
 
 
-def find_sources(paths: Iterable[Path]) -> list[Source]:
-    """What `.log` files, partition directories and node directories hold, in the order given. Raises UserError."""
+def find_sources(paths: Iterable[Path]) -> tuple[list[Source], list[Path]]:
+    """What `.log` files, partition directories and node directories hold, in the order given, and the paths that hold none.
+
+    Raises UserError: a path is not there, or no path holds any.
+    """
     found: list[Source] = []
+    empty: list[Path] = []
     for path in paths:
         here = list(_sources_at(path))
-        if not here:
-            raise UserError(
-                f"no log in {path}",
-                "it is no .log file, and no directory with .log files in it or in its partitions",
-                "name a segment, a partition's directory such as orders-0, or a log directory",
-                exit_code=Exit.USAGE,
-            )
         found += here
-    return found
+        if not here:
+            if not path.exists():
+                raise _no_log(path, "it is not there")
+            empty.append(path)
+    if empty and not found:
+        raise _no_log(empty[0], NO_LOG)
+    if not found:
+        raise UserError(
+            "no path was given", "there is nothing to read", LOG_HINT, exit_code=Exit.USAGE
+        )
+    return found, empty
+
+
+NO_LOG = "it is no .log file, and no directory with .log files in it or in its partitions"
+
+LOG_HINT = (
+    "name a segment, a partition's directory such as orders-0, or the log directory of a node"
+)
+
+
+def _no_log(path: Path, why: str) -> UserError:
+    return UserError(
+        f"no log in {path}",
+        why,
+        LOG_HINT,
+        exit_code=Exit.USAGE,
+    )
 
 
 def _sources_at(path: Path) -> Iterator[Source]:
@@ -103,7 +133,16 @@ def _source(directory: Path, segments: Iterable[SegmentFile]) -> Source:
         topic, partition = parse_directory_name(directory.resolve().name)
     except ValueError:
         topic = partition = None
-    return Source(directory, tuple(segments), topic, partition, _node_id(directory))
+    start = 0 if topic is None or partition is None else _log_start(directory, topic, partition)
+    return Source(directory, tuple(segments), topic, partition, _node_id(directory), start)
+
+
+def _log_start(directory: Path, topic: str, partition: int) -> int:
+    try:
+        starts = read_offsets(directory.resolve().parent / LOG_START_OFFSETS)
+    except (CheckpointDamaged, OSError):
+        return 0  # as a broker takes it then
+    return starts.get((topic, partition), 0)
 
 
 def _node_id(directory: Path) -> int | None:
@@ -131,7 +170,8 @@ def transactions_of(source: Source) -> Transactions:
 def batches_of(
     source: Source, transactions: Transactions | None
 ) -> Iterator[tuple[SegmentFile, int, BatchView]]:
-    """(segment, position, batch); with `transactions` what a read_committed consumer gets of them, control batches left out.
+    """(segment, position, batch) from the log's start on; with `transactions` what a read_committed consumer gets of them,
+    control batches left out.
 
     Raises:
         UserError: a segment does not end with a whole batch; after all that is before.
@@ -141,6 +181,8 @@ def batches_of(
         reached = 0
         for position, batch in scan_batches(segment.path):
             reached = position + batch.size
+            if batch.last_offset < source.log_start_offset:
+                continue
             if transactions is None:
                 yield segment, position, batch
             elif batch.base_offset >= transactions.stable_offset:
@@ -163,13 +205,13 @@ def batch_rows(source: Source, transactions: Transactions | None) -> Iterator[Ro
             "partition": source.partition,
             "broker_id": source.node_id,
             **batch_row(batch),
-            "control_type": _control_type(batch),
+            "control_type": control_type_of(batch),
             "file": segment.path,
             "position": position,
         }
 
 
-def _control_type(batch: BatchView) -> str | None:
+def control_type_of(batch: BatchView) -> str | None:
     """Of a compacted control batch without records nobody can say it."""
     try:
         return (
@@ -182,7 +224,7 @@ def _control_type(batch: BatchView) -> str | None:
 def record_rows(
     source: Source, transactions: Transactions | None, *, decoded: bool = False
 ) -> Iterator[Row]:
-    """Rows of the `records` level, with `control_type` in those of control records, and `decoded` in those of internal topics if asked for.
+    """Rows of the `records` level, with `control_type` and `control` in those of control records, and `decoded` in those of internal topics if asked for.
 
     Raises:
         UserError: as `batches_of`; records that are not what their batch says.
@@ -207,14 +249,26 @@ def rows_of_batch(
             str(error),
             "another replica may have this batch; trimaran logs dump --verify lists all that is wrong",
         ) from None
-    names = {control.offset: control.type.name for control in controls}
+    by_offset = {control.offset: control for control in controls}
     for record in records:
+        if record.offset < source.log_start_offset:
+            continue
         row = _record_row(source, batch, record)
-        if record.offset in names:
-            row["control_type"] = names[record.offset]
+        if control := by_offset.get(record.offset):
+            row |= _control_columns(control)
         elif decoded and source.topic is not None:
             row["decoded"] = decode_record(source.topic, record)
         yield row
+
+
+def _control_columns(control: ControlRecord) -> Row:
+    """What marks a control record: no application's key and value, but a type and what it says."""
+    return {
+        "key": None,
+        "value": None,
+        "control_type": control.type.name,
+        "control": None if control.value is None else as_json(control.value),
+    }
 
 
 def _record_row(source: Source, batch: BatchView, record: Record) -> Row:

@@ -36,7 +36,7 @@ def bytes_of(text):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_record_that_kafka_prints(name, unpacked, capsys):
-    code, rows = lines_of(capsys, unpacked[name])
+    code, rows = lines_of(capsys, unpacked[name], from_log_start=False)
     assert code == Exit.OK
     data = [row for row in rows if "control_type" not in row and row["topic"][:2] != "__"]
     printed = [row for row in fixtures.rows(name, "record") if "marker" not in row]
@@ -58,7 +58,7 @@ def test_every_record_that_kafka_prints(name, unpacked, capsys):
 
 
 def test_columns_are_those_of_kafka_log(unpacked):
-    [source] = find_sources([unpacked["4.3.0-clean"] / "v2-zstd-0"])
+    [source], _ = find_sources([unpacked["4.3.0-clean"] / "v2-zstd-0"])
     assert list(next(record_rows(source, None))) == RECORD_SCHEMA.names
     assert set(next(batch_rows(source, None))) == set(BATCH_COLUMNS) - {"uncompressed_bytes"}
 
@@ -99,7 +99,8 @@ def test_the_table_shows_batches_records_and_markers(unpacked, capsys):
     text = capsys.readouterr().out
     assert "batch 0 to 3 at 0: 4 records" in text
     assert "key-1 -> value-1-abc h=one" in text
-    assert "  ABORT" in text
+    assert "  control ABORT coordinator_epoch=0\n" in text
+    assert "transactional, control ABORT\n" in text
     assert "TransactionLog transactional_id=fixture-0 -> " in text
 
 
@@ -170,13 +171,68 @@ def test_a_torn_end_is_printed_up_to_it_and_told(tmp_path, capsys):
     assert lines_of(capsys, path, verify=True)[0] == Exit.NO
 
 
+def test_control_records_are_no_data(unpacked, capsys):
+    _, rows = lines_of(capsys, unpacked["4.3.0-clean"] / "transactions-0")
+    marked = [row for row in rows if "control_type" in row]
+    assert {row["control_type"] for row in marked} == {"ABORT", "COMMIT"}
+    assert {(row["key"], row["value"]) for row in marked} == {(None, None)}
+    assert all("coordinator_epoch" in row["control"] for row in marked)
+    _, rows = lines_of(capsys, unpacked["4.3.0-clean"] / "__cluster_metadata-0")
+    [change, *_] = [row for row in rows if row.get("control_type") == "LEADER_CHANGE"]
+    assert change["control"]["leader_id"] > 0
+
+
+def test_what_was_deleted_is_left_out_where_the_checkpoint_tells_it(tmp_path, capsys):
+    fill(open_log(tmp_path / "t-0"), 4).close()
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 7\n")
+    assert dump(tmp_path / "t-0", output="jsonl") == Exit.OK
+    shown = capsys.readouterr()
+    assert [json.loads(line)["offset"] for line in shown.out.splitlines()] == [7, 8, 9, 10, 11]
+    assert "starts at offset 7" in shown.err
+    _, batches = lines_of(capsys, tmp_path / "t-0", level="batches")
+    assert [batch["base_offset"] for batch in batches] == [6, 9]
+    _, rows = lines_of(capsys, tmp_path / "t-0", from_log_start=False)
+    assert len(rows) == 12
+    (tmp_path / "log-start-offset-checkpoint").write_text("rubbish")
+    assert len(lines_of(capsys, tmp_path / "t-0")[1]) == 12
+
+
+def test_an_empty_directory_ends_nothing(tmp_path, capsys):
+    fill(open_log(tmp_path / "t-0"), 1).close()
+    fill(open_log(tmp_path / "t-2"), 1).close()
+    (tmp_path / "t-1").mkdir()
+    paths = [tmp_path / name for name in ("t-0", "t-1", "t-2")]
+    code = dump(*paths, output="jsonl")
+    shown = capsys.readouterr()
+    assert code == Exit.NO
+    assert f"no log in {tmp_path / 't-1'}" in shown.err
+    assert [json.loads(line)["partition"] for line in shown.out.splitlines()] == [0] * 3 + [2] * 3
+    assert lines_of(capsys, tmp_path)[0] == Exit.OK
+    assert lines_of(capsys, *paths, verify=True) == (Exit.NO, [])
+
+
+def test_a_torn_log_does_not_hide_the_next_one(tmp_path, capsys):
+    for name in ("t-0", "t-1", "t-2"):
+        fill(open_log(tmp_path / name), 4).close()
+    for name in ("t-0", "t-1"):
+        path = tmp_path / name / "00000000000000000000.log"
+        path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(UserError, match="t-1"):
+        dump(tmp_path, output="jsonl")
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 9 + 9 + 12
+    assert "t-0" in shown.err
+
+
 def test_what_is_no_log_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(UserError, match="no log in"):
             dump(path)
+    with pytest.raises(UserError, match="no path was given"):
+        dump()
 
 
 def test_a_log_without_transactions_is_stable_to_its_end(tmp_path):
     fill(open_log(tmp_path / "t-0"), 4).close()
-    [source] = find_sources([tmp_path / "t-0"])
+    [source], _ = find_sources([tmp_path / "t-0"])
     assert transactions_of(source).stable_offset == 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from trimaran.cli.output import say, show_json_line
-from trimaran.errors import Exit
+from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from log.batches.batch import BatchView
@@ -29,10 +30,12 @@ def dump(
     isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     decode: Annotated[bool, Parameter(negative="")] = False,
     verify: Annotated[bool, Parameter(negative="")] = False,
+    from_log_start: Annotated[bool, Parameter(negative="--whole-segments")] = True,
 ) -> int:
     """Prints what is in log files, ours or Apache Kafka's of any version. Nothing is written; the directory may be in use.
 
-    Exit code 1 when a file does not end with a whole batch, is damaged, or (with --verify) anything is wrong.
+    Control records (of transactions and of the quorum, never seen by consumers) are marked with their type, such as COMMIT.
+    Exit code 1 when a path holds no log, a file does not end with a whole batch, is damaged, or (with --verify) anything is wrong.
 
     Args:
         paths: segments (….log), partition directories (orders-0), or log directories with all their partitions.
@@ -42,19 +45,43 @@ def dump(
         decode: the messages in records of __consumer_offsets, __transaction_state, __share_group_state and __cluster_metadata.
         verify: prints problems instead: CRCs, offsets, epochs, damaged records, and indexes, producer snapshots and leader epochs
             that do not fit the batches.
+        from_log_start: leaves out what was deleted before the log start offset, where log-start-offset-checkpoint beside the
+            directory tells it; --whole-segments shows all that is in the files.
     """
-    from trimaran.log_dump import find_sources, transactions_of
+    from trimaran.log_dump import NO_LOG, find_sources
 
-    sources = find_sources(paths)
+    sources, empty = find_sources(paths)
+    for path in empty:
+        say(f"no log in {path}: {NO_LOG}")
     if verify:
-        return _verify(sources, output)
+        return max(_verify(sources, output), Exit.NO if empty else Exit.OK)
+    failures: list[UserError] = []
     for source in sources:
-        transactions = transactions_of(source) if isolation == "read_committed" else None
-        if output == "jsonl":
-            _print_rows(source, transactions, level, decode=decode)
-        else:
-            _print_table(source, transactions, level, decode=decode)
-    return Exit.OK
+        shown = source if from_log_start else replace(source, log_start_offset=0)
+        try:
+            _print(shown, output, level, isolation, decode=decode)
+        except UserError as error:
+            failures.append(error)
+    for failure in failures[:-1]:
+        say(str(failure))
+    if failures:
+        raise failures[-1]
+    return Exit.NO if empty else Exit.OK
+
+
+def _print(source: Source, output: str, level: str, isolation: str, *, decode: bool) -> None:
+    from trimaran.log_dump import transactions_of
+
+    if source.segments[0].base_offset < source.log_start_offset:
+        say(
+            f"{source.directory} starts at offset {source.log_start_offset}; what was deleted before it is left out"
+            " (--whole-segments shows it)"
+        )
+    transactions = transactions_of(source) if isolation == "read_committed" else None
+    if output == "jsonl":
+        _print_rows(source, transactions, level, decode=decode)
+    else:
+        _print_table(source, transactions, level, decode=decode)
 
 
 def _print_rows(
@@ -86,8 +113,10 @@ def _print_table(
 
 
 def _batch_line(position: int, batch: BatchView) -> str:
+    from trimaran.log_dump import control_type_of
+
     parts = [
-        f"batch {batch.base_offset} to {batch.last_offset} at {position}: {batch.count} records",
+        f"batch {batch.base_offset} to {batch.last_offset} at {position}: {batch.count} record{'' if batch.count == 1 else 's'}",
         f"{batch.size} bytes",
         f"v{batch.magic} {batch.compression.name.lower()}",
     ]
@@ -98,7 +127,7 @@ def _batch_line(position: int, batch: BatchView) -> str:
             f"producer {batch.producer_id} epoch {batch.producer_epoch} sequence {batch.base_sequence}"
         )
     parts += ["transactional"] if batch.is_transactional else []
-    parts += ["control"] if batch.is_control else []
+    parts += [f"control {control_type_of(batch) or ''}".rstrip()] if batch.is_control else []
     if batch.delete_horizon_ms is not None:
         parts.append(f"deletes from {_when(batch.delete_horizon_ms)}")
     return ", ".join(parts)
@@ -108,11 +137,15 @@ def _record_line(row: Row) -> str:
     """Offset, time, headers, then key and value, or what they are."""
     head = f"{row['offset']:>8}  {_when(row['timestamp'])}"
     if "control_type" in row:
-        return f"{head}  {row['control_type']}"
+        return f"{head}  control {row['control_type']}{_fields_text(row['control'])}"
     headers = "".join(f" {h['key']}={_text(h['value'])}" for h in row["headers"])
     if row.get("decoded") is not None:
         return f"{head}  {_decoded_text(row['decoded'])}{headers}"
     return f"{head}  {_text(row['key'])} -> {_text(row['value'])}{headers}"
+
+
+def _fields_text(fields: dict[str, Any] | None) -> str:
+    return "".join(f" {name}={value}" for name, value in (fields or {}).items())
 
 
 def _decoded_text(decoded: dict[str, Any]) -> str:
