@@ -253,7 +253,14 @@ def test_purge_leaves_nothing(cluster):
     assert unsaid.returncode == Exit.USAGE
     assert "--yes" in unsaid.stderr
     assert cluster.data.exists()
-    cluster.run("purge", "-y")
-    assert not cluster.data.exists()
+    report = cluster.data / "report" / "index.html"
+    report.parent.mkdir()
+    report.write_text("mine")
+    assert "kept what is not its own: report" in cluster.run("purge", "-y").stderr
+    assert report.read_text() == "mine"
+    report.unlink()
+    report.parent.rmdir()
+    assert list(cluster.data.iterdir()) == []
+    cluster.data.rmdir()
     assert not any(is_alive(*pid) for pid in pids)
     assert trimaran("ps", "--data", cluster.data, check=False).returncode == Exit.USAGE

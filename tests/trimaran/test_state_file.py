@@ -60,3 +60,10 @@ def test_the_plan_of_a_started_cluster_is_the_one_it_was_started_from(tmp_path):
     plan = state_file.plan_of(tmp_path, state(1, 1))
     assert plan.settings == {"a": "b"}
     assert [(n.name, n.id, n.port) for n in plan.nodes] == [("controller-1", 1, 9)]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"nodes": [{}]}', '{"nodes": []}'])
+def test_a_file_of_somebody_else_is_told(tmp_path, text):
+    (tmp_path / state_file.FILE_NAME).write_text(text)
+    with pytest.raises(UserError, match="is not what trimaran up wrote"):
+        state_file.read(tmp_path)

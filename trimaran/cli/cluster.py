@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import time
@@ -21,15 +20,15 @@ from trimaran.cli.output import Format, say, show_json, show_rows
 from trimaran.errors import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import redirect_output
-from trimaran.local.layout import ClusterPlan, FreePorts
+from trimaran.local.layout import SUPERVISOR_LOG, ClusterPlan, FreePorts
 from trimaran.local.orphans import orphans_of, stop_orphans
+from trimaran.local.removing import remove_cluster
 from trimaran.local.start_failure import last_words
 from trimaran.local.starting import Wanted, lock_directory, plan_of, refuse_if_running
 from trimaran.local.state_file import ClusterState
 
 READY_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.02
-LOG_NAME = "supervisor.log"
 READY = "ready"
 STOPPED = (
     "the cluster was stopped while it started",
@@ -116,8 +115,8 @@ def _died(data: Path) -> tuple[str, str, str]:
     """Of a supervisor that could not even say why."""
     return (
         "the cluster did not start",
-        f"its supervisor exited during startup: {last_words(data / LOG_NAME)}",
-        f"see {data / LOG_NAME}; trimaran purge removes what is left, trimaran doctor checks the machine",
+        f"its supervisor exited during startup: {last_words(data / SUPERVISOR_LOG)}",
+        f"see {data / SUPERVISOR_LOG}; trimaran purge removes what is left, trimaran doctor checks the machine",
     )
 
 
@@ -126,7 +125,7 @@ def _become_supervisor(plan: ClusterPlan, report_fd: int, private_fds: list[int]
     code = 1
     try:
         os.setsid()
-        redirect_output(plan.data / LOG_NAME)
+        redirect_output(plan.data / SUPERVISOR_LOG)
         if not _supervisor()(plan, lambda: _report(report_fd, READY), private_fds):
             _report(report_fd, "\n".join(STOPPED))
         code = 0
@@ -216,9 +215,9 @@ def _agreed(question: str) -> bool:
         return input(question).strip().lower() == "y"
     except EOFError:
         raise UserError(
-            "nobody is there to be asked",
-            "standard input has ended",
-            "--yes says it without being asked",
+            "cannot ask for confirmation",
+            "stdin is closed",
+            "use --yes",
             exit_code=Exit.USAGE,
         ) from None
 
@@ -226,17 +225,22 @@ def _agreed(question: str) -> bool:
 def purge(
     *, data: Data = DEFAULT_DATA, yes: Annotated[bool, Parameter(name=["-y", "--yes"])] = False
 ) -> int:
-    """Stops the local cluster and deletes its data directory.
+    """Stops the local cluster and deletes its data. Reports and whatever else is in the directory stay.
 
     Args:
         yes: do not ask first.
     """
     path = data.resolve()
     state = state_file.read(path)
-    if not yes and not _agreed(f"delete {path} and all records in it? [y/N] "):
+    if not yes and not _agreed(f"delete the cluster in {path} and all its records? [y/N] "):
         return Exit.NO
     if state.is_up() or orphans_of(state):
         down(data=path)
-    shutil.rmtree(path)
-    say(f"deleted {path}")
+    with lock_directory(path):
+        refuse_if_running(path)
+        kept = remove_cluster(path, state)
+    if kept:
+        say(f"deleted the cluster in {path}; kept what is not its own: {', '.join(kept)}")
+    else:
+        say(f"deleted {path}")
     return Exit.OK

@@ -21,6 +21,7 @@ FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11
 # Below the range from which the kernel takes ports of outgoing connections, so that a killed node finds its port free.
 FREE_PORTS = range(20000, 32000)
 FIXED_PORTS = {"broker": 9092, "controller": 9093, "zookeeper": 2181}
+SUPERVISOR_LOG = "supervisor.log"
 NODES_MAX = 10  # ids of controllers end where those of brokers begin
 
 

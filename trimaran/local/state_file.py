@@ -15,6 +15,7 @@ from trimaran.errors import Exit, UserError
 from trimaran.local.layout import ClusterPlan, NodePlan
 
 FILE_NAME = "cluster.json"
+TEMPORARY_NAME = FILE_NAME + ".tmp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +84,15 @@ def is_alive(pid: int, started: int | None) -> bool:
 
 def write(data: Path, state: ClusterState) -> None:
     """Replaces `cluster.json`."""
-    temporary = data / (FILE_NAME + ".tmp")
+    temporary = data / TEMPORARY_NAME
     temporary.write_text(json.dumps(asdict(state), indent=2) + "\n")
     temporary.replace(data / FILE_NAME)
 
 
 def read(data: Path) -> ClusterState:
-    """Reads `cluster.json`; a UserError where there is no cluster."""
+    """Reads `cluster.json`; a UserError where there is no cluster, or somebody else wrote the file."""
     try:
-        raw = json.loads((data / FILE_NAME).read_text())
+        return as_seen_now(_parse((data / FILE_NAME).read_text()))
     except FileNotFoundError:
         raise UserError(
             f"no local cluster in {data}",
@@ -99,8 +100,18 @@ def read(data: Path) -> ClusterState:
             f"start one with: trimaran up --data {data}",
             exit_code=Exit.USAGE,
         ) from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(
+            f"{data / FILE_NAME} is not what trimaran up wrote",
+            f"{type(error).__name__}: {error}",
+            "put it back from a copy; or remove the directory, and the cluster with it",
+        ) from error
+
+
+def _parse(text: str) -> ClusterState:
+    raw = json.loads(text)
     nodes = tuple(NodeState(**node) for node in raw.pop("nodes"))
-    return as_seen_now(ClusterState(nodes=nodes, **raw))
+    return ClusterState(nodes=nodes, **raw)
 
 
 def as_seen_now(state: ClusterState) -> ClusterState:
