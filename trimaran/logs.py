@@ -33,11 +33,17 @@ class JsonFormatter(logging.Formatter):
 
 def set_up(config: ServerConfig) -> None:
     """Sends the lines of this process to stderr; `auto` is text on a terminal and JSON elsewhere."""
-    kind = config["trimaran.log.format"]
-    as_text = kind == "text" or (kind == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter(TEXT) if as_text else JsonFormatter(config["node.id"]))
+    is_json = writes_json(config)
+    handler.setFormatter(JsonFormatter(config["node.id"]) if is_json else logging.Formatter(TEXT))
     logging.basicConfig(level=config["trimaran.log.level"], handlers=[handler], force=True)
+    logging.captureWarnings(is_json)  # Python's own would be plain lines between the objects
+
+
+def writes_json(config: ServerConfig) -> bool:
+    """Then nothing but objects, a line each, may be written to stderr."""
+    kind = config["trimaran.log.format"]
+    return kind == "json" or (kind == "auto" and not sys.stderr.isatty())
 
 
 def set_up_mirror() -> None:

@@ -6,6 +6,7 @@ SIGTERM and SIGINT cancel the node's task; a broker then hands over its leadersh
 from __future__ import annotations
 
 import contextlib
+import logging
 import resource
 import signal
 import sys
@@ -20,19 +21,25 @@ from node.config.server import ServerConfig, parse
 from node.runtime.slow_steps import logging_slow_steps
 from trimaran.errors import UserError
 from trimaran.failures import explain, of_config
-from trimaran.logs import set_up
+from trimaran.logs import set_up, writes_json
 from trimaran.properties import Setting
 
 Role = Callable[..., Awaitable[None]]
 
 
-def parse_config(settings: Mapping[str, Setting]) -> ServerConfig:
-    """Checks all settings; unknown keys warn on stderr, a wrong value is a `UserError` that names its origin."""
+log = logging.getLogger(__name__)
+
+
+def parse_config(settings: Mapping[str, Setting], *, to_serve: bool = False) -> ServerConfig:
+    """Checks all settings; a wrong value is a `UserError` that names its origin.
+
+    Unknown keys warn on stderr; with `to_serve` it is `serve` that warns of them, in the node's log.
+    """
     try:
         config = parse(settings)
     except ConfigError as error:
         raise of_config(error) from error
-    for hint in config.unknown.values():
+    for hint in () if to_serve else config.unknown.values():
         print(f"warning: {hint}", file=sys.stderr)  # noqa: T201
     return config
 
@@ -84,21 +91,28 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
 
     Raises:
         UserError: it could not start, or had to stop.
+        SystemExit: the same, where the log is JSON; it says so itself, since whoever reads it expects an object a line.
     """
     set_up(config)
+    for hint in config.unknown.values():
+        log.warning("%s", hint)
     _take_descriptors()
     try:
         trio.run(run_roles, roles_of(config), config, on_ready, instruments=_instruments(config))
     except Exception as error:
         explained = explain(error)
-        if explained is None:
+        cause = error if explained is None else None
+        told = explained or UserError(
+            "the node stopped by a mistake of trimaran",
+            f"{type(error).__name__}: {error}",
+            "please report it, with what is logged here",
+        )
+        if writes_json(config):
+            log.critical("%s: %s; %s", told.what, told.why, told.fix, exc_info=cause)
+            sys.exit(told.exit_code)
+        if cause is not None:
             traceback.print_exc()
-            explained = UserError(
-                "the node stopped by a mistake of trimaran",
-                f"{type(error).__name__}: {error}",
-                "please report it, with the lines above",
-            )
-        raise explained from error
+        raise told from error
 
 
 def _instruments(config: ServerConfig) -> list[trio.abc.Instrument]:
@@ -115,5 +129,11 @@ def _take_descriptors() -> None:
 
 def say_started(config: ServerConfig) -> None:
     """The line that scripts of Apache Kafka's users wait for; a full disk is no reason to end."""
+    line = f"[KafkaServer id={config['node.id']}] started"
+    if writes_json(config):
+        started = log.getChild("started")
+        started.setLevel(logging.INFO)  # whatever the level of the rest is, somebody waits for it
+        started.info("%s", line)
+        return
     with contextlib.suppress(OSError):
-        print(f"[KafkaServer id={config['node.id']}] started", file=sys.stderr, flush=True)  # noqa: T201
+        print(line, file=sys.stderr, flush=True)  # noqa: T201

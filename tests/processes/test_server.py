@@ -88,7 +88,8 @@ def test_a_combined_node_serves_is_stopped_cleanly_and_serves_again(server_file)
 
 
 def start_and_fail(file, *options):
-    done = trimaran("server", "start", "-c", file, *options, check=False)
+    as_text = ("--override", "trimaran.log.format=text")
+    done = trimaran("server", "start", "-c", file, *as_text, *options, check=False)
     assert done.returncode != 0
     assert [line.split(":")[0].strip() for line in done.stderr.splitlines()[-3:]] == [
         "error",

@@ -21,10 +21,10 @@ ConfigFile = Annotated[Path, Parameter(name=["-c", "--config"])]
 Overrides = Annotated[list[str] | None, Parameter(name="--override")]
 
 
-def _config(file: Path, override: list[str] | None) -> ServerConfig:
+def _config(file: Path, override: list[str] | None, *, to_serve: bool = False) -> ServerConfig:
     from trimaran.node import parse_config
 
-    return parse_config(load(file, override or [], os.environ))
+    return parse_config(load(file, override or [], os.environ), to_serve=to_serve)
 
 
 def _start(config: ServerConfig) -> int:
@@ -35,7 +35,7 @@ def _start(config: ServerConfig) -> int:
 
 
 def _start_as(role: str, file: Path, override: list[str] | None) -> int:
-    config = _config(file, override)
+    config = _config(file, override, to_serve=True)
     roles = list(config["process.roles"])
     if roles != [role]:
         raise UserError(
@@ -59,7 +59,7 @@ def broker_start(*, config: ConfigFile, override: Overrides = None) -> int:
 
 def server_start(*, config: ConfigFile, override: Overrides = None) -> int:
     """Runs every role that the file's process.roles names."""
-    return _start(_config(config, override))
+    return _start(_config(config, override, to_serve=True))
 
 
 def storage_random_uuid() -> None:

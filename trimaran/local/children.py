@@ -154,6 +154,8 @@ def _run_main(main: Callable[[Callable[[], None]], None], on_ready: Callable[[],
     except UserError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return error.exit_code
+    except SystemExit as ended:  # it has said why
+        return ended.code if isinstance(ended.code, int) else 1
     return 0
 
 
@@ -186,7 +188,7 @@ def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
     from trimaran import node as process
     from trimaran.properties import read_file
 
-    config = process.parse_config(read_file(node.properties_file))
+    config = process.parse_config(read_file(node.properties_file), to_serve=True)
 
     def ready() -> None:
         process.say_started(config)

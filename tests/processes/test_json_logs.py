@@ -1,0 +1,52 @@
+"""A node whose log is JSON writes nothing but objects, a line each, from its start to its end."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from quorum.runtime.ports import HOST, port_of, reserve
+from tests.local_cluster import ROOT, trimaran
+from trimaran.errors import Exit
+
+FILE = """
+node.id=1
+process.roles=controller
+controller.quorum.bootstrap.servers={address}
+controller.listener.names=CONTROLLER
+listeners=CONTROLLER://{address}
+log.dirs={dir}/data
+log.retention.hour=1
+{more}
+"""
+
+
+@pytest.mark.parametrize("level", ["INFO", "ERROR"])
+def test_every_line_is_an_object(tmp_path, level):
+    with reserve() as held:
+        file = tmp_path / "node.properties"
+        settings = {"address": f"{HOST}:{port_of(held)}", "dir": tmp_path}
+        file.write_text(FILE.format(**settings, more=f"trimaran.log.level={level}"))
+        cluster_id = trimaran("storage", "random-uuid").stdout.strip()
+        told = trimaran("storage", "format", "-t", cluster_id, "-c", file, "--standalone").stderr
+        assert "did you mean log.retention.hours" in told
+        command = [sys.executable, "-m", "trimaran", "server", "start", "-c", str(file)]
+        with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+            watchdog = threading.Timer(60, process.kill)
+            watchdog.start()
+            events = []
+            while "[KafkaServer id=1] started" not in events:
+                events.append(json.loads(process.stderr.readline())["event"])
+            assert any("did you mean" in event for event in events) is (level == "INFO")
+            second = trimaran("server", "start", "-c", file, check=False)
+            process.terminate()
+            for line in process.stderr:
+                json.loads(line)
+            watchdog.cancel()
+            assert process.wait() == Exit.OK
+    assert second.returncode == Exit.NO
+    last = [json.loads(line) for line in second.stderr.splitlines()][-1]
+    assert last["level"] == "CRITICAL"
+    assert "in use" in last["event"]
