@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from log.batches.batch import BatchView
-from log.batches.control_records import read_control_records
+from log.batches.control_records import ControlRecord, read_control_records
 from log.batches.records import Record, decode_records
 from log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from log.disk.checkpoints import LOG_START_OFFSETS, CheckpointDamaged, read_offsets
 from log.inspection.reader import SegmentFile, list_segments, scan_batches
 from log.old_formats.old_batches import as_v2, timestamp_type_id
 from log.partitions.names import parse_directory_name
-from log.checkpoints import LOG_START_OFFSETS, CheckpointDamaged, read_offsets
-from log.control_records import ControlRecord, read_control_records
 from log.producers.state import ProducerState
 from log.segments.recovery import base_offset_of
 from log.segments.segment import LOG_SUFFIX

@@ -21,8 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from node.runtime.java import javas
+from node.runtime.parent_death import end_with_parent
 from node.runtime.ports import port_of, reserve
-from quorum.runtime.parent_death import end_with_parent
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from quorum.runtime.ports import HOST, port_of, reserve
+from node.runtime.ports import HOST, port_of, reserve
 from tests.local_cluster import ROOT, trimaran
 from trimaran.errors import Exit
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from quorum.runtime.ports import HOST, port_of, reserve
+from node.runtime.ports import HOST, port_of, reserve
 from tests.local_cluster import ROOT, LocalCluster, trimaran, until
 from tests.zkcompat.conftest import needs_zookeeper
 from trimaran.errors import Exit

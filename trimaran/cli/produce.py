@@ -112,7 +112,7 @@ def _split(line: bytes, separator: str | None) -> tuple[bytes | None, bytes]:
 
 
 def _send(client: BlockingClient, topic: str, partition: int, records: Lines) -> None:
-    from log.records import NewRecord, build_batch
+    from log.batches.records import NewRecord, build_batch
     from wire.client.destinations import Leader
     from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 

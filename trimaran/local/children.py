@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from quorum.runtime.parent_death import end_with_parent
+from node.runtime.parent_death import end_with_parent
 from trimaran.errors import UserError
 from trimaran.local.layout import ClusterPlan, NodePlan
 from trimaran.local.state_file import NodeState, start_time
