@@ -53,7 +53,8 @@ class Followed:
 class FetchClient:
     """The partitions followed of one leader, and the session that tells it their positions.
 
-    Invariant: a partition in `_known` and not in `_changed` stands at the leader exactly as `_known` says.
+    Invariants: a partition in `_known` and not in `_changed` stands at the leader exactly as `_known` says; the leader
+    knows whatever is in `_leaving`.
     """
 
     def __init__(self, settings: FetchSettings) -> None:
@@ -85,8 +86,7 @@ class FetchClient:
     def remove(self, key: Key) -> None:
         self._followed.pop(key, None)
         self._paused.pop(key, None)
-        self._changed.pop(key, None)
-        self._leaving[key] = None
+        self._leave(key)
 
     def touch(self, followed: Followed) -> None:
         """Its position may be another one than the leader knows."""
@@ -97,8 +97,12 @@ class FetchClient:
         """The leader refuses it: it is left out of the session for a moment, longer each time."""
         self._paused[followed.key] = now + followed.pause
         followed.pause = min(2 * followed.pause, PAUSE_SECONDS_MAX)
-        self._changed.pop(followed.key, None)
-        self._leaving[followed.key] = None
+        self._leave(followed.key)
+
+    def _leave(self, key: Key) -> None:
+        self._changed.pop(key, None)
+        if key in self._known:
+            self._leaving[key] = None
 
     @property
     def resume_at(self) -> float:
@@ -127,11 +131,11 @@ class FetchClient:
         self._resume(now)
         self._tell_new_epoch()
         topics = self._changes()
-        if in_flight and not topics:
-            return None
+        if (in_flight and not topics) or len(self._leaving) == len(self._known):
+            return (
+                None  # who leaves is named by the next request: the leader reads for it until then
+            )
         forgotten = self._forget()
-        if not self._known:
-            return None
         settings = self.settings
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=settings.replica_id, replica_epoch=self._told_as),
@@ -194,8 +198,8 @@ class FetchClient:
         """Takes out of the session what is no longer followed, or held back."""
         forgotten: dict[bytes, ForgottenTopic] = {}
         for key in self._leaving:
-            if self._known.pop(key, None) is not None:
-                topic = forgotten.setdefault(key[0], ForgottenTopic(topic_id=key[0], partitions=[]))
-                topic.partitions.append(key[1])
+            del self._known[key]
+            topic = forgotten.setdefault(key[0], ForgottenTopic(topic_id=key[0], partitions=[]))
+            topic.partitions.append(key[1])
         self._leaving.clear()
         return list(forgotten.values())

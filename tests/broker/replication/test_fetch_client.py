@@ -106,6 +106,20 @@ def test_the_leader_is_told_all_that_changed_and_no_more(steps, keeps_sessions):
             client.answered(session_id if keeps_sessions else 0)
 
 
+def test_who_left_while_nothing_was_to_be_asked_for_is_forgotten_with_the_next_request():
+    """Else the leader's session keeps it, and what is written there ends every long poll."""
+    client = FetchClient(SETTINGS)
+    client.add((b"t" * 16, 0), Follower())
+    client.next_request(0.0, in_flight=False)
+    client.answered(7)
+    client.remove((b"t" * 16, 0))
+    assert client.next_request(0.0, in_flight=False) is None
+    client.add((b"t" * 16, 1), Follower())
+    request = client.next_request(0.0, in_flight=False)
+    assert request.session_epoch == 1
+    assert [topic.partitions for topic in request.forgotten_topics_data] == [[0]]
+
+
 def test_pauses_double_up_to_a_bound():
     client = FetchClient(SETTINGS)
     client.add((b"t" * 16, 0), Follower())
