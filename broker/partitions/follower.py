@@ -124,11 +124,11 @@ class FollowerEpoch:
         self.truncate_to(target)
 
     def truncate_to(self, offset: int) -> None:
-        if offset < self.log.log_end_offset:
-            self.log.truncate_to(offset)
-            end = self.log.log_end_offset  # lower where a batch reaches over `offset`
-            self.partition.save_watermark(min(self.partition.high_watermark, end))
-            self._flush_truncated()
+        """Cuts records, and an epoch that was begun here at the log's end without one."""
+        self.log.truncate_to(offset)
+        end = self.log.log_end_offset  # lower where a batch reaches over `offset`
+        self.partition.save_watermark(min(self.partition.high_watermark, end))
+        self._flush_truncated()
 
     def start_at(self, offset: int) -> None:
         """Throws away the whole log: the leader no longer has what comes next."""

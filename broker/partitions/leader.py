@@ -78,6 +78,7 @@ class LeaderEpoch:
         self.epoch = state.leader_epoch
         self.log = partition.log
         self.start_offset = self.log.log_end_offset
+        self.log.begin_epoch(self.epoch)
         self.high_watermark = Watermark(partition.watermark_in_log())
         self.isr = IsrState(state.isr, state.partition_epoch)
         self.low_watermark = Watermark(UNKNOWN_OFFSET)

@@ -109,6 +109,9 @@ def _recover(
     bases = [segment.base_offset for segment in segments]
     # With the one that ends at the recovery point: a truncation to there may be undone.
     first = max(0, bisect_right(bases, recovery_point - 1) - 1)
+    epochs.truncate_from_end(
+        recovery_point
+    )  # the batches say it; the file may be from before a cut
     keep = first
     for segment in segments[first:]:
         before = segments[keep - 1].next_offset if keep > first else segment.base_offset

@@ -151,6 +151,14 @@ class PartitionLog(LocalLog):
 
     # Appending
 
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """A leader's epoch begins at the log's end, before it answers anybody; again after a restart it began where it began.
+
+        So it is known although nothing was written in it, and no follower can know a later one (KAFKA-7415). Not flushed: an epoch without
+        a record is forgotten with the process, and the leader begins it again.
+        """
+        self.epochs.assign(leader_epoch, self.log_end_offset)
+
     def append_as_leader(
         self, batches: memoryview, views: list[BatchView], *, leader_epoch: int, now_ms: int
     ) -> AppendInfo:

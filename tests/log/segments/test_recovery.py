@@ -209,6 +209,20 @@ def test_epochs_of_cut_batches_go_with_them(tmp_path):
     assert opened.epochs.entries() == [(1, 0)]
 
 
+def test_an_epoch_that_was_begun_and_given_up_is_not_found_again(tmp_path):
+    """Its leader noted it with a flush, wrote nothing in it, and followed another that had records of an older one."""
+    log = fill(open_log(tmp_path / "t-0"), 1, count=4, epoch=3)
+    log.begin_epoch(5)
+    log.flush()
+    point = log.log_end_offset
+    log.truncate_to(point)
+    fill(log, 1, epoch=4)
+    fill(log, 1, epoch=6)
+    entries = [(3, 0), (4, 4), (6, 7)]
+    assert log.epochs.entries() == entries
+    assert open_log(crash(log), recovery_point=point).epochs.entries() == entries
+
+
 def swap_in(directory, base, data):
     (directory / f"{base:020d}.log.swap").write_bytes(data)
 

@@ -1,0 +1,194 @@
+"""Where leader epochs begin, and what followers and consumers are told of it (KIP-101, KIP-279, KIP-320)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from log.batch import iter_batches
+from tests.broker.batches import append as append_here
+from tests.broker.batches import batch
+from tests.broker.calls import call, finished
+from tests.broker.harness import open_harness, partition, topic
+from tests.broker.partitions.replicas import append, brokers, until
+from wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+NOBODY = -1
+TIMESTAMP_MS = 1_700_000_000_000  # of all records, so that they share a segment
+
+
+def state(leader, epoch, isr=(11, 12, 13), replicas=(11, 12, 13)):
+    return topic(
+        "t", partition(replicas, leader, isr=isr, leader_epoch=epoch, partition_epoch=epoch)
+    )
+
+
+def bytes_of(cluster, node_id):
+    log = cluster.partition(node_id).log
+    return log.read_bytes(0, 1 << 20, upto_offset=log.log_end_offset)
+
+
+def same(cluster, *node_ids):
+    return len({bytes_of(cluster, node_id) for node_id in node_ids}) == 1
+
+
+async def end_of(harness, leader_epoch):
+    request = OffsetForLeaderEpochRequest(
+        topics=[
+            OffsetForLeaderTopic(
+                topic="t",
+                partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=leader_epoch)],
+            )
+        ]
+    )
+    answers = await finished(offset_for_leader_epoch(request, harness.context, call(request, 4)))
+    [answer] = answers.topics[0].partitions
+    assert answer.error_code == 0
+    return answer.leader_epoch, answer.end_offset
+
+
+async def replicated(cluster, offset):
+    for node_id in cluster.harnesses:
+        await until(lambda node_id=node_id: cluster.partition(node_id).log.flushed_offset == offset)
+
+
+# -- an epoch begins with the election
+
+
+async def test_an_epoch_begins_where_the_log_ends_when_its_leader_begins(tmp_path):
+    """KAFKA-7415: not with its first append. A consumer at the end of a quiet partition asks for it (KIP-320)."""
+    harness = open_harness(tmp_path)
+    harness.set_image(state(11, 0))
+    append_here(harness, b"a", b"b")
+    harness.set_image(state(11, 4))
+    assert await end_of(harness, 4) == (4, 2)
+    assert await end_of(harness, 3) == (0, 2)
+    append_here(harness, b"c")
+    assert await end_of(harness, 4) == (4, 3)
+    assert await end_of(harness, 3) == (0, 2)
+
+
+async def test_of_an_empty_log_too(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(state(11, 3))
+    assert await end_of(harness, 3) == (3, 0)
+    harness.set_image(state(11, 5))
+    assert await end_of(harness, 5) == (5, 0)
+    assert harness.leader().log.epochs.entries() == [(5, 0)]
+
+
+def test_a_partition_that_nobody_asks_for_records_nothing(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(state(11, 3))
+    assert harness.partitions.find("t", 0).open_log is None
+    assert harness.directory.partitions() == set()
+
+
+@pytest.mark.parametrize("appended", [False, True])
+@pytest.mark.parametrize("clean", [False, True])
+async def test_a_restart_in_the_same_epoch_begins_it_where_it_began(tmp_path, clean, appended):
+    harness = open_harness(tmp_path)
+    harness.set_image(state(11, 0))
+    append_here(harness, b"a", b"b")
+    harness.set_image(state(11, 4))
+    assert await end_of(harness, 4) == (4, 2)
+    if appended:
+        append_here(harness, b"c")
+    harness.flush()
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=5 if clean else None)
+    again = open_harness(tmp_path)
+    again.set_image(state(11, 4))
+    assert await end_of(again, 3) == (0, 2)
+    assert await end_of(again, 4) == (4, 3 if appended else 2)
+
+
+@pytest.mark.slow
+async def test_a_follower_whose_last_epoch_its_leader_never_saw_is_cut_and_admitted(tmp_path):
+    """KAFKA-7415: 11 dies while 13 is ahead of 12; 12 leads and appends; 13 leads; 12 is back."""
+    async with brokers(tmp_path, 11, 12, 13) as cluster:
+        cluster.assign(state(11, 0))
+        append(cluster[11], b"shared")
+        await replicated(cluster, 1)
+        cluster[12].set_image(state(NOBODY, 0))
+        append(cluster[11], b"ahead")
+        append(cluster[11], b"further ahead")
+        await until(lambda: cluster.partition(13).log.flushed_offset == 3)
+        cluster[12].set_image(state(12, 1, isr=(12,)))
+        append(cluster[12], b"alone")
+        cluster.assign(state(13, 2, isr=(11, 13)))
+        assert cluster[13].leader().epoch == 2
+        await until(lambda: same(cluster, 11, 12, 13))
+        assert b"alone" not in bytes_of(cluster, 12)
+        await until(lambda: cluster[13].isr_changes.submitted)
+        _, change = cluster[13].isr_changes.submitted[0]
+        assert [member for member, _ in change.new_isr] == [11, 13, 12]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("records", [(), (b"a", b"b")])
+async def test_who_led_an_epoch_without_a_record_follows_again(tmp_path, records):
+    """It has noted its epoch at the log's end; nobody else has heard of it."""
+    async with brokers(tmp_path, 11, 12, 13) as cluster:
+        cluster.assign(state(11, 0))
+        for value in records:
+            append(cluster[11], value)
+        cluster[11].leader()
+        await until(lambda: cluster.partition(12).open_log is not None or not records)
+        cluster[12].set_image(state(12, 1))
+        await until(lambda: len(records) in (0, cluster[12].leader().log.log_end_offset))
+        assert cluster[12].leader().log.latest_epoch == 1
+        cluster[11].set_image(state(11, 0))
+        append(cluster[11], b"of 0")
+        cluster.assign(state(11, 2))
+        append(cluster[11], b"of 2")
+        await cluster[11].leader().high_watermark.wait_reached(len(records) + 2)
+        assert same(cluster, 11, 12, 13)
+        logs = [cluster.partition(node_id).log for node_id in (11, 12, 13)]
+        assert len({tuple(log.epochs.entries()) for log in logs}) == 1
+
+
+# -- divergence
+
+
+def write(log, *epochs):
+    """One record a number, of that epoch."""
+    for epoch in epochs:
+        data = batch(b"%d at %d" % (epoch, log.log_end_offset), timestamp_ms=TIMESTAMP_MS)
+        log.append_as_leader(
+            data, list(iter_batches(data)), leader_epoch=epoch, now_ms=TIMESTAMP_MS
+        )
+    log.flush()
+
+
+HISTORIES = [
+    # KIP-101: each has records that the other has not
+    ((0, 0, 1, 1), (0, 0, 2)),
+    ((0, 0, 0, 0), (0, 0, 2)),
+    # KIP-279: leaders that changed fast; the follower steps back epoch by epoch
+    ((0, 0, 1, 1, 3), (0, 0, 0, 2, 2, 2, 4)),
+    ((0, 1, 3, 5, 7), (0, 2, 4, 6, 8)),
+    ((1, 1, 1), (0, 0, 0, 2)),
+    ((0, 0, 3), (0, 0, 1, 1, 1, 4)),
+    # divergence inside an epoch that the leader knows: it lost the epoch's end, and went on
+    ((0, 1, 1, 1, 1), (0, 1, 1, 3)),
+    ((0, 1, 1, 1, 1), (0, 1, 1)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mine", "theirs"), HISTORIES)
+async def test_a_follower_is_cut_where_the_histories_part(tmp_path, mine, theirs):
+    async with brokers(tmp_path, 11, 12) as cluster:
+        for node_id, epochs in ((11, theirs), (12, mine)):
+            cluster[node_id].set_image(state(NOBODY, 8, replicas=(11, 12), isr=(11,)))
+            write(cluster.partition(node_id).log, *epochs)
+        cluster.assign(state(11, 9, replicas=(11, 12), isr=(11,)))
+        append(cluster[11], b"of 9")
+        await until(lambda: same(cluster, 11, 12))
+        logs = [cluster.partition(node_id).log for node_id in (11, 12)]
+        assert logs[0].epochs.entries() == logs[1].epochs.entries()
