@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from broker.partitions.isr import IsrState
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,14 @@ class IsrChange:
     partition_epoch: int
     leader_recovery_state: int
     new_isr: tuple[tuple[int, int], ...]
+
+
+class Standing(NamedTuple):
+    """What a leader knows of its epoch and metadata does not say yet; `change` is the ISR change that waits for its answer."""
+
+    start_offset: int
+    isr: IsrState
+    change: IsrChange | None
 
 
 class IsrChangeOwner(Protocol):

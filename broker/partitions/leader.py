@@ -26,6 +26,7 @@ from broker.partitions.isr_change import IsrChange
 from log.batches.batch import BatchView
 from log.partitions.partition_log import AppendInfo
 from node.runtime.watermark import Watermark
+from broker.partitions.isr_change import IsrChange, Standing
 from quorum.metadata.image import PartitionImage
 from wire.errors import ErrorCode, KafkaError
 
@@ -54,16 +55,17 @@ _AWAIT_METADATA = frozenset(
 
 @contextmanager
 def open_leader_epoch(
-    partition: Partition, state: PartitionImage, now: float
+    partition: Partition, state: PartitionImage, now: float, standing: Standing | None = None
 ) -> Iterator[LeaderEpoch]:
     """The leadership of `state.leader_epoch`: on exit whoever waits for its watermark hears NotLeaderError.
 
-    After the exit nothing is appended and no watermark moves in the name of this epoch, whoever still holds it.
+    After the exit nothing is appended and no watermark moves in the name of this epoch, whoever still holds it. Given a `standing`, this
+    process has led the same epoch before, with the same records in another place.
 
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened; then no epoch has begun.
     """
-    epoch = LeaderEpoch(partition, state, now)
+    epoch = LeaderEpoch(partition, state, now, standing)
     try:
         yield epoch
     finally:
@@ -73,7 +75,9 @@ def open_leader_epoch(
 class LeaderEpoch:
     """What request handlers may hold on to: it outlives its epoch, and then answers NOT_LEADER_OR_FOLLOWER."""
 
-    def __init__(self, partition: Partition, state: PartitionImage, now: float) -> None:
+    def __init__(
+        self, partition: Partition, state: PartitionImage, now: float, standing: Standing | None
+    ) -> None:
         self.partition = partition
         self.epoch = state.leader_epoch
         self.log = partition.log
@@ -83,8 +87,11 @@ class LeaderEpoch:
         self.isr = IsrState(state.isr, state.partition_epoch)
         self.low_watermark = Watermark(UNKNOWN_OFFSET)
         self._maximal = self.isr.maximal
+        self._change: IsrChange | None = None
         self._services = partition.services
         self.replicas: dict[int, ReplicaProgress] = {}
+        if standing is not None:
+            self._resume(standing)
         self._follow_assignment(state, now)
         self._flush_what_recovery_left()
 
@@ -93,6 +100,20 @@ class LeaderEpoch:
             f"{self.partition.name} epoch {self.epoch} start {self.start_offset} hw {self.high_watermark.offset} "
             f"end {self.log.log_end_offset} isr {self.isr.isr} proposed {self.isr.proposed}"
         )
+
+    @property
+    def standing(self) -> Standing:
+        return Standing(self.start_offset, self.isr, self._change)
+
+    def _resume(self, standing: Standing) -> None:
+        """The controller may have taken the change: until it is heard of, the watermark waits for whom it would admit (KIP-497)."""
+        self.start_offset = standing.start_offset
+        if standing.isr.partition_epoch < self.isr.partition_epoch:
+            return  # metadata has settled it
+        self._set_isr(standing.isr)
+        if standing.change is not None:
+            self._change = standing.change
+            self._services.isr_changes.submit(self, standing.change)
 
     @property
     def knows_committed(self) -> bool:
@@ -118,7 +139,7 @@ class LeaderEpoch:
         for replica_id in state.replicas:
             if replica_id != node_id and replica_id not in self.replicas:
                 progress = ReplicaProgress()
-                if replica_id in state.isr:
+                if replica_id in state.isr or replica_id in self._maximal:
                     progress.caught_up_at = (
                         now  # a new leader gives its ISR the full time to show up
                     )
@@ -327,7 +348,7 @@ class LeaderEpoch:
         )
 
     def _propose(self, isr: tuple[int, ...]) -> None:
-        change = IsrChange(
+        change = self._change = IsrChange(
             topic_id=self.partition.topic_id,
             partition_index=self.partition.index,
             leader_epoch=self.epoch,
@@ -346,14 +367,11 @@ class LeaderEpoch:
     def _set_isr(self, isr: IsrState) -> None:
         self.isr = isr
         self._maximal = isr.maximal
+        if isr.proposed is None:
+            self._change = None
 
     def _is_current(self, change: IsrChange) -> bool:
-        return (
-            not self.ended
-            and self.isr.proposed is not None
-            and change.partition_epoch == self.isr.partition_epoch
-            and tuple(member for member, _ in change.new_isr) == self.isr.proposed
-        )
+        return not self.ended and change == self._change
 
     def isr_committed(
         self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from broker.partitions.follower import FollowerEpoch, open_follower_epoch
+from broker.partitions.isr_change import Standing
 from broker.partitions.leader import LeaderEpoch, open_leader_epoch
 from broker.partitions.watchers import Watchers
 from log.partitions.partition_log import PartitionLog
@@ -37,6 +38,7 @@ class Partition:
         "_leader",
         "_log",
         "_saved_watermark",
+        "_standing",
         "deleted",
         "index",
         "services",
@@ -67,6 +69,7 @@ class Partition:
         self._epoch: ExitStack | None = None
         self._leader: LeaderEpoch | None = None
         self._follower: FollowerEpoch | None = None
+        self._standing: Standing | None = None  # of this epoch, while its log is let go of
 
     @property
     def name(self) -> str:
@@ -177,9 +180,10 @@ class Partition:
         if self._leader is None and self.leads and not self.deleted:
             block = ExitStack()
             self._leader = block.enter_context(
-                open_leader_epoch(self, self.state, self.services.now())
+                open_leader_epoch(self, self.state, self.services.now(), self._standing)
             )
             self._epoch = block
+            self._standing = None
             self._saved_watermark = self._leader.high_watermark.offset
             self.watchers.look_again()
         return self._leader
@@ -207,6 +211,7 @@ class Partition:
                 self.watchers.look_again()  # who has left it needs a leader to come back
             return False
         self._end_epoch()
+        self._standing = None
         self.watchers.look_again()
         return True
 
@@ -226,7 +231,9 @@ class Partition:
             self._leader.settings_changed()
 
     def let_go(self) -> None:
-        """Ends the epoch and forgets the log, which is somewhere else now or nowhere; both come anew when asked for."""
+        """Lets go of the epoch and of the log, which is somewhere else now or nowhere; both come anew when asked for."""
+        if self._leader is not None:
+            self._standing = self._leader.standing
         self._end_epoch()
         self.watchers.look_again()
         if self._log is not None:

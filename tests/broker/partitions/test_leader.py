@@ -295,3 +295,76 @@ def test_the_first_isr_of_an_unclean_leader_says_that_it_has_recovered(harness):
     fetched(harness, leader, 12, 0)
     _, change = harness.isr_changes.submitted[-1]
     assert (proposed(harness), change.leader_recovery_state) == ((11, 12), 0)
+
+
+# -- opened anew within the epoch, as when the replica has moved to another directory
+
+
+def reopen(harness):
+    harness.partitions.reopen([harness.partitions.find("t", 0)])
+    return harness.leader()
+
+
+def test_opened_anew_it_waits_for_whom_the_controller_may_have_admitted(harness):
+    """KIP-497: the answer to the change may be on its way."""
+    leader = lead(harness, isr=(11,))
+    fetched(harness, leader, 12, 0)
+    leader = reopen(harness)
+    assert leader.isr.proposed == (11, 12)
+    append(harness, b"a")
+    harness.flush()
+    assert leader.high_watermark.offset == 0
+    leader.drop_lagging()
+    (_, first), (owner, again) = harness.isr_changes.submitted
+    assert owner is leader
+    assert again == first, "a retry says the same"
+    owner.isr_committed(again, (11, 12), 0, 1)
+    assert (leader.isr.isr, leader.isr.proposed) == ((11, 12), None)
+    assert leader.high_watermark.offset == 0
+    fetched(harness, leader, 12, 1)
+    assert leader.high_watermark.offset == 1
+
+
+def test_opened_anew_it_knows_the_isr_that_metadata_does_not_tell_yet(harness):
+    leader = lead(harness, isr=(11,))
+    fetched(harness, leader, 12, 0)
+    owner, change = harness.isr_changes.submitted[0]
+    owner.isr_committed(change, (11, 12), 0, 1)
+    leader = reopen(harness)
+    append(harness, b"a")
+    harness.flush()
+    assert leader.isr.isr == (11, 12)
+    assert leader.high_watermark.offset == 0
+
+
+def test_opened_anew_after_metadata_has_settled_the_change_it_asks_nothing(harness):
+    leader = lead(harness, isr=(11,))
+    fetched(harness, leader, 12, 0)
+    held = harness.partitions.find("t", 0)
+    held.let_go()
+    lead(harness, isr=(11,), partition_epoch=3)
+    assert (harness.leader().isr.isr, harness.leader().isr.proposed) == ((11,), None)
+    assert len(harness.isr_changes.submitted) == 1
+
+
+def test_opened_anew_its_epoch_began_where_it_began(harness):
+    """What was committed before the epoch is known already, although too few keep what came since."""
+    leader = lead(harness, isr=(11,))
+    append(harness, b"a")
+    harness.flush()
+    leader = lead(harness, isr=(11, 12), leader_epoch=1, partition_epoch=1)
+    append(harness, b"b")
+    harness.flush()
+    assert (leader.start_offset, leader.high_watermark.offset) == (1, 1)
+    leader = reopen(harness)
+    assert (leader.start_offset, leader.high_watermark.offset) == (1, 1)
+    assert leader.knows_committed
+
+
+def test_the_next_epoch_takes_nothing_over(harness):
+    leader = lead(harness, isr=(11,))
+    fetched(harness, leader, 12, 0)
+    harness.partitions.find("t", 0).let_go()
+    leader = lead(harness, isr=(11,), leader_epoch=1, partition_epoch=0)
+    assert leader.isr.proposed is None
+    assert len(harness.isr_changes.submitted) == 1
