@@ -83,13 +83,21 @@ class FollowerEpoch:
     def position(self) -> FetchPosition:
         """Where to fetch from next; only while `ready`."""
         assert self.ready
+        return self.reached
+
+    @property
+    def reached(self) -> FetchPosition:
+        """As `position`, durable or not."""
         if self._is_new:
             return EMPTY_LOG
         log = self.log
         return FetchPosition(log.log_end_offset, log.latest_epoch, log.log_start_offset)
 
-    def append(self, records: memoryview) -> None:
+    def append(self, records: memoryview) -> bool:
         """Writes what the leader sent and starts its flush; batches that are here already are left out.
+
+        Returns:
+            Whether there was anything else.
 
         Raises:
             RemoteProtocolError, KafkaError: the bytes are not whole valid batches, or do not continue the log.
@@ -97,9 +105,12 @@ class FollowerEpoch:
         end = self.log.log_end_offset
         records = _from_offset(records, end)
         if not records:
-            return
-        self.log.append_as_follower(records, now_ms=self._services.now_ms())
-        self._services.commit.mark_dirty(self.log, self.partition.flushed)
+            return False
+        try:
+            self.log.append_as_follower(records, now_ms=self._services.now_ms())
+        finally:  # a part of them may be there
+            self._services.commit.mark_dirty(self.log, self.partition.flushed)
+        return self.log.log_end_offset > end
 
     def take_watermark(self, high_watermark: int, leader_log_start_offset: int) -> None:
         """After append and truncation: follows the leader's high watermark and log start, as far as the log goes."""

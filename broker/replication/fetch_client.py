@@ -43,11 +43,23 @@ class FetchSettings:
 
 @dataclass(slots=True)
 class Followed:
-    """One partition being replicated. `pause` is how long the next refusal holds it back."""
+    """One partition being replicated.
+
+    `pause` is how long the next refusal holds it back, `complaint` what was logged of the last one, `in_vain` how many answers
+    since then had records but no new ones.
+    """
 
     key: Key
     follower: FollowerEpoch
     pause: float = PAUSE_SECONDS
+    complaint: str = ""
+    in_vain: int = 0
+
+    def goes_well(self) -> None:
+        """Records were taken over."""
+        self.pause = PAUSE_SECONDS
+        self.complaint = ""
+        self.in_vain = 0
 
 
 class FetchClient:

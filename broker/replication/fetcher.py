@@ -27,12 +27,14 @@ from broker.replication.fetch_client import (
     Followed,
     Key,
 )
+from broker.partitions.follower import FetchPosition, FollowerEpoch
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
+    ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from wire.outgoing import records_view
@@ -52,8 +54,24 @@ COMPANY_SECONDS = 0.1
 LATEST = -1
 EARLIEST_LOCAL = -4
 
+# Who leads, and in which epoch, reaches brokers one after another: nothing to tell a human.
+_PASSING = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
 Address = tuple[str, int]
 _FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolError)
+
+
+class _Refused(KafkaError):
+    """The leader's word, not our disk's."""
 
 
 class Fetcher:
@@ -78,6 +96,7 @@ class Fetcher:
         self._in_flight = 0
         self._last_answered = trio.Event()
         self._failure: Exception | None = None
+        self._complaint = ""
         self._news = trio.Event()
 
     def __len__(self) -> int:
@@ -115,11 +134,17 @@ class Fetcher:
                     ) as connection:
                         await self._replicate(connection)
             except _FAILURES as error:
-                log.info("replication from broker %d stops: %s", self.leader_id, error)
+                self._complain(str(error))
             if trio.current_time() - began > PAUSE_SECONDS_MAX:
                 pause = PAUSE_SECONDS
             await trio.sleep(pause)
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
+
+    def _complain(self, why: str) -> None:
+        """Once of what goes on happening."""
+        if why != self._complaint:
+            log.info("replication from broker %d stops: %s", self.leader_id, why)
+        self._complaint = why
 
     def _begin(self) -> None:
         self._client.begin()
@@ -213,36 +238,38 @@ class Fetcher:
                 f"the leader ends the session: {ErrorCode.of(response.error_code).name}"
             )
         self._client.answered(response.session_id)
-        lost: list[Followed] = []
+        self._complaint = ""
+        lost: dict[Key, Followed] = {}
         for topic in response.responses:
             for data in topic.partitions:
                 followed = self._client.find((topic.topic_id, data.partition_index))
-                if followed is not None:
-                    self._take(followed, data, lost)
-        for followed in lost:
+                if followed is not None and self._take(followed, data):
+                    lost[followed.key] = followed
+        for followed in lost.values():
             await self._find_position(connection, followed)
 
-    def _take(self, followed: Followed, data: PartitionData, lost: list[Followed]) -> None:
+    def _take(self, followed: Followed, data: PartitionData) -> bool:
+        """Returns True if the leader has nothing where we are."""
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return True
+        if data.error_code:
+            self._refused(followed, ErrorCode.of(data.error_code))
+            return False
         follower = followed.follower
         try:
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                lost.append(followed)
-            elif data.error_code:
-                self._pause(followed, ErrorCode.of(data.error_code).name)
-            elif data.diverging_epoch.end_offset >= 0:
-                diverging = data.diverging_epoch
+            if data.diverging_epoch.end_offset >= 0:
+                diverging, before = data.diverging_epoch, follower.reached
                 follower.truncate_diverging(diverging.epoch, diverging.end_offset)
+                _check_moved(follower, before)
             else:
                 records = records_view(data.records)
                 if len(records):
-                    follower.append(records)
-                    followed.pause = PAUSE_SECONDS
+                    _take_records(followed, records)
                 follower.take_watermark(data.high_watermark, data.log_start_offset)
         except (KafkaError, RemoteProtocolError) as error:
-            log.warning("replica of %s: %s", follower.partition.name, error)
-            follower.partition.services.directories.storage_failed()
-            self._pause(followed, str(error))
+            self._failed(followed, error)
         self._after_change(followed)
+        return False
 
     def _after_change(self, followed: Followed) -> None:
         if not followed.follower.ended:
@@ -250,13 +277,34 @@ class Fetcher:
             if not followed.follower.ready:
                 self._flushing[followed.key] = None
 
-    def _pause(self, followed: Followed, why: str) -> None:
-        log.debug("replica of %s pauses: %s", followed.follower.partition.name, why)
+    def _refused(self, followed: Followed, code: ErrorCode) -> None:
+        if code in _PASSING:
+            self._client.hold_back(followed, trio.current_time())
+        else:
+            self._hold_back(followed, f"the leader answers {code.name}")
+
+    def _failed(self, followed: Followed, error: Exception) -> None:
+        """What the leader sent makes no sense, or our disk does not take it."""
+        followed.follower.partition.services.directories.storage_failed()
+        self._hold_back(followed, str(error))
+
+    def _hold_back(self, followed: Followed, why: str) -> None:
+        """What is wrong is logged once; it is tried again, less and less often."""
+        if why != followed.complaint:
+            log.warning(
+                "%s is not replicated from broker %d, epoch %d, at offset %d: %s",
+                followed.follower.partition.name,
+                self.leader_id,
+                followed.follower.epoch,
+                followed.follower.reached.offset,
+                why,
+            )
+        followed.complaint = why
         self._client.hold_back(followed, trio.current_time())
 
     async def _find_position(self, connection: NodeConnection, followed: Followed) -> None:
         """Our position is outside of the leader's log: goes where the leader's log ends, or begins."""
-        follower = followed.follower
+        follower, before = followed.follower, followed.follower.reached
         try:
             leader_end = await self._leader_offset(connection, follower, LATEST)
             if leader_end < follower.log.log_end_offset:
@@ -271,8 +319,12 @@ class Fetcher:
                 leader_start = await self._leader_offset(connection, follower, EARLIEST_LOCAL)
                 if not follower.ended and leader_start > follower.log.log_end_offset:
                     follower.start_at(leader_start)
-        except KafkaError as error:
-            self._pause(followed, str(error))
+            if not follower.ended:
+                _check_moved(follower, before)
+        except _Refused as refusal:
+            self._refused(followed, refusal.code)
+        except (KafkaError, RemoteProtocolError) as error:
+            self._failed(followed, error)
         self._after_change(followed)
 
     async def _leader_offset(
@@ -295,12 +347,37 @@ class Fetcher:
             ],
         )
         response = await connection.call(request, timeout=ANSWER_SECONDS)
-        answer = response.topics[0].partitions[0]
-        if answer.error_code:
-            raise KafkaError(ErrorCode.of(answer.error_code))
         if follower.ended:
-            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
-        return int(answer.offset)
+            raise _Refused(ErrorCode.FENCED_LEADER_EPOCH)
+        return _offset_in(response, partition)
+
+
+def _take_records(followed: Followed, records: memoryview) -> None:
+    """Raises KafkaError, RemoteProtocolError as `FollowerEpoch.append`."""
+    if followed.follower.append(records):
+        followed.goes_well()
+        return
+    followed.in_vain += 1
+    if followed.in_vain >= IN_FLIGHT_MAX:  # below, it was asked before we had them
+        raise RemoteProtocolError("the leader sends the same records again and again")
+
+
+def _check_moved(follower: FollowerEpoch, before: FetchPosition) -> None:
+    """Else we would ask for the same again, and be answered the same, for ever. Raises RemoteProtocolError."""
+    if follower.reached == before:
+        raise RemoteProtocolError("what the leader answers leads nowhere")
+
+
+def _offset_in(response: ListOffsetsResponse, partition: Partition) -> int:
+    """Raises _Refused; RemoteProtocolError, it does not say an offset of `partition`."""
+    for topic in response.topics:
+        for answer in topic.partitions:
+            if (topic.name, answer.partition_index) == (partition.topic, partition.index):
+                if answer.error_code:
+                    raise _Refused(ErrorCode.of(answer.error_code))
+                if answer.offset >= 0:
+                    return answer.offset
+    raise RemoteProtocolError("the leader's answer to ListOffsets names no offset")
 
 
 def _key(partition: Partition) -> Key:

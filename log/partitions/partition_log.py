@@ -35,7 +35,9 @@ from log.segments.rolling import must_roll, runs_within_segment
 from log.segments.segment import Segment, SegmentDamaged
 from log.segments.slices import LogSlice
 from log.segments.transaction_index import AbortedTransaction
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+
+OFFSET_MAX = (1 << 63) - 1  # an int64 on the wire and in files
 
 
 class AppendInfo(NamedTuple):
@@ -199,7 +201,7 @@ class PartitionLog(LocalLog):
 
         Raises:
             KafkaError: CORRUPT_MESSAGE, wrong CRC; OFFSET_OUT_OF_RANGE, they do not continue the log; KAFKA_STORAGE_ERROR.
-            RemoteProtocolError: these are no batches.
+            RemoteProtocolError: these are no batches, or end above the last offset that there is.
         """
         self.health.check()
         views: list[BatchView] = []
@@ -213,6 +215,8 @@ class PartitionLog(LocalLog):
                 )
             views.append(view)
             expected = view.next_offset
+            if expected > OFFSET_MAX:
+                raise RemoteProtocolError(f"no log ends where {view!r} does")
         if not views:
             return AppendInfo(first_offset, first_offset - 1, -1, self.log_start_offset)
         start_offset = self.log_start_offset

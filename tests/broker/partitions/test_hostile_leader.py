@@ -1,0 +1,202 @@
+"""A leader that answers nonsense: the follower refuses it, says so once, asks less and less often, and its broker goes on."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from broker.partitions.fetch_client import FetchClient
+from log.batch import BatchView
+from tests.broker.batches import batch
+from tests.broker.harness import (
+    open_harness,
+    partition,
+    registration,
+    serving,
+    topic,
+    topic_id,
+)
+from tests.broker.partitions.replicas import DEADLINE_SECONDS, until
+from wire.errors import ErrorCode
+from wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from wire.transport.registry import Registry, handles
+from wire.transport.server import Listener, serve_listener
+
+pytestmark = pytest.mark.slow
+
+INT64_MAX = (1 << 63) - 1
+EMPTY = ListOffsetsResponse(topics=[])
+
+
+class HostileLeader:
+    """Answers what it is told to."""
+
+    def __init__(self) -> None:
+        self.data = given()
+        self.topic = "t"
+        self.offsets = EMPTY
+        self.fetches = 0
+
+    def fetch(self) -> FetchResponse:
+        self.fetches += 1
+        topics = [FetchableTopicResponse(topic_id=topic_id(self.topic), partitions=[self.data])]
+        return FetchResponse(session_id=7, responses=topics)
+
+
+@handles(FetchRequest, versions="4-18")
+def fetch(_request, leader: HostileLeader, _call) -> FetchResponse:
+    return leader.fetch()
+
+
+@handles(ListOffsetsRequest, versions="1-10")
+def list_offsets(_request, leader: HostileLeader, _call) -> ListOffsetsResponse:
+    return leader.offsets
+
+
+@asynccontextmanager
+async def followed(tmp_path):
+    """Broker 12 follows the hostile broker 11, and has one record of an older epoch."""
+    leader, listener = HostileLeader(), Listener.bind("PLAINTEXT", "127.0.0.1", 0)
+    harness = open_harness(tmp_path, 12, replicates=True)
+    with trio.fail_after(DEADLINE_SECONDS):
+        async with trio.open_nursery() as nursery, serving(harness) as port:
+            await nursery.start(serve_listener, [listener], Registry([fetch, list_offsets]), leader)
+            brokers = (registration(11, listener.address[1]), registration(12, port))
+            harness.set_image(topic("t", partition((12, 11))), brokers=brokers)
+            harness.leader().append(*record(b"mine"))
+            harness.flush()
+            yield harness, leader
+            nursery.cancel_scope.cancel()
+
+
+def record(value: bytes, offset: int = 0):
+    data = batch(value)
+    view = BatchView(data)
+    view.stamp(offset, 0)
+    return data, [view]
+
+
+def bytes_of(value: bytes, offset: int) -> bytes:
+    return bytes(record(value, offset)[0])
+
+
+def flipped() -> bytes:
+    data = bytearray(bytes_of(b"flipped", 1))
+    data[-1] ^= 1
+    return bytes(data)
+
+
+def listed(name: str, index: int = 0, **fields) -> ListOffsetsResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=index, **fields)
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=name, partitions=[answer])])
+
+
+def given(**fields) -> PartitionData:
+    return PartitionData(partition_index=0, **{"high_watermark": 1, "records": b"", **fields})
+
+
+OUT_OF_RANGE = given(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+
+NONSENSE = {
+    "offsets of no topic": (OUT_OF_RANGE, EMPTY),
+    "offsets of a topic without partitions": (
+        OUT_OF_RANGE,
+        ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[])]),
+    ),
+    "offsets of another topic": (OUT_OF_RANGE, listed("u", offset=0)),
+    "offsets of another partition": (OUT_OF_RANGE, listed("t", 3, offset=0)),
+    "no offset": (OUT_OF_RANGE, listed("t", offset=-1)),
+    "an error that has no name": (OUT_OF_RANGE, listed("t", error_code=4242)),
+    "out of range, where we are in range": (OUT_OF_RANGE, listed("t", offset=1)),
+    "a failure": (given(error_code=ErrorCode.UNKNOWN_SERVER_ERROR), EMPTY),
+    "an error of a fetch that has no name": (given(error_code=-77), EMPTY),
+    "a divergence where we have nothing": (
+        given(diverging_epoch=EpochEndOffset(epoch=0, end_offset=INT64_MAX)),
+        EMPTY,
+    ),
+    "garbage": (given(records=b"\xff" * 200), EMPTY),
+    "zeros": (given(records=bytes(100)), EMPTY),
+    "a flipped bit": (given(records=flipped()), EMPTY),
+    "records that we have": (given(records=bytes_of(b"old", 0)), EMPTY),
+    "half of a batch": (given(records=bytes_of(b"half", 1)[:-3]), EMPTY),
+    "an offset that no log has": (given(records=bytes_of(b"far", INT64_MAX)), EMPTY),
+}
+
+
+def warnings(caplog) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+async def test_nonsense_is_refused_told_once_and_asked_for_less_and_less(
+    tmp_path, monkeypatch, caplog, case
+):
+    held_back = []
+    real = FetchClient.hold_back
+
+    def hold_back(self, followed, now):
+        held_back.append(followed.pause)
+        real(self, followed, now)
+
+    monkeypatch.setattr(FetchClient, "hold_back", hold_back)
+    async with followed(tmp_path) as (harness, leader):
+        leader.data, leader.offsets = NONSENSE[case]
+        following = partition((12, 11), 11, leader_epoch=1, partition_epoch=1)
+        harness.set_image(topic("t", following))
+        await until(lambda: len(held_back) == 3)
+        assert held_back == [0.02, 0.04, 0.08]
+        assert leader.fetches <= 8
+        [told] = warnings(caplog)
+        assert told.startswith("t-0 is not replicated from broker 11, epoch 1, at offset 1: ")
+        log = harness.partitions.find("t", 0).log
+        assert (log.log_start_offset, log.log_end_offset) == (0, 1)
+        # it mends its ways
+        leader.data = given(records=bytes_of(b"sound", 1), high_watermark=2)
+        await until(lambda: log.log_end_offset == 2)
+
+
+async def test_partitions_that_were_not_asked_for_are_passed_over(tmp_path):
+    async with followed(tmp_path) as (harness, leader):
+        leader.topic = "somebody else's"
+        leader.data = given(records=bytes_of(b"x", 1))
+        harness.set_image(topic("t", partition((12, 11), 11, leader_epoch=1, partition_epoch=1)))
+        await until(lambda: leader.fetches >= 3)
+        assert harness.partitions.find("t", 0).log.log_end_offset == 1
+        leader.topic = "t"
+        await until(lambda: harness.partitions.find("t", 0).log.log_end_offset == 2)
+
+
+async def test_one_partition_that_goes_wrong_does_not_hold_up_the_others(tmp_path):
+    async with followed(tmp_path) as (harness, leader):
+        real = leader.fetch
+
+        def both() -> FetchResponse:
+            response = real()
+            sound = given(records=bytes_of(b"sound", 0), high_watermark=1)
+            response.responses.append(
+                FetchableTopicResponse(topic_id=topic_id("u"), partitions=[sound])
+            )
+            return response
+
+        leader.fetch = both
+        leader.data = given(records=flipped())
+        state = partition((12, 11), 11, leader_epoch=1, partition_epoch=1)
+        harness.set_image(topic("t", state), topic("u", state))
+        other = harness.partitions.find("u", 0)
+        await until(lambda: other.open_log is not None and other.log.flushed_offset == 1)
+        assert harness.partitions.find("t", 0).log.log_end_offset == 1
