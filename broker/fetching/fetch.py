@@ -100,6 +100,7 @@ class _Found:
     again: bool  # must be looked at by the next request whatever happens
     watermark: int = -1
     log_start_offset: int = -1
+    leader: LeaderEpoch | None = None  # who gives records
 
 
 class Fetch:
@@ -176,6 +177,8 @@ class Fetch:
         found = self._found[slot]
         slot.sent_watermark = found.watermark
         slot.sent_log_start = found.log_start_offset
+        if found.size and found.leader is not None and self._terms.is_follower:
+            found.leader.given(self._terms.replica_id, slot.fetch_offset, slot.max_bytes)
         return found.data
 
     def keep_unfinished(self) -> None:
@@ -207,6 +210,9 @@ class Fetch:
                 slot.attach(leader.partition)
             return self._diverged(slot, leader) or self._read_log(slot, leader)
         except KafkaError as error:
+            held = slot.attached_to
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and held is not None:
+                held.services.suspects.add(held, slot.fetch_offset, slot.max_bytes)
             return _Found(self._error_data(slot, error.code), 0, urgent=True, again=True)
 
     def _diverged(self, slot: Slot, leader: LeaderEpoch) -> _Found | None:
@@ -267,6 +273,7 @@ class Fetch:
             again=piece is None and upto > slot.fetch_offset,
             watermark=data.high_watermark,
             log_start_offset=data.log_start_offset,
+            leader=leader,
         )
 
     def _readable_end(self, leader: LeaderEpoch) -> int:

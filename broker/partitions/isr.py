@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+# How often a follower is given the same records before they are suspect. A connection that broke costs one repetition.
+REPETITIONS = 2
+
 UNKNOWN_OFFSET = -1
 """The end offset of a replica that has not fetched in this leader epoch; below every offset, so it holds back."""
 
@@ -40,6 +43,19 @@ class ReplicaProgress:
     leader_end_at_fetch: int = 0
     caught_up_at: float = float("-inf")
     clock: FetchClock = field(default_factory=FetchClock)
+    given_from: int = UNKNOWN_OFFSET  # the records that it was given last
+    given_again: int = 0
+
+    def given(self, offset: int) -> bool:
+        """Notes that it is given the records from `offset` on; True when it was given them suspiciously often.
+
+        After the first time less and less often, for the looks that follow from it.
+        """
+        if offset != self.given_from:
+            self.given_from, self.given_again = offset, 0
+            return False
+        self.given_again += 1
+        return self.given_again >= REPETITIONS and not self.given_again & (self.given_again - 1)
 
     def record(
         self, offset: int, *, leader_end: int, broker_epoch: int, clock: FetchClock, now: float

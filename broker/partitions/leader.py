@@ -262,6 +262,12 @@ class LeaderEpoch:
             self._maybe_expand(replica_id, progress)
         self._advance()
 
+    def given(self, replica_id: int, offset: int, size: int) -> None:
+        """A follower is given up to `size` bytes of records from `offset` on; the same again and again, they may be damaged here."""
+        progress = self.replicas.get(replica_id)
+        if progress is not None and progress.given(offset):
+            self._services.suspects.add(self.partition, offset, size)
+
     def delete_records_before(self, offset: int) -> int:
         """Moves the log's start up to `offset` (-1: the high watermark), which is returned (KIP-107).
 

@@ -210,6 +210,19 @@ class Partitions:
             for partition in held:
                 self._begin(partition)
 
+    def take_out(self, partition: Partition, reason: str) -> None:
+        """The log of `partition` is damaged: nothing of it is served any more, and the controller has another replica lead."""
+        self.reopen(
+            [partition],
+            lambda: self._services.directories.take_out(
+                partition.topic, partition.index, partition.topic_id, reason
+            ),
+        )
+
+    async def check_suspects(self) -> None:
+        """Looks for ever at what followers cannot take over."""
+        await self._services.suspects.run(self)
+
     def brokers_changed(self, broker_ids: frozenset[int]) -> None:
         """Registrations of `broker_ids` changed: leaders look at these followers again."""
         for partition in self:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from broker.metadata.metadata_cache import BrokerMetadata
 from broker.partitions.isr_change import IsrChanges
 from node.runtime.long_lived import LongLived
+from broker.partitions.suspects import Suspects
 
 if TYPE_CHECKING:
     from broker.metadata.topic_settings import TopicSettingsSource
@@ -31,3 +32,4 @@ class Services:
     now: Callable[[], float]
     now_ms: Callable[[], int]
     long_lived: LongLived = field(default_factory=LongLived)
+    suspects: Suspects = field(default_factory=Suspects)

@@ -134,6 +134,7 @@ async def _start(
         await nursery.start(ctx.groups.run)
         nursery.start_soon(parts.maintenance.run)
         nursery.start_soon(ctx.moves.run)
+        nursery.start_soon(ctx.partitions.check_suspects)
         server: Server = await nursery.start(_serve, parts)
         lifecycle.unfence()
         await lifecycle.state.wait_for(lambda state: state is not BrokerState.RECOVERY)

@@ -202,6 +202,14 @@ class LogDirectories:
             )
         self.on_placed(topic, index, topic_id, LOST_DIRECTORY)
 
+    def take_out(self, topic: str, index: int, topic_id: bytes, reason: str) -> None:
+        """An open log was found damaged; nobody uses it any more. Blocks shortly."""
+        found = self.holding(topic, index)
+        assert found is not None
+        with self.noting_failure(f"{topic}-{index} is damaged"):
+            found.take_out(topic, index, reason)
+        self.refused(topic, index, topic_id, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason))
+
     def claim(
         self, topic: str, index: int, topic_id: bytes, assigned: bytes, *, is_only_replica: bool
     ) -> None:

@@ -24,6 +24,7 @@ from log.disk.files import REAL_FILES, Files, FileStatus, Volume
 from log.disk.health import DirectoryHealth
 from log.partitions.flush import Names
 from log.partitions.names import (
+from log.damage_note import note_damage, noted_damage
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     STRAY_SUFFIX,
@@ -235,9 +236,14 @@ class LogDirectory:
     def _load(self, key: TopicPartition, config: LogConfig) -> PartitionLog:
         if (reason := self._unusable.get(key)) is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        directory = self._directory(key)
         try:
+            with self.health.guard(f"opening {directory}"):
+                reason = noted_damage(directory, self._files)
+            if reason is not None:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
             return PartitionLog.open(
-                self._directory(key),
+                directory,
                 config,
                 recovery_point=self.offsets.recovery_points.get(key, 0),
                 clean_shutdown=self.clean_shutdown,
@@ -252,6 +258,19 @@ class LogDirectory:
         ) as error:  # it is as damaged when it is asked for next, and checking it takes long
             self._unusable[key] = error.message
             raise
+
+    def take_out(self, topic: str, partition: int, reason: str) -> None:
+        """What lies in an open log is damaged: closes it and refuses it from now on, after a restart too. Blocks shortly.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR: it could not be noted; it is refused until the restart.
+        """
+        key = (topic, partition)
+        log = self._logs.pop(key)
+        self._note_offsets(key, log)
+        log.close(clean=False)
+        self._unusable[key] = reason
+        with self.health.guard(f"noting damage of {topic}-{partition}"):
+            note_damage(self._directory(key), reason, self._files)
 
     def create_log(
         self, topic: str, partition: int, topic_id: bytes | None, config: LogConfig

@@ -271,6 +271,7 @@ async def serving(harness: Harness) -> AsyncIterator[int]:
     listener = Listener.bind(LISTENER, "127.0.0.1", 0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(harness.group_commit.run)
+        nursery.start_soon(harness.partitions.check_suspects)
         if isinstance(harness.follows, Fetchers):
             nursery.start_soon(harness.follows.run)
         await nursery.start(serve_listener, [listener], broker_registry(), harness.context)

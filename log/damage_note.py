@@ -1,0 +1,28 @@
+"""The file `damaged` in a partition's directory: its log was found damaged while it was open, and is refused until somebody takes the file away.
+
+Kafka knows no such file, and passes over it. It is needed after a clean stop, when a start checks nothing but the log's end.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from log.atomic_file import write_atomically
+from log.files import Files
+
+FILE_NAME = "damaged"
+# More is not the reason that was noted here.
+REASON_CHARS_MAX = 1000
+
+
+def note_damage(directory: Path, reason: str, files: Files) -> None:
+    """Blocks shortly; durable when it returns. Raises OSError."""
+    write_atomically(directory / FILE_NAME, reason[:REASON_CHARS_MAX].encode(), files)
+
+
+def noted_damage(directory: Path, files: Files) -> str | None:
+    """The reason, if there is one. Raises OSError."""
+    try:
+        return files.read_bytes(directory / FILE_NAME)[:REASON_CHARS_MAX].decode(errors="replace")
+    except FileNotFoundError:
+        return None

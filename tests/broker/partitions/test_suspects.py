@@ -1,0 +1,117 @@
+"""Damage in what a leader has on disk: a follower finds it, the leader looks, and another replica in sync leads (P17)."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from broker.partitions.isr import ReplicaProgress
+from quorum.metadata.image import LOST_DIRECTORY
+from tests.broker.harness import open_harness, partition, topic, topic_id
+from tests.broker.partitions.replicas import append, brokers, until
+from wire.errors import ErrorCode, KafkaError
+
+pytestmark = pytest.mark.slow
+
+REPLICAS = (11, 12, 13)
+
+
+def state(leader, epoch, isr):
+    image = partition(REPLICAS, leader, isr=isr, leader_epoch=epoch, partition_epoch=epoch)
+    return topic("t", image)
+
+
+def flip(log, position: int) -> None:
+    """One bit of the first segment, `position` bytes from its start."""
+    with (log.directory / f"{0:020d}.log").open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 1]))
+
+
+def errors(caplog) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+async def replicate_to_13(cluster, isr=REPLICAS):
+    """Three records on 11 and 13, which follows; 12 has none yet."""
+    cluster.assign(state(11, 0, isr))
+    cluster[12].set_image(state(-1, 0, isr))
+    for value in (b"a", b"b", b"c"):
+        append(cluster[11], value)
+    await until(lambda: cluster.partition(13).log.flushed_offset == 3)
+
+
+@pytest.mark.parametrize(
+    ("position", "what"), [(65, "wrong CRC"), (69 + 65, "wrong CRC"), (16, "magic")]
+)
+async def test_a_leader_whose_records_are_damaged_makes_room_for_another(
+    tmp_path, caplog, position, what
+):
+    told = []
+    async with brokers(tmp_path, *REPLICAS) as cluster:
+        await replicate_to_13(cluster)
+        cluster[11].directories.on_placed = lambda *placed: told.append(placed)
+        flip(cluster[11].leader().log, position)
+        cluster[12].set_image(state(11, 0, REPLICAS))
+        await until(lambda: told)
+        assert told[0] == ("t", 0, topic_id("t"), LOST_DIRECTORY)
+        assert any(what in line and "out of service" in line for line in errors(caplog))
+        with pytest.raises(KafkaError) as refused:
+            cluster[11].leader()
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        # which the controller does
+        cluster.assign(state(13, 1, (12, 13)))
+        append(cluster[13], b"d")
+        await until(lambda: cluster.partition(12).log.flushed_offset == 4)
+        last = "\n".join(one.getMessage() for one in caplog.records)
+        assert "t-0 is not replicated from broker 11, epoch 0, at offset 0: " in last
+
+
+async def test_it_stays_out_of_service_over_a_clean_restart(tmp_path):
+    """A clean start checks the end of a log only; and what is damaged must not follow and be in sync again."""
+    harness = open_harness(tmp_path)
+    harness.set_image(state(11, 0, REPLICAS))
+    append(harness, b"a")
+    harness.flush()
+    harness.partitions.take_out(harness.partitions.find("t", 0), "a bit flipped")
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=5)
+    again = open_harness(tmp_path)
+    again.set_image(state(11, 1, REPLICAS))
+    with pytest.raises(KafkaError, match="a bit flipped"):
+        again.leader()
+    (tmp_path / "t-0" / "damaged").unlink()  # somebody knows better
+    again.partitions.close()
+    again.directory.close(broker_epoch=5)
+    mended = open_harness(tmp_path)
+    mended.set_image(state(11, 2, REPLICAS))
+    assert mended.leader().log.log_end_offset == 1
+
+
+async def test_who_is_alone_in_sync_goes_on_and_says_so(tmp_path, caplog):
+    async with brokers(tmp_path, *REPLICAS) as cluster:
+        await replicate_to_13(cluster, isr=(11,))
+        flip(cluster[11].leader().log, 65)
+        cluster[12].set_image(state(11, 0, (11,)))
+        await until(lambda: any("no other replica is in sync" in one for one in errors(caplog)))
+        assert not cluster[11].leader().ended
+
+
+async def test_sound_records_that_are_asked_for_again_change_nothing(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(state(11, 0, REPLICAS))
+    append(harness, b"a")
+    held = harness.partitions.find("t", 0)
+    suspects = held.services.suspects
+    for _ in range(3):
+        harness.leader().given(12, 0, 1 << 20)
+    assert list(suspects._waiting) == [held]
+
+
+def test_suspect_is_who_is_given_the_same_again_and_again():
+    progress = ReplicaProgress()
+    assert [progress.given(5) for _ in range(10)] == [n in (2, 4, 8) for n in range(10)]
+    assert [progress.given(offset) for offset in (6, 6, 7, 7, 6)] == [False] * 5
