@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.batches.batch import MAGIC_POSITION
+from log.batch import MAGIC_POSITION, iter_batches
 from log.config import LogConfig
 from log.disk.files import Files
 from log.segments.scan import scan_headers
 from log.segments.segment import Boundary
+from log.segment import TAIL_BATCHES_MAX, Boundary
 from tests.log.helpers import append, batch_bytes, fill, open_log
 from wire.errors import ErrorCode, KafkaError
 
@@ -132,3 +134,18 @@ def test_a_slice_of_large_batches_is_found_with_four_reads(tmp_path, value_bytes
         piece = log.read(offset, 1 << 20, upto_offset=log.log_end_offset, min_one=True)
         assert files.reads - before <= reads_max
         assert piece.size > (1 << 20) - value_bytes - 200
+
+
+@pytest.mark.parametrize("cut", [0, 3, 40, 100])
+def test_hints_of_what_was_cut_are_forgotten(tmp_path, cut):
+    """A reader that went on at a boundary is not sent there after a truncation: other batches stand there now."""
+    config = LogConfig(segment_bytes=1 << 20)
+    log = fill(open_log(tmp_path / "t-0", config), TAIL_BATCHES_MAX, count=1)
+    for offset in range(0, 120, 4):
+        log.read(offset, 300, upto_offset=log.log_end_offset, min_one=True)  # leaves hints
+    log.truncate_to(cut)
+    fill(log, TAIL_BATCHES_MAX, count=2, value=b"another size" * 3)
+    for offset in range(cut, 200):
+        piece = log.read(offset, 1, upto_offset=log.log_end_offset, min_one=True)
+        first = next(iter_batches(piece.read()))
+        assert first.base_offset <= offset <= first.last_offset

@@ -4,16 +4,20 @@ import pytest
 
 from node.runtime.steps import at_once
 from quorum.controller.brokers import (
+    Decided,
     State,
+    changes_of_new_incarnation,
     check_registration,
     fence_broker,
     heartbeat,
+    partitions_of_old_incarnation,
     register_broker,
     same_endpoints,
     unregister_broker,
 )
 from quorum.controller.leases import Lease
 from tests.quorum.controller.states import state_of
+from tests.quorum.controller.states import eligible_leaders, state_of
 from tests.quorum.metadata.build import (
     broker,
     change,
@@ -356,3 +360,35 @@ def test_a_broker_that_never_registered_cannot_be_removed():
     with pytest.raises(KafkaError) as caught:
         at_once(unregister_broker(state_of(image_of(features())), 9))
     assert caught.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+@pytest.mark.parametrize(("previous", "stays_eligible"), [(101, True), (100, False), (-1, False)])
+def test_who_may_have_lost_data_is_struck_wherever_it_was_in_sync_or_eligible(
+    previous, stays_eligible
+):
+    """KIP-966, P4: only the epoch of its last life, noted when all was on disk, keeps it eligible; it is in sync nowhere."""
+    image = image_of(
+        features(),
+        eligible_leaders(),
+        broker(1),
+        broker(2),
+        broker(3),
+        topic("t", 1),
+        partition(1, 0, [1, 2, 3]),
+        partition(1, 1, [2, 1, 3], isr=[2, 3], eligible_leader_replicas=[1]),
+        partition(1, 2, [1, 2], isr=[], leader=-1, eligible_leader_replicas=[1]),
+        partition(1, 3, [2, 1, 3], isr=[2, 3]),
+        partition(1, 4, [2, 3]),
+    )
+    request = registration(previous_broker_epoch=previous)
+    left = partitions_of_old_incarnation(request, state_of(image), Decided())
+    struck = [(uid(1), 0)] + ([] if stays_eligible else [(uid(1), 1), (uid(1), 2)])
+    assert sorted(left) == sorted(struck)
+    for keys in (None, left):
+        records = changes_of_new_incarnation(request, state_of(image), keys)
+        changed = {record.partition_id for record in records}
+        assert changed == {index for _, index in struck}
+        found = image_of(*records, base=image).topics.by_name["t"].partitions
+        assert 1 not in found[0].isr
+        assert found[0].leader in (2, 3)
+        assert [1 in one.elr for one in (found[1], found[2])] == [stays_eligible] * 2
