@@ -62,8 +62,11 @@ class ReplicaProgress:
     ) -> None:
         """Takes over a fetch at `offset` made at `now`, to which `clock` has been ticked.
 
-        Everything below `offset` is on the follower's disk; `leader_end` is the leader's end before it reads.
+        Everything below `offset` is on the follower's disk; `leader_end` is the leader's end before it reads. An offset below the last one
+        says that it has lost records: it has to catch up anew.
         """
+        if offset < self.end_offset:
+            self.caught_up_at = float("-inf")
         if offset >= leader_end:
             self.caught_up_at = max(self.caught_up_at, now)
         elif offset >= self.leader_end_at_fetch:

@@ -10,9 +10,11 @@ from broker.handlers.fetch import fetch
 from broker.handlers.list_offsets import list_offsets
 from broker.handlers.write_txn_markers import write_txn_markers
 from log.batches.batch import iter_batches
+from broker.partitions.isr import FetchClock
+from log.producers.marker import EndMarker, build_end_marker
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
-from tests.broker.harness import open_harness, partition, topic, topic_id
+from tests.broker.harness import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -195,3 +197,36 @@ async def test_markers_of_old_coordinators_and_old_epochs_are_refused(harness):
     assert fenced == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     harness.flush()
     assert harness.leader().log.last_stable_offset(4) == 3
+
+
+def replicated_upto(harness, offset):
+    """A follower in sync has everything below `offset`, as the leader has on disk."""
+    harness.flush()
+    harness.leader().record_fetch(12, offset, 0, 112, FetchClock())
+    assert harness.leader().high_watermark.offset == offset
+
+
+async def test_a_read_committed_reader_sees_nothing_above_the_watermark(harness):
+    """T3: what is not on every replica in sync may be gone after a fail-over, transactions or not."""
+    harness.set_image(topic("t", partition((11, 12))), brokers=(registration(11), registration(12)))
+    for _ in range(3):
+        write(harness, -1)
+    replicated_upto(harness, 1)
+    answer = await read(harness, 0)
+    assert (offsets(answer), answer.high_watermark, answer.last_stable_offset) == ([0], 1, 1)
+    assert offsets(await read(harness, 1)) == []
+    assert latest(harness, COMMITTED) == 1
+
+
+async def test_a_transaction_whose_end_is_above_the_watermark_is_open(harness):
+    harness.set_image(topic("t", partition((11, 12))), brokers=(registration(11), registration(12)))
+    write(harness, 7)
+    marker = EndMarker(is_commit=True, coordinator_epoch=0)
+    data = memoryview(build_end_marker(marker, producer_id=7, producer_epoch=0, timestamp_ms=1))
+    harness.leader().append(data, list(iter_batches(data)))
+    replicated_upto(harness, 1)
+    answer = await read(harness, 0)
+    assert (offsets(answer), answer.last_stable_offset, latest(harness, COMMITTED)) == ([], 0, 0)
+    replicated_upto(harness, 2)
+    answer = await read(harness, 0)
+    assert (offsets(answer), answer.last_stable_offset) == ([0, 1], 2)

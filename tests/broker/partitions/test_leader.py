@@ -89,6 +89,59 @@ def test_a_follower_joins_once_it_has_reached_the_start_of_the_epoch(harness):
     assert proposed(harness) == (11, 12)
 
 
+def test_nobody_joins_below_the_start_of_the_epoch_though_the_watermark_is_lower(harness):
+    """KAFKA-7128: what lies between the two may be committed, and the new leader does not know it yet."""
+    lead(harness, (11, 12, 13), isr=(11, 13))
+    append(harness, b"a", b"b")
+    append(harness, b"c")
+    harness.flush()
+    leader = lead(harness, (11, 12, 13), isr=(11, 13), leader_epoch=1, partition_epoch=1)
+    assert (leader.start_offset, leader.high_watermark.offset) == (3, 0)
+    for offset in (0, 2):
+        fetched(harness, leader, 12, offset)
+        leader.reconsider_followers()
+        assert not harness.isr_changes.submitted
+    fetched(harness, leader, 12, 3)
+    assert proposed(harness) == (11, 13, 12)
+
+
+def test_a_replica_that_is_back_with_an_emptied_disk_joins_when_it_has_caught_up(harness):
+    """KIP-903: what it had it had as another incarnation. Until then it holds up nobody."""
+    leader = lead(harness)
+    append(harness, b"a")
+    append(harness, b"b")
+    harness.flush()
+    fetched(harness, leader, 12, 2)
+    back = (registration(11), registration(12, epoch=300))
+    harness.set_image(topic("t", partition((11, 12), isr=(11,), partition_epoch=1)), brokers=back)
+    assert not harness.isr_changes.submitted, "it has not fetched yet"
+    for offset in (0, 1):
+        fetched(harness, leader, 12, offset, broker_epoch=300)
+        assert leader.replicas[12].end_offset == offset
+        leader.reconsider_followers()
+        assert not harness.isr_changes.submitted
+    append(harness, b"c")
+    harness.flush()
+    assert leader.high_watermark.offset == 3
+    fetched(harness, leader, 12, 3, broker_epoch=300)
+    [(_, change)] = harness.isr_changes.submitted
+    assert change.new_isr == ((11, 111), (12, 300))
+
+
+def test_a_member_of_the_isr_that_lost_records_leaves_it(harness):
+    """With write-behind a crash may take them; nobody may count on them, however short ago it had them."""
+    leader = lead(harness)
+    append(harness, b"a")
+    append(harness, b"b")
+    harness.flush()
+    fetched(harness, leader, 12, 2)
+    assert leader.high_watermark.offset == 2
+    fetched(harness, leader, 12, 1)
+    leader.drop_lagging()
+    assert proposed(harness) == (11,)
+    assert leader.high_watermark.offset == 2
+
+
 def test_while_an_expansion_is_under_way_the_watermark_waits_for_the_newcomer(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)

@@ -192,3 +192,81 @@ async def test_a_follower_is_cut_where_the_histories_part(tmp_path, mine, theirs
         await until(lambda: same(cluster, 11, 12))
         logs = [cluster.partition(node_id).log for node_id in (11, 12)]
         assert logs[0].epochs.entries() == logs[1].epochs.entries()
+
+
+@pytest.mark.slow
+async def test_a_batch_that_reaches_over_the_cut_goes_as_a_whole_and_comes_anew(tmp_path):
+    """The leader has only a part of it: others with the same epoch at the same offsets."""
+    async with brokers(tmp_path, 11, 12) as cluster:
+        for node_id, last in ((11, (b"b",)), (12, (b"b", b"lost", b"lost"))):
+            cluster[node_id].set_image(state(NOBODY, 8, replicas=(11, 12), isr=(11,)))
+            log = cluster.partition(node_id).log
+            for values in ((b"a",), last):
+                data = batch(*values, timestamp_ms=TIMESTAMP_MS)
+                log.append_as_leader(
+                    data, list(iter_batches(data)), leader_epoch=1, now_ms=TIMESTAMP_MS
+                )
+            log.flush()
+        cluster.partition(12).save_watermark(4)
+        cluster.assign(state(11, 9, replicas=(11, 12), isr=(11,)))
+        append(cluster[11], b"of 9", b"too", b"many")
+        await until(lambda: same(cluster, 11, 12))
+        assert b"lost" not in bytes_of(cluster, 12)
+        logs = [cluster.partition(node_id).log for node_id in (11, 12)]
+        assert logs[0].epochs.entries() == logs[1].epochs.entries() == [(1, 0), (9, 2)]
+
+
+def test_what_is_cut_is_below_no_watermark(tmp_path):
+    """A batch that goes as a whole takes the watermark along; else the next leader would begin above its log."""
+    harness = open_harness(tmp_path, 12)
+    harness.set_image(state(11, 1))
+    held = harness.partitions.find("t", 0)
+    follower = held.follower()
+    for offset, values in ((0, (b"a",)), (1, (b"b", b"c", b"d"))):
+        data = batch(*values)
+        next(iter_batches(data)).stamp(offset, 1)
+        follower.append(data)
+    harness.flush()
+    follower.take_watermark(4, 0)
+    assert held.high_watermark == 4
+    follower.truncate_diverging(1, 3)
+    assert (follower.log.log_end_offset, held.high_watermark) == (1, 1)
+
+
+@pytest.mark.slow
+async def test_a_follower_takes_the_batch_in_which_the_leader_s_log_starts(tmp_path):
+    """Records were deleted up to its middle; an empty log has it whole, and starts there too."""
+    async with brokers(tmp_path, 11, 12) as cluster:
+        cluster.assign(topic("t", partition((11,))))
+        for values in ((b"a",), (b"b", b"c", b"d"), (b"e",)):
+            info = append(cluster[11], *values)
+        await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        cluster[11].leader().delete_records_before(2)
+        cluster.assign(state(11, 1, replicas=(11, 12), isr=(11, 12)))
+        await cluster[11].leader().high_watermark.wait_reached(5)
+        await until(lambda: cluster.partition(12).log.flushed_offset == 5)
+        follower = cluster.partition(12).log
+        assert (follower.log_start_offset, follower.log_end_offset) == (2, 5)
+        pieces = [
+            cluster.partition(node_id).log.read_bytes(2, 1 << 20, upto_offset=5)
+            for node_id in (11, 12)
+        ]
+        assert pieces[0] == pieces[1]
+        assert next(iter_batches(pieces[1])).base_offset == 1
+
+
+def test_what_a_follower_has_already_is_left_out_batch_by_batch(tmp_path):
+    """An answer may begin with the batch that holds the offset asked for, or come twice."""
+    harness = open_harness(tmp_path, 12)
+    harness.set_image(state(11, 1))
+    follower = harness.partitions.find("t", 0).follower()
+    data = b""
+    for offset, values in ((0, (b"a", b"b")), (2, (b"c", b"d", b"e")), (5, (b"f",))):
+        one = batch(*values, timestamp_ms=TIMESTAMP_MS)
+        next(iter_batches(one)).stamp(offset, 1)
+        data += bytes(one)
+    size = next(iter_batches(data)).size
+    assert follower.append(memoryview(data[:size]))
+    assert follower.append(memoryview(data))
+    assert not follower.append(memoryview(data))
+    assert follower.log.read_bytes(0, 1 << 20, upto_offset=6) == data
