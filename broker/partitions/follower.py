@@ -113,12 +113,16 @@ class FollowerEpoch:
         return self.log.log_end_offset > end
 
     def take_watermark(self, high_watermark: int, leader_log_start_offset: int) -> None:
-        """After append and truncation: follows the leader's high watermark and log start, as far as the log goes."""
+        """After append and truncation: follows the leader's high watermark and log start, as far as the log goes.
+
+        A new leader may know less of what is committed: then what is known here stands (P7).
+        """
         if self._is_new:
             self.partition.save_watermark(0)
             return
         partition, log = self.partition, self.log
-        partition.save_watermark(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
+        watermark = max(partition.high_watermark, high_watermark, log.log_start_offset)
+        partition.save_watermark(min(watermark, log.log_end_offset))
         if log.log_start_offset < leader_log_start_offset <= partition.high_watermark:
             log.delete_records_before(leader_log_start_offset)
 

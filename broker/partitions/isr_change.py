@@ -6,6 +6,22 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from broker.partitions.isr import IsrState
+from wire.errors import ErrorCode
+
+# The controller said that nothing was changed and our epochs are right: the committed ISR stands.
+NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
+# We are behind the controller: newer metadata will come and settle it. The proposal stays pending (the watermark stays
+# careful) until then.
+AWAIT_METADATA = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

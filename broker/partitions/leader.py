@@ -27,6 +27,7 @@ from log.batches.batch import BatchView
 from log.partitions.partition_log import AppendInfo
 from node.runtime.watermark import Watermark
 from broker.partitions.isr_change import IsrChange, Standing
+from broker.partitions.isr_change import AWAIT_METADATA, NOT_APPLIED, IsrChange, Standing
 from quorum.metadata.image import PartitionImage
 from wire.errors import ErrorCode, KafkaError
 
@@ -36,21 +37,6 @@ if TYPE_CHECKING:
 ACKS_ALL = -1
 # An unclean leader begins with what it has: nothing is left to recover when it first proposes an ISR (KIP-704).
 RECOVERED = 0
-
-# The controller said that nothing was changed and our epochs are right: the committed ISR stands.
-_NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
-# We are behind the controller: newer metadata will come and settle it. The proposal stays pending (the watermark stays
-# careful) until then.
-_AWAIT_METADATA = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.INVALID_UPDATE_VERSION,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.NEW_LEADER_ELECTED,
-    }
-)
 
 
 @contextmanager
@@ -243,11 +229,15 @@ class LeaderEpoch:
         """Takes over that a follower has everything below `offset` on disk; may join it to the ISR.
 
         Raises:
-            KafkaError: UNKNOWN_LEADER_EPOCH: no replica of this partition as far as we know, yet.
+            KafkaError: UNKNOWN_LEADER_EPOCH: no replica of this partition as far as we know, yet; STALE_BROKER_EPOCH: it has come back as
+                another incarnation while this fetch waited.
         """
         progress = self.replicas.get(replica_id)
         if progress is None:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        broker = self._services.metadata.image.cluster.brokers.get(replica_id)
+        if broker is not None and broker_epoch < broker.epoch:
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
         progress.record(
             offset,
             leader_end=self.log.log_end_offset,
@@ -393,11 +383,11 @@ class LeaderEpoch:
         """Returns True if `change` should be sent again as it is."""
         if not self._is_current(change):
             return False
-        if code in _NOT_APPLIED:
+        if code in NOT_APPLIED:
             self._set_isr(replace(self.isr, proposed=None))
             self._advance()
             return False
-        return code not in _AWAIT_METADATA
+        return code not in AWAIT_METADATA
 
     # -- metadata
 

@@ -233,6 +233,22 @@ def test_what_is_cut_is_below_no_watermark(tmp_path):
     assert (follower.log.log_end_offset, held.high_watermark) == (1, 1)
 
 
+def test_what_is_known_to_be_committed_stays_so_under_a_leader_that_knows_less(tmp_path):
+    """P7: a new leader learns the watermark from its followers; this one may be the next leader."""
+    harness = open_harness(tmp_path, 12)
+    harness.set_image(state(11, 1))
+    held = harness.partitions.find("t", 0)
+    data = batch(b"a", b"b", b"c")
+    next(iter_batches(data)).stamp(0, 1)
+    held.follower().append(data)
+    held.follower().take_watermark(3, 0)
+    harness.set_image(state(13, 2))
+    held.follower().take_watermark(1, 0)
+    assert held.high_watermark == 3
+    held.follower().take_watermark(7, 0)
+    assert held.high_watermark == 3, "there is no more here"
+
+
 @pytest.mark.slow
 async def test_a_follower_takes_the_batch_in_which_the_leader_s_log_starts(tmp_path):
     """Records were deleted up to its middle; an empty log has it whole, and starts there too."""
