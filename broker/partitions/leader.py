@@ -22,12 +22,10 @@ from broker.partitions.isr import (
     may_join,
     next_high_watermark,
 )
-from broker.partitions.isr_change import IsrChange
+from broker.partitions.isr_change import AWAIT_METADATA, NOT_APPLIED, IsrChange, Standing
 from log.batches.batch import BatchView
 from log.partitions.partition_log import AppendInfo
 from node.runtime.watermark import Watermark
-from broker.partitions.isr_change import IsrChange, Standing
-from broker.partitions.isr_change import AWAIT_METADATA, NOT_APPLIED, IsrChange, Standing
 from quorum.metadata.image import PartitionImage
 from wire.errors import ErrorCode, KafkaError
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from broker.metadata.metadata_cache import BrokerMetadata
 from broker.partitions.isr_change import IsrChanges
-from node.runtime.long_lived import LongLived
 from broker.partitions.suspects import Suspects
+from node.runtime.long_lived import LongLived
 
 if TYPE_CHECKING:
     from broker.metadata.topic_settings import TopicSettingsSource

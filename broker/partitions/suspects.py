@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from log.batch import check_crc, iter_batches
-from log.partition_log import PartitionLog
-from log.slices import LogSlice
-from quorum.runtime.threads import run_blocking
+from log.batches.batch import check_crc, iter_batches
+from log.partitions.partition_log import PartitionLog
+from log.segments.slices import LogSlice
+from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 if TYPE_CHECKING:

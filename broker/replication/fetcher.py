@@ -16,7 +16,7 @@ from math import inf
 import trio
 
 from broker.fetching.sessions import NO_SESSION
-from broker.partitions.follower import FollowerEpoch
+from broker.partitions.follower import FetchPosition, FollowerEpoch
 from broker.partitions.opening import OPENED_PER_TURN
 from broker.partitions.partition import Partition
 from broker.replication.fetch_client import (
@@ -27,7 +27,6 @@ from broker.replication.fetch_client import (
     Followed,
     Key,
 )
-from broker.partitions.follower import FetchPosition, FollowerEpoch
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData

@@ -20,11 +20,11 @@ from log.directories.future_replicas import FutureReplicas
 from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from log.directories.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
 from log.disk.checkpoints import TopicPartition
+from log.disk.damage_note import note_damage, noted_damage
 from log.disk.files import REAL_FILES, Files, FileStatus, Volume
 from log.disk.health import DirectoryHealth
 from log.partitions.flush import Names
 from log.partitions.names import (
-from log.damage_note import note_damage, noted_damage
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     STRAY_SUFFIX,

@@ -9,8 +9,8 @@ import trio.testing
 from broker.handlers.fetch import fetch
 from broker.handlers.list_offsets import list_offsets
 from broker.handlers.write_txn_markers import write_txn_markers
-from log.batches.batch import iter_batches
 from broker.partitions.isr import FetchClock
+from log.batches.batch import iter_batches
 from log.producers.marker import EndMarker, build_end_marker
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire

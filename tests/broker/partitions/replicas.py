@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import trio
 
 from broker.partitions.partition import Partition
-from log.batch import iter_batches
-from log.records import NewRecord, build_batch
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
 from tests.broker.harness import open_harness, registration, serving
 
 DEADLINE_SECONDS = 10

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from broker.partitions.fetch_client import FetchClient
-from log.batch import BatchView
+from broker.replication.fetch_client import FetchClient
+from log.batches.batch import BatchView
 from tests.broker.batches import batch
 from tests.broker.harness import (
     open_harness,

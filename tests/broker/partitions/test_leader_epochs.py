@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
 from tests.broker.batches import append as append_here
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished

@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 import trio.testing
 
-from broker.partitions.partition import Partition
 from broker.replication import fetcher
 from broker.replication.fetch_client import FetchClient
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
 from node.runtime.clock import now_ms
-from tests.broker.harness import open_harness, partition, registration, serving, topic
 from tests.broker.harness import open_harness, partition, topic
 from tests.broker.partitions.replicas import append, brokers, until
 from tests.log.helpers import batch_bytes

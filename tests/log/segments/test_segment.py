@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import MAGIC_POSITION
-from log.batch import MAGIC_POSITION, iter_batches
+from log.batches.batch import MAGIC_POSITION, iter_batches
 from log.config import LogConfig
 from log.disk.files import Files
 from log.segments.scan import scan_headers
-from log.segments.segment import Boundary
-from log.segment import TAIL_BATCHES_MAX, Boundary
+from log.segments.segment import TAIL_BATCHES_MAX, Boundary
 from tests.log.helpers import append, batch_bytes, fill, open_log
 from wire.errors import ErrorCode, KafkaError
 

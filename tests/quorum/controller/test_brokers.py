@@ -16,7 +16,6 @@ from quorum.controller.brokers import (
     unregister_broker,
 )
 from quorum.controller.leases import Lease
-from tests.quorum.controller.states import state_of
 from tests.quorum.controller.states import eligible_leaders, state_of
 from tests.quorum.metadata.build import (
     broker,

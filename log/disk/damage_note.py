@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.atomic_file import write_atomically
-from log.files import Files
+from log.disk.atomic_file import write_atomically
+from log.disk.files import Files
 
 FILE_NAME = "damaged"
 # More is not the reason that was noted here.
