@@ -8,6 +8,13 @@ from __future__ import annotations
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.partitions.awaiting import UnderWay, wait_for_all
+from broker.partitions.awaiting import (
+    FlushUnderWay,
+    UnderWay,
+    flushes_under_way,
+    wait_for_all,
+    wait_for_flushes,
+)
 from broker.partitions.opening import open_leaders, unopened
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_records import (
@@ -29,11 +36,17 @@ async def delete_records(
         (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
     ]
     await open_leaders(unopened(ctx.partitions, keys))
+    late = await wait_for_flushes(_flushes(request, ctx))
     under_way: list[UnderWay] = []
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,
-            partitions=[_delete(topic.name, wanted, ctx, under_way) for wanted in topic.partitions],
+            partitions=[
+                _refused(wanted, ErrorCode.REQUEST_TIMED_OUT)
+                if (topic.name, wanted.partition_index) in late
+                else _delete(topic.name, wanted, ctx, under_way)
+                for wanted in topic.partitions
+            ],
         )
         for topic in request.topics
     ]
@@ -44,10 +57,31 @@ async def delete_records(
     return DeleteRecordsResponse(topics=topics)
 
 
+def _flushes(request: DeleteRecordsRequest, ctx: Context) -> list[FlushUnderWay]:
+    """Of the partitions in which more is to be deleted than is below the watermark, or all that will be."""
+    wanted = {
+        (topic.name, one.partition_index): one.offset
+        for topic in request.topics
+        if topic.name not in INTERNAL_TOPICS
+        for one in topic.partitions
+    }
+    return [
+        flush
+        for flush in flushes_under_way(ctx.partitions, wanted)
+        if not 0 <= wanted[flush.key] <= flush.watermark.offset
+    ]
+
+
+def _refused(wanted: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=wanted.partition_index, low_watermark=-1, error_code=code
+    )
+
+
 def _delete(
     topic: str, wanted: DeleteRecordsPartition, ctx: Context, under_way: list[UnderWay]
 ) -> DeleteRecordsPartitionResult:
-    result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
+    result = _refused(wanted, ErrorCode.NONE)
     try:
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")

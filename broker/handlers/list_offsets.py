@@ -16,6 +16,7 @@ import trio
 
 from broker.fetching.fetch import READ_COMMITTED
 from broker.handlers.context import Context
+from broker.partitions.awaiting import FlushUnderWay, Key, flushes_under_way, wait_for_flushes
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.opening import open_leaders, takes_one_turn, unopened
 from wire.errors import ErrorCode, KafkaError
@@ -41,6 +42,8 @@ EARLIEST_PENDING_UPLOAD = -6
 
 # In which version of the request a special timestamp came; before, it is one that nobody can mean.
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+# What is answered the same wherever the log ends.
+_WHATEVER_THE_END = frozenset({EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 _NOTHING = (-1, -1, -1)
 LEADER_EPOCH_VERSION = 4
 
@@ -61,6 +64,18 @@ class Reader(NamedTuple):
         return leader.log.last_stable_offset(watermark) if self.reads_committed else watermark
 
 
+class Lookup(NamedTuple):
+    """What holds for all partitions of one request."""
+
+    ctx: Context
+    version: int
+    reader: Reader
+    named: Mapping[Key, int]
+    """How often each partition is."""
+    late: set[Key]
+    """Whose flush was waited for in vain."""
+
+
 @handles(ListOffsetsRequest, versions="0-11")
 def list_offsets(
     request: ListOffsetsRequest, ctx: Context, call: Call
@@ -70,16 +85,23 @@ def list_offsets(
         for topic in request.topics
         for wanted in topic.partitions
     ]
+    reader = Reader(request.replica_id < 0, request.isolation_level == READ_COMMITTED)
+    lookup = Lookup(ctx, call.header.api_version, reader, Counter(keys), set())
     response = ListOffsetsResponse(topics=[])
-    lookups = _look_up(request, Counter(keys), ctx, call.header.api_version, response)
+    answers = _answer(request, lookup, response)
     unopened_logs = unopened(ctx.partitions, keys)
+    flushes: list[FlushUnderWay] | None = None
     if len(keys) <= LOOKUPS_PER_TURN and takes_one_turn(unopened_logs):
-        deque(lookups, maxlen=0)
-        return response
+        flushes = _flushes(request, lookup)
+        if not flushes:
+            deque(answers, maxlen=0)
+            return response
 
     async def finish() -> ListOffsetsResponse:
         await open_leaders(unopened_logs)
-        for count, _ in enumerate(lookups, 1):
+        awaited = _flushes(request, lookup) if flushes is None else flushes
+        lookup.late.update(await wait_for_flushes(awaited))
+        for count, _ in enumerate(answers, 1):
             if count % LOOKUPS_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
         return response
@@ -87,22 +109,32 @@ def list_offsets(
     return Parked(finish)
 
 
-def _look_up(
-    request: ListOffsetsRequest,
-    times: Mapping[tuple[str, int], int],
-    ctx: Context,
-    version: int,
-    response: ListOffsetsResponse,
+def _flushes(request: ListOffsetsRequest, lookup: Lookup) -> list[FlushUnderWay]:
+    """What a client must wait for that asks where its log ends, or for what is near the end."""
+    if not lookup.reader.is_client:
+        return []
+    return flushes_under_way(
+        lookup.ctx.partitions,
+        [
+            (topic.name, wanted.partition_index)
+            for topic in request.topics
+            for wanted in topic.partitions
+            if wanted.timestamp not in _WHATEVER_THE_END
+        ],
+    )
+
+
+def _answer(
+    request: ListOffsetsRequest, lookup: Lookup, response: ListOffsetsResponse
 ) -> Iterator[None]:
-    """Completes `response`, one partition at each step; `times` says how often each is named."""
-    reader = Reader(request.replica_id < 0, request.isolation_level == READ_COMMITTED)
+    """Completes `response`, one partition at each step."""
     for topic in request.topics:
         answer = ListOffsetsTopicResponse(name=topic.name, partitions=[])
         response.topics.append(answer)
         for wanted in topic.partitions:
-            is_once = times[topic.name, wanted.partition_index] == 1
+            is_once = lookup.named[topic.name, wanted.partition_index] == 1
             answer.partitions.append(
-                _offset(topic.name, wanted, ctx, version, reader)
+                _offset(topic.name, wanted, lookup)
                 if is_once
                 else _refused(wanted, ErrorCode.INVALID_REQUEST)
             )
@@ -110,12 +142,15 @@ def _look_up(
 
 
 def _offset(
-    topic: str, wanted: ListOffsetsPartition, ctx: Context, version: int, reader: Reader
+    topic: str, wanted: ListOffsetsPartition, lookup: Lookup
 ) -> ListOffsetsPartitionResponse:
+    ctx, version, reader = lookup.ctx, lookup.version, lookup.reader
     try:
         leader = ctx.partitions.leader_of(
             topic, wanted.partition_index, wanted.current_leader_epoch
         )
+        if (topic, wanted.partition_index) in lookup.late:
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
         if version == 0:
             return _segment_offsets(wanted, leader, reader.is_client, ctx.now_ms())
         timestamp, offset, epoch = _find(leader, wanted.timestamp, version, reader)

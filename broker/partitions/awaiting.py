@@ -1,15 +1,25 @@
-"""Answers that wait for watermarks: what was begun in several partitions is done when each of theirs has reached its offset."""
+"""Answers that wait for watermarks: what was begun in several partitions is done when each of theirs has reached its offset.
+
+A read that follows an answer to acks=1 waits for the flush that is under way: so it finds the record, and what is visible is on disk.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import trio
 
+from broker.partitions.registry import Partitions
 from node.runtime.errors import NotLeaderError
 from node.runtime.watermark import Watermark
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
+
+# A flush takes milliseconds, a second on a disk that is hard pressed. Clients wait for an answer for 30 s.
+FLUSH_SECONDS_MAX = 10.0
+
+Key = tuple[str, int]
+"""A topic's name and the partition's index."""
 
 
 class PartitionResult(Protocol):
@@ -40,3 +50,45 @@ async def wait_for_all(under_way: Sequence[UnderWay], seconds: float) -> None:
     for one in under_way:
         if not one.result.error_code and not one.watermark.reached(one.offset):
             one.result.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class FlushUnderWay(NamedTuple):
+    """The flush that takes a partition's watermark to `offset`: nothing else keeps it from there."""
+
+    key: Key
+    watermark: Watermark
+    offset: int
+
+
+def flushes_under_way(partitions: Partitions, keys: Iterable[Key]) -> list[FlushUnderWay]:
+    """Of the partitions called `keys` that are led here and opened, those in which more is written than is on this broker's disk.
+
+    Not what followers have yet to fetch: their watermark lags in Kafka, too.
+    """
+    found = []
+    for key in keys:
+        try:
+            leader = partitions.leader_of(*key)
+        except KafkaError:
+            continue  # whoever asks for it is told
+        offset = leader.watermark_when_flushed
+        if not leader.high_watermark.reached(offset):
+            found.append(FlushUnderWay(key, leader.high_watermark, offset))
+    return found
+
+
+async def wait_for_flushes(
+    flushes: Collection[FlushUnderWay], seconds: float = FLUSH_SECONDS_MAX
+) -> set[Key]:
+    """Returns when all are done or their epochs ended, or after `seconds`: then with those that are late."""
+    with trio.move_on_after(seconds):
+        for one in flushes:
+            try:
+                await one.watermark.wait_reached(one.offset)
+            except NotLeaderError:
+                continue  # whoever asks for the leader is told
+    return {
+        one.key
+        for one in flushes
+        if not (one.watermark.reached(one.offset) or one.watermark.closed)
+    }

@@ -105,17 +105,17 @@ class IsrState:
 
 def next_high_watermark(
     current: int,
-    leader_flushed: int,
+    leader_end: int,
     replicas: Mapping[int, ReplicaProgress],
     maximal: Collection[int],
     about_to_join: Callable[[int, ReplicaProgress], bool],
 ) -> int:
-    """The least end offset on disk over the maximal ISR and those about to join it; never below `current`.
+    """The least end offset over `leader_end`, the maximal ISR and those about to join it, on their disks; never below `current`.
 
     Waiting for a caught-up replica outside the ISR keeps the watermark from running away from it for ever.
     `about_to_join` is asked only about replicas that would hold back.
     """
-    watermark = leader_flushed
+    watermark = leader_end
     for replica_id, progress in replicas.items():
         if progress.end_offset < watermark and (
             replica_id in maximal or about_to_join(replica_id, progress)

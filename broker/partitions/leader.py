@@ -177,6 +177,11 @@ class LeaderEpoch:
         self.partition.watchers.end_moved()
         return info
 
+    @property
+    def watermark_when_flushed(self) -> int:
+        """Where the high watermark will be as soon as all that is written here is on disk: Kafka's, which waits for no flush."""
+        return self._next_watermark(self.log.log_end_offset)
+
     def flushed(self) -> None:
         """The log is durable further than before."""
         if not self.ended:
@@ -198,21 +203,21 @@ class LeaderEpoch:
         return members < count and members < min(count, self.partition.settings.min_insync_replicas)
 
     def _advance(self) -> None:
-        if self.is_under_min_isr:
-            # Or acks=all would be answered by too few; and who has left the ISR may still be elected, as it has all that is
-            # committed: so nothing more is (KIP-966).
-            return
         watermark = self.high_watermark
-        offset = next_high_watermark(
-            watermark.offset,
-            self._services.commit.durable_end(self.log),
-            self.replicas,
-            self._maximal,
-            self._about_to_join,
-        )
+        offset = self._next_watermark(self._services.commit.durable_end(self.log))
         if offset > watermark.offset:
             watermark.advance(offset)
             self.partition.watchers.watermark_moved()
+
+    def _next_watermark(self, own_end: int) -> int:
+        """Where the watermark belongs if this replica counts with `own_end`."""
+        if self.is_under_min_isr:
+            # Or acks=all would be answered by too few; and who has left the ISR may still be elected, as it has all that is
+            # committed: so nothing more is (KIP-966).
+            return self.high_watermark.offset
+        return next_high_watermark(
+            self.high_watermark.offset, own_end, self.replicas, self._maximal, self._about_to_join
+        )
 
     # -- followers
 

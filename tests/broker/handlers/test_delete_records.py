@@ -1,6 +1,8 @@
 """DeleteRecords: whose records may be deleted, and up to where."""
 
 import pytest
+import trio
+import trio.testing
 from immutables import Map
 
 from broker.handlers.delete_records import delete_records
@@ -73,3 +75,43 @@ async def test_not_those_of_internal_topics(tmp_path):
 
 async def test_of_a_topic_that_is_not_there(tmp_path):
     assert await ask(open_harness(tmp_path), "t", 1) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+
+
+async def after_the_flush(harness, offset):
+    """The answer to a request that came while the flush was under way."""
+    answers = []
+
+    async def ask_now():
+        answers.append(await ask(harness, "t", offset))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask_now)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not answers, "what is visible is on disk"
+        harness.flush()
+    return answers[0]
+
+
+@pytest.mark.parametrize("offset", [4, -1])
+async def test_what_was_answered_with_acks_1_can_be_deleted(tmp_path, offset):
+    harness = with_records(tmp_path)
+    append(harness, b"d")
+    assert await after_the_flush(harness, offset) == (ErrorCode.NONE, 4)
+
+
+async def test_beyond_the_end_also_after_the_flush(tmp_path):
+    harness = with_records(tmp_path)
+    append(harness, b"d")
+    assert await after_the_flush(harness, 5) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+
+
+async def test_what_is_on_disk_waits_for_no_flush(tmp_path):
+    harness = with_records(tmp_path)
+    append(harness, b"d")
+    assert await ask(harness, "t", 3) == (ErrorCode.NONE, 3)
+
+
+async def test_a_disk_that_does_not_answer(tmp_path, autojump_clock):
+    harness = with_records(tmp_path)
+    append(harness, b"d")
+    assert await ask(harness, "t", -1) == (ErrorCode.REQUEST_TIMED_OUT, -1)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from broker.handlers.list_offsets import list_offsets
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from log.batches.batch import iter_batches
+from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, through_wire
-from tests.broker.harness import open_harness, partition, registration, topic
+from tests.broker.harness import (
+    open_harness,
+    partition,
+    registration,
+    serving,
+    topic,
+    topic_id,
+)
 from wire.errors import ErrorCode
 from wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -21,6 +30,9 @@ from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.transport.calls import Parked
+from wire.transport.node_connection import open_node_connection
 
 UNKNOWN = (0, -1, -1, -1)
 BASE_MS = 1_700_000_000_000
@@ -36,10 +48,11 @@ def harness(tmp_path):
 def append_at(harness, *times):
     for time in times:
         data = batch(b"x", timestamp_ms=BASE_MS + time)
-        harness.leader().append(data, list(iter_batches(data)))
+        harness.leader().append(data, list(iter_batches(data)), acks=1)
 
 
-def ask(harness, timestamp, version=11, replica_id=-1, **fields):
+def begin(harness, timestamp, version=11, replica_id=-1, **fields):
+    """The handler's answer, which may be parked."""
     message = ListOffsetsRequest(
         replica_id=replica_id,
         topics=[
@@ -50,17 +63,24 @@ def ask(harness, timestamp, version=11, replica_id=-1, **fields):
         ],
     )
     request = through_wire(message, version)
-    response = list_offsets(request, harness.context, call(request, version))
+    return list_offsets(request, harness.context, call(request, version))
+
+
+def told(response):
     found = response.topics[0].partitions[0]
     return found.error_code, found.timestamp, found.offset, found.leader_epoch
+
+
+def ask(harness, timestamp, version=11, replica_id=-1, **fields):
+    """What is answered without waiting."""
+    return told(begin(harness, timestamp, version, replica_id, **fields))
 
 
 def test_the_special_timestamps(harness):
     append_at(harness, 10, 30, 20)
     harness.flush()
     append_at(harness, 40)
-    assert ask(harness, -1) == (0, -1, 3, 3), "consumers end at the watermark"
-    assert ask(harness, -1, replica_id=12) == (0, -1, 4, 3), "followers at the log's end"
+    assert ask(harness, -1, replica_id=12) == (0, -1, 4, 3), "followers end at the log's end"
     assert ask(harness, -2) == (0, -1, 0, 3)
     assert ask(harness, -4) == (0, -1, 0, 3)
     assert ask(harness, -5) == UNKNOWN
@@ -88,10 +108,119 @@ def test_by_timestamp(harness):
     assert ask(harness, BASE_MS + 41) == UNKNOWN
 
 
-def test_what_is_not_committed_is_not_found(harness):
+@pytest.fixture
+def lagging(tmp_path):
+    """A follower in the ISR has yet to fetch what was appended: so it may be for long."""
+    harness = open_harness(tmp_path)
+    harness.set_image(
+        topic("t", partition((11, 12), leader_epoch=3)),
+        brokers=(registration(11), registration(12)),
+    )
     append_at(harness, 10)
-    assert ask(harness, BASE_MS) == UNKNOWN
-    assert ask(harness, -3) == UNKNOWN
+    return harness
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_what_is_not_committed_is_not_found(lagging, is_flushed):
+    if is_flushed:
+        lagging.flush()
+    assert ask(lagging, BASE_MS) == UNKNOWN
+    assert ask(lagging, -3) == UNKNOWN
+    assert ask(lagging, -1) == (0, -1, 0, 3), "consumers end at the watermark"
+
+
+def test_with_too_few_in_sync_nothing_is_waited_for(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(
+        topic("t", partition((11, 12), isr=(11,), leader_epoch=3)),
+        configs={(TOPIC_RESOURCE, "t"): {"min.insync.replicas": "2"}},
+    )
+    append_at(harness, 10)
+    assert ask(harness, -1) == (0, -1, 0, 3)
+
+
+# After acks=1 the record is in the log, and its flush is under way.
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (-1, (0, -1, 1, 3)),
+        (-3, (0, BASE_MS + 10, 0, 3)),
+        (BASE_MS, (0, BASE_MS + 10, 0, 3)),
+    ],
+)
+async def test_what_was_answered_with_acks_1_is_there(harness, timestamp, expected):
+    append_at(harness, 10)
+    answer = begin(harness, timestamp)
+    assert isinstance(answer, Parked), "what is visible is on disk"
+    harness.flush()
+    assert told(await answer.finish()) == expected
+
+
+async def test_a_steady_producer_holds_nobody_up(harness):
+    append_at(harness, 10)
+    answer = begin(harness, -1)
+    harness.flush()
+    append_at(harness, 20)
+    assert told(await answer.finish()) == (0, -1, 1, 3)
+
+
+async def test_of_version_0_too(harness):
+    append_at(harness, 10)
+    answer = begin(harness, -1, version=0, max_num_offsets=1)
+    harness.flush()
+    response = await answer.finish()
+    assert response.topics[0].partitions[0].old_style_offsets == [1]
+
+
+def test_the_start_waits_for_no_flush(harness):
+    append_at(harness, 10)
+    assert ask(harness, -2) == (0, -1, 0, 3)
+    assert ask(harness, -4) == (0, -1, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(5, ErrorCode.OFFSET_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE)],
+)
+async def test_a_disk_that_does_not_answer(harness, autojump_clock, version, code):
+    append_at(harness, 10)
+    assert told(await begin(harness, -1, version).finish())[0] == code
+
+
+async def test_a_leader_that_goes_meanwhile(harness):
+    append_at(harness, 10)
+    answer = begin(harness, -1)
+    harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=4)))
+    assert told(await answer.finish())[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_after_each_answer_to_acks_1_over_sockets(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(leader_epoch=3)))
+    message = ListOffsetsRequest(
+        replica_id=-1,
+        topics=[
+            ListOffsetsTopic(
+                name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)]
+            )
+        ],
+    )
+    records = PartitionProduceData(index=0, records=batch(b"x"))
+    written = ProduceRequest(
+        acks=1,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(name="t", topic_id=topic_id("t"), partition_data=[records])],
+    )
+    seen = []
+    with trio.fail_after(30):
+        async with serving(harness) as port, open_node_connection("127.0.0.1", port) as node:
+            for _ in range(20):
+                await node.call(written, timeout=10)
+                answer = await node.call(message, timeout=10)
+                seen.append(answer.topics[0].partitions[0].offset)
+    assert seen == list(range(1, 21))
 
 
 def test_an_empty_log(harness):
@@ -138,6 +267,7 @@ def epoch_end(harness, leader_epoch, **fields):
 
 
 def test_where_epochs_end(harness):
+    """At the log's end, as for followers: who has read so far, and who has written, finds all of it."""
     append(harness, b"a", b"b")
     harness.set_image(topic("t", partition(leader_epoch=5, partition_epoch=1)))
     append(harness, b"c")
