@@ -7,9 +7,10 @@ transactional flags, producer fields, offset range against record count; and eve
 compressed ones are decompressed for that, then forgotten. What is stored is the producer's bytes, save that the header's largest
 timestamp is made that of the records, as Kafka does, and that a topic's `compression.type` compresses them anew.
 Compared with a Kafka 4.3 broker on a hundred malformed batches, the codes are the same except where Kafka answers
-UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data, lz4 that Java cannot read: ours is the code that says it), where it takes what we refuse
-(bytes after the batch, a producer id without epoch, offset deltas that are no sequence, append time set by a client, negative
-timestamps, sizes below -1 in a record, timestamps beyond 64 bits, bytes behind the compressed stream), and for a size beyond the
+UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data, lz4 that Java cannot read: ours is the code that says
+it), where it takes what we refuse (bytes after the batch, a producer id without epoch, offset deltas that are no sequence,
+append time, a delete horizon or a bit without meaning set by a client, negative timestamps, sizes below -1 in a record,
+timestamps beyond 64 bits, bytes behind the compressed stream), and for a size beyond the
 request (INVALID_RECORD there, CORRUPT_MESSAGE here).
 """
 
@@ -20,8 +21,10 @@ from dataclasses import dataclass
 from log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_CONTROL,
+    ATTRIBUTES_DELETE_HORIZON,
     ATTRIBUTES_END,
     ATTRIBUTES_LOG_APPEND_TIME,
+    ATTRIBUTES_TRANSACTIONAL,
     CREATE_TIME,
     HEADER_BYTES,
     MAGIC,
@@ -53,6 +56,13 @@ LZ4, ZSTD = (
 )  # to find a member by its class takes ten times as long
 SIZE_OF_SMALLEST_BATCH = 14  # of format v0; smaller sizes are damage, whatever the magic
 _MAGIC_POSITION = 16
+_KNOWN_ATTRIBUTES = (
+    ATTRIBUTES_COMPRESSION
+    | ATTRIBUTES_LOG_APPEND_TIME
+    | ATTRIBUTES_TRANSACTIONAL
+    | ATTRIBUTES_CONTROL
+    | ATTRIBUTES_DELETE_HORIZON
+)
 INT64_END = 1 << 63
 # Of records, decompressed, that one request may have checked at once: up to 20 ms for the smallest, 2 ms for common ones.
 # Interpreted, records cost two hundred times as much.
@@ -257,9 +267,14 @@ def _only_batch(records: memoryview) -> BatchView:
 
 
 def _check_fields(batch: BatchView) -> None:
-    """mB9, mB10, the count of mB7, and whose clock the timestamps are of."""
+    """mB9, mB10, the count of mB7, whose clock the timestamps are of, and bits that are not a client's to set."""
     if batch.attributes & ATTRIBUTES_CONTROL:
         raise _invalid("clients do not write control records")
+    if batch.attributes & ATTRIBUTES_DELETE_HORIZON:
+        # The cleaner would take the first timestamp for when the tombstones may go (KIP-534).
+        raise _invalid("a delete horizon is for the log cleaner to set")
+    if unknown := batch.attributes & ~_KNOWN_ATTRIBUTES:
+        raise _invalid(f"attributes 0x{unknown & 0xFFFF:x}, which have no meaning")
     if batch.last_offset_delta < 0 or batch.count != batch.last_offset_delta + 1:
         raise _invalid(f"{batch.count} records in an offset range of {batch.last_offset_delta + 1}")
     if batch.producer_id >= 0:

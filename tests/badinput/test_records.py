@@ -74,6 +74,13 @@ def test_a_good_batch_is_appended(broker):
     assert produced(broker, batch()) == OK
 
 
+@pytest.mark.parametrize("bit", [0x40, 0x80, 0x4000])
+def test_attributes_that_are_not_for_clients(broker, bit):
+    """0x40: the log cleaner would take the tombstone for old enough to go (KIP-534)."""
+    tombstone = batch(NewRecord(b"k", None, now_ms()))
+    assert produced(broker, patched(tombstone, 21, ">h", bit), topic=COMPACTED) == INVALID_RECORD
+
+
 def test_mb2_a_wrong_crc(broker):
     assert produced(broker, patched(batch(), CRC_AT, ">I", 1, crc=False)) == CORRUPT
 

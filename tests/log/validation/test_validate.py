@@ -140,6 +140,15 @@ def test_control_batches_are_not_for_clients():
     refused(bytes.fromhex(LEADER_CHANGE), ErrorCode.INVALID_RECORD)
 
 
+@pytest.mark.parametrize("bit", [0x40, *(1 << position for position in range(7, 15)), -0x8000])
+@pytest.mark.parametrize("kind", [Compression.NONE, Compression.GZIP])
+@pytest.mark.parametrize("rules", [RULES, COMPACTED])
+def test_bits_that_are_not_for_clients(bit, kind, rules):
+    """Bit 6 is the log cleaner's (KIP-534); those behind it may be given a meaning by somebody."""
+    data = good(compression=kind)
+    refused(altered(data, attributes=bit | kind), ErrorCode.INVALID_RECORD, rules)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
