@@ -20,7 +20,7 @@ from log.old_formats.message_sets import build_message_set, decode_message_set
 from log.old_formats.up_conversion import convert_produced
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, finished, through_wire
-from tests.broker.harness import open_harness, partition, topic
+from tests.broker.harness import open_harness, partition, registration, topic
 from tests.log.old_formats.test_message_sets import message
 from wire.errors import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -255,13 +255,15 @@ def offsets_before(harness, timestamp, count=10, replica_id=-1):
 
 async def test_list_offsets_v0_knows_where_segments_begin(tmp_path):
     harness = open_harness(tmp_path, log_segment_bytes="1048576", log_index_interval_bytes="1000")
-    harness.set_image(topic("t", partition()))
+    brokers = (registration(11), registration(12))
+    harness.set_image(topic("t", partition((11, 12))), brokers=brokers)
     assert offsets_before(harness, -1) == offsets_before(harness, -2) == [0]
     for _ in range(3):
         append(harness, bytes(600_000))
     assert offsets_before(harness, -1, replica_id=1) == [3, 2, 1, 0]
     assert offsets_before(harness, -1) == [0], "nothing above the watermark"
     harness.flush()
+    harness.set_image(topic("t", partition((11, 12), isr=(11,), partition_epoch=1)))
     assert offsets_before(harness, -1) == [3, 2, 1, 0]
     assert offsets_before(harness, -1, count=2) == [3, 2]
     assert offsets_before(harness, -1, count=-1) == []
