@@ -33,6 +33,7 @@ from wire.messages.list_groups import ListedGroup
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from wire.primitives import NIL_UUID
 
 
 class GroupCoordinator:
@@ -66,7 +67,9 @@ class GroupCoordinator:
 
     def began(self, partition_index: int, leader: OffsetsPartition) -> None:
         """Begins to load the groups of a partition."""
-        shard = GroupShard(partition_index, leader, self.limits, self._storage_failed)
+        shard = GroupShard(
+            partition_index, leader, self.limits, self._storage_failed, self._knows_topic
+        )
         self._shards[partition_index] = shard
         reign = self._reigns.get(partition_index)
         if reign is not None:
@@ -93,6 +96,11 @@ class GroupCoordinator:
                 while self._new_reigns:
                     nursery.start_soon(_reign_by_reign, self._new_reigns.pop())
                 await self._begun.wait()
+
+    def _knows_topic(self, name: str, topic_id: bytes) -> bool:
+        """Records are never ahead of the metadata here: whoever wrote them led in an earlier epoch."""
+        topics = self._metadata.image.topics
+        return name in topics.by_name if topic_id == NIL_UUID else topic_id in topics.by_id
 
     # -- finding
 

@@ -7,10 +7,11 @@ Left out: transactional commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.limits import GroupLimits
+from broker.groups.ports import KnowsTopic
 from broker.groups.records import GroupRecord, offset_tombstone
 from broker.groups.store import GroupStore
 from node.runtime.deferred import Result
@@ -136,29 +137,45 @@ def _expire_timestamp(retention_ms: int, now_ms: int) -> int:
 # -- fetching
 
 
-def fetch(store: GroupStore, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    """The offsets asked for; all of the group's if the request's topics are null."""
+def fetch(
+    store: GroupStore, request: OffsetFetchRequestGroup, knows_topic: KnowsTopic
+) -> OffsetFetchResponseGroup:
+    """The offsets asked for; all of the group's if the request's topics are null. Those of topics that are gone are not told."""
+    committed = store.offsets.get(request.group_id, {})
     if request.topics is None:
         topics = [
             OffsetFetchResponseTopics(
                 name=name,
-                partitions=[_found(index, value) for index, value in partitions.items()],
+                partitions=[
+                    _found(index, value)
+                    for index, value in partitions.items()
+                    if knows_topic(name, value.topic_id)
+                ],
             )
-            for name, partitions in store.offsets.get(request.group_id, {}).items()
+            for name, partitions in committed.items()
         ]
+        topics = [topic for topic in topics if topic.partitions]
     else:
-        topics = [_fetch_topic(store, request.group_id, topic) for topic in request.topics]
+        topics = [
+            _fetch_topic(committed.get(topic.name, {}), topic, knows_topic)
+            for topic in request.topics
+        ]
     return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
 
 
 def _fetch_topic(
-    store: GroupStore, group_id: str, topic: OffsetFetchRequestTopics
+    committed: Mapping[int, OffsetCommitValue],
+    topic: OffsetFetchRequestTopics,
+    knows_topic: KnowsTopic,
 ) -> OffsetFetchResponseTopics:
-    committed = store.offsets.get(group_id, {}).get(topic.name, {})
     partitions = []
     for index in topic.partition_indexes:
         value = committed.get(index)
-        if value is None or _other_topic(value.topic_id, topic.topic_id):
+        if (
+            value is None
+            or _other_topic(value.topic_id, topic.topic_id)
+            or not knows_topic(topic.name, value.topic_id)
+        ):
             partitions.append(not_found(index))
         else:
             partitions.append(_found(index, value))
@@ -191,21 +208,44 @@ def not_found(index: int, code: ErrorCode = ErrorCode.NONE) -> OffsetFetchRespon
 # -- expiry
 
 
-def expired(
-    group: ClassicGroup | None, store: GroupStore, group_id: str, limits: GroupLimits, now_ms: int
+def of_gone_topics(
+    store: GroupStore, group_id: str, knows_topic: KnowsTopic
 ) -> Iterator[GroupRecord]:
-    """Tombstones of the offsets whose retention is over; none while a group rebalances (invariant G6)."""
-    if group is not None and not _may_expire(group):
-        return
+    """Tombstones of the offsets of topics that were deleted, though there may be others of their names now."""
     for topic, partition, value in store.offsets_of(group_id):
-        if group is not None and group.is_subscribed_to(topic):
-            continue
-        if value.expire_timestamp != -1:
-            is_over = now_ms >= value.expire_timestamp
-        else:
-            is_over = now_ms - _retained_from(group, value) >= limits.offsets_retention_ms
-        if is_over:
+        if not knows_topic(topic, value.topic_id):
             yield offset_tombstone(group_id, topic, partition)
+
+
+def expired(
+    group: ClassicGroup | None,
+    store: GroupStore,
+    group_id: str,
+    limits: GroupLimits,
+    now_ms: int,
+    knows_topic: KnowsTopic,
+) -> Iterator[GroupRecord]:
+    """Tombstones of the offsets whose retention is over, none while a group rebalances (invariant G6); and of those whose topic is gone."""
+    may_expire = group is None or _may_expire(group)
+    for topic, partition, value in store.offsets_of(group_id):
+        is_over = may_expire and _is_over(group, topic, value, limits, now_ms)
+        if is_over or not knows_topic(topic, value.topic_id):
+            yield offset_tombstone(group_id, topic, partition)
+
+
+def _is_over(
+    group: ClassicGroup | None,
+    topic: str,
+    value: OffsetCommitValue,
+    limits: GroupLimits,
+    now_ms: int,
+) -> bool:
+    """Never while a member reads the topic."""
+    if group is not None and group.is_subscribed_to(topic):
+        return False
+    if value.expire_timestamp != -1:
+        return now_ms >= value.expire_timestamp
+    return now_ms - _retained_from(group, value) >= limits.offsets_retention_ms
 
 
 def _may_expire(group: ClassicGroup) -> bool:

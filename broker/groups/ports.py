@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -16,6 +16,9 @@ from node.runtime.watermark import Watermark
 from quorum.metadata.image import MetadataImage
 
 OFFSETS_TOPIC = "__consumer_offsets"
+
+KnowsTopic = Callable[[str, bytes], bool]
+"""Whether a topic of this name and id is in the newest metadata; of an id of zeros, whether one of this name is."""
 
 
 class AppendInfo(Protocol):

@@ -19,7 +19,7 @@ import trio
 from broker.groups.errors import response_code
 from broker.groups.limits import GroupLimits
 from broker.groups.loader import StoreLoader
-from broker.groups.ports import OFFSETS_TOPIC, OffsetsPartition
+from broker.groups.ports import OFFSETS_TOPIC, KnowsTopic, OffsetsPartition
 from broker.groups.records import GroupRecord, group_record
 from broker.groups.shard_core import ShardCore
 from broker.groups.store import GroupStore
@@ -93,13 +93,17 @@ class GroupShard:
         leader: OffsetsPartition,
         limits: GroupLimits,
         storage_failed: Callable[[], object],
+        knows_topic: KnowsTopic,
     ) -> None:
         self.partition_index = partition_index
         self._state = Latest(ShardState.LOADING)
         self._leader = leader
         self._limits = limits
         self._storage_failed = storage_failed
-        self._core = ShardCore(GroupStore(), limits)
+        self._knows_topic = knows_topic
+        self._core = ShardCore(GroupStore(), limits, knows_topic)
+        # By name and id, in order: topics deleted while the shard is loaded.
+        self._deleted_meanwhile: list[dict[str, bytes]] = []
         self._log_state: ReplicatedState[GroupRecord] | None = None
         self._retimed = trio.Event()
         self._sleeping_until = inf
@@ -137,23 +141,29 @@ class GroupShard:
             token.resolve(response)
 
     async def _serve(self) -> None:
-        store, end_offset = await self._load()
+        core, gone, end_offset = await self._load()
         if self.state is not ShardState.LOADING:
             return  # the epoch ended while a thread was reading
-        core = self._core = ShardCore(store, self._limits)
+        self._core = core
         self._log_state = ReplicatedState(
             self._append, core.replay, self._leader.high_watermark, end_offset
         )
         self._state.set(ShardState.ACTIVE)
         self.step(core.restore)
+        self._store_tombstones(gone)
+        for topic_ids in self._deleted_meanwhile:
+            self.forget_topics(topic_ids)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keep_time)
             nursery.start_soon(self._watch_commits)
 
-    async def _load(self) -> tuple[GroupStore, int]:
+    async def _load(self) -> tuple[ShardCore, list[GroupRecord], int]:
         """Reads the whole log in a thread, piece by piece: nobody else appends to it, so its end stays.
 
         Where a piece lies is looked up on the loop, which moves the log's files when they are compacted.
+
+        Returns:
+            What was loaded, tombstones of the offsets in it whose topics are gone, and the log's end.
         """
         loader, source = StoreLoader(), self._leader.log
         offset, end_offset = source.log_start_offset, source.log_end_offset
@@ -164,6 +174,10 @@ class GroupShard:
                 data = piece.read()
             return loader.feed(data)
 
+        def finish() -> tuple[ShardCore, list[GroupRecord]]:
+            core = ShardCore(loader.finish(), self._limits, self._knows_topic)
+            return core, core.offsets_of_gone_topics()
+
         while offset < end_offset and self.state is ShardState.LOADING:
             buffer_bytes = self._limits.load_buffer_bytes
             piece = source.read(offset, buffer_bytes, upto_offset=end_offset, min_one=True)
@@ -171,11 +185,11 @@ class GroupShard:
             if next_offset is None:
                 break
             offset = next_offset
-        store = await run_blocking(loader.finish)
+        core, gone = await run_blocking(finish)
         if loader.record_count:
             seconds = trio.current_time() - began
             log.info("%r: %d records in %.3f s", self, loader.record_count, seconds)
-        return store, end_offset
+        return core, gone, end_offset
 
     # -- inputs
 
@@ -219,9 +233,11 @@ class GroupShard:
         return deferred
 
     def forget_topics(self, topic_ids: dict[str, bytes]) -> None:
-        """Writes tombstones for the offsets of deleted topics; a shard that is not active has none to lose yet."""
+        """Writes tombstones for the offsets of deleted topics, as soon as the shard is loaded."""
         if self.state is ShardState.ACTIVE:
             self._store_tombstones(self._core.topics_deleted(topic_ids))
+        elif self.state is ShardState.LOADING:
+            self._deleted_meanwhile.append(topic_ids)
 
     # -- outputs
 

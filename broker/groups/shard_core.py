@@ -17,6 +17,7 @@ from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
 from broker.groups.loaded import restore_group
 from broker.groups.member import Token
+from broker.groups.ports import KnowsTopic
 from broker.groups.records import GroupRecord, group_record, offset_tombstone
 from broker.groups.store import GroupStore
 from broker.groups.timers import Instant, Timers
@@ -62,9 +63,10 @@ class ShardCore:
     offsets alone.
     """
 
-    def __init__(self, store: GroupStore, limits: GroupLimits) -> None:
+    def __init__(self, store: GroupStore, limits: GroupLimits, knows_topic: KnowsTopic) -> None:
         self.store = store
         self.limits = limits
+        self._knows_topic = knows_topic
         self.groups: dict[str, ClassicGroup] = {}
         self._timers: Timers[TimerKey] = Timers()
         self._out = Outbox()
@@ -161,7 +163,7 @@ class ShardCore:
         self, request: OffsetFetchRequestGroup
     ) -> Result[GroupRecord, OffsetFetchResponseGroup]:
         """Without records, so that the answer waits until what it says is committed (invariant G3)."""
-        return Result((), offsets.fetch(self.store, request))
+        return Result((), offsets.fetch(self.store, request, self._knows_topic))
 
     def check_offset_delete(self, group_id: str) -> None:
         """Raises KafkaError: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP: it has members that are no consumers."""
@@ -187,6 +189,14 @@ class ShardCore:
             if self.store.offset(group_id, topic, partition) is not None:
                 records.append(offset_tombstone(group_id, topic, partition))
         return Result(records, codes, atomic=False)
+
+    def offsets_of_gone_topics(self) -> list[GroupRecord]:
+        """Tombstones of the offsets of topics that were deleted while nobody served this shard."""
+        return [
+            tombstone
+            for group_id in self.store.offsets
+            for tombstone in offsets.of_gone_topics(self.store, group_id, self._knows_topic)
+        ]
 
     def topics_deleted(self, topic_ids: dict[str, bytes]) -> list[GroupRecord]:
         """Tombstones of the offsets of topics that are gone, by name and the id that was deleted."""
@@ -294,7 +304,11 @@ class ShardCore:
         self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
         for group_id in self.group_ids():
             group = self.groups.get(group_id)
-            gone = list(offsets.expired(group, self.store, group_id, self.limits, at.now_ms))
+            gone = list(
+                offsets.expired(
+                    group, self.store, group_id, self.limits, at.now_ms, self._knows_topic
+                )
+            )
             self._out.tombstones += gone
             if len(gone) == sum(1 for _ in self.store.offsets_of(group_id)):
                 self._expire_group(group_id, group, at)

@@ -47,15 +47,19 @@ class Driver:
         self.limits = limits or GroupLimits()
         self.now = now
         self.log = list(log)
+        self.gone: set[tuple[str, bytes]] = set()
         # Unique over reloads too, as random ids are.
         self._serial = len(self.log) * 1000
-        self.core = ShardCore(self.replayed(), self.limits)
+        self.core = ShardCore(self.replayed(), self.limits, self.knows_topic)
         self.core.restore(self.at)
         self.holding = False
         self.failing: ErrorCode | None = None
         self.answers: dict[str, object] = {}
         # Generations of which something is in the log that was not committed in time.
         self.in_doubt: set[int] = set()
+
+    def knows_topic(self, name: str, topic_id: bytes) -> bool:
+        return (name, topic_id) not in self.gone
 
     @property
     def at(self) -> Instant:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from base64 import b64decode
 
+ORDERS_ID = bytes.fromhex("aabbe5c4963a4587a2343dc1b8c18e1e")
+
 PAIR = b64decode(
     "AAAAAAAAAAAAAABYAAAAAAJpiQWrAAAAAAAAAAABofwSylUAAAGh/BLKVf////////////8AAAAAAAAAAUwAAAAQAA"
     "IABHBhaXIwAAMAAAAAAAD/////AAABofwSykoAAAAAAAAAAAAAAAABAAABoQAAAAAC5RPX1AAAAAAAAAAAAaH8EuHi"

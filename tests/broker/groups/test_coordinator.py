@@ -11,13 +11,15 @@ import trio
 from broker.groups import shard
 from broker.groups.answering import wait_committed
 from broker.groups.limits import GroupLimits
+from broker.groups.loader import StoreLoader
+from broker.groups.ports import OFFSETS_TOPIC
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.partitions.partition_log import PartitionLog
 from node.runtime.clock import now_ms
 from quorum.metadata.delta import MetadataDelta
-from tests.broker.groups.kafka_logs import PAIR
-from tests.broker.groups.rig import TOPIC_ID, open_rig
+from tests.broker.groups.kafka_logs import ORDERS_ID, PAIR
+from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -32,6 +34,7 @@ from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignmen
 from wire.records.topics import RemoveTopicRecord
 
 E = ErrorCode
+DAY_MS = 24 * 3600 * 1000
 
 
 def join_request(member_id="", group="g", session_ms=10_000):
@@ -132,6 +135,9 @@ async def test_a_log_of_apache_kafka_is_taken_over(tmp_path):
         leader = rig.lead(index)
         rig.resign(index)
         leader.log.append_as_follower(memoryview(PAIR))
+        rig.metadata.image = cluster_image(
+            topic_image("orders", ORDERS_ID, 4), rig.metadata.image.topics.by_name[OFFSETS_TOPIC]
+        )
         rig.lead(index, epoch=1)
         await rig.loaded(index)
         found = offsets_in(fetch_all(rig, "pair").response)
@@ -382,6 +388,84 @@ async def test_offsets_of_deleted_topics_go(tmp_path):
         delta.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
         rig.groups.publish(delta, rig.metadata.image, None)
         assert offsets_in(fetch_all(rig).response) == {}
+
+
+AGAIN = b"topic-id-of-t--2"
+
+
+def recreate_topic(rig):
+    """Topic `t` is deleted and made anew; the metadata's publishers hear of it."""
+    old = rig.metadata.image
+    delta = MetadataDelta(old)
+    delta.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
+    rig.metadata.image = cluster_image(
+        topic_image("t", AGAIN, 4), old.topics.by_name[OFFSETS_TOPIC]
+    )
+    rig.groups.publish(delta, rig.metadata.image, None)
+
+
+def stored_offsets(rig, index):
+    """What a coordinator finds in the log."""
+    loader, log = StoreLoader(), rig.leaders[index].log
+    found = log.read(0, 1 << 20, upto_offset=log.log_end_offset, min_one=True)
+    loader.feed(found.read())
+    return loader.finish().offsets
+
+
+@pytest.mark.parametrize("retention_ms", [-1, DAY_MS], ids=["with topic id", "without"])
+async def test_offsets_of_a_topic_deleted_while_the_shard_loads(
+    tmp_path, monkeypatch, retention_ms
+):
+    """A commit with an expiry of its own is stored without the topic's id."""
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        commit = commit_request(1)
+        commit.retention_time_ms = retention_ms
+        rig.groups.commit_offsets(commit, 4)
+        rig.resign(index)
+
+        async def deleted_meanwhile(step, *args):
+            monkeypatch.undo()
+            result = step(*args)
+            recreate_topic(rig)
+            return result
+
+        monkeypatch.setattr(shard, "run_blocking", deleted_meanwhile)
+        rig.lead(index, epoch=1)
+        await rig.loaded(index)
+        assert offsets_in(fetch_all(rig).response) == {}
+        assert stored_offsets(rig, index) == {}
+
+
+async def test_offsets_of_a_topic_deleted_while_nobody_led_the_shard(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        rig.groups.commit_offsets(commit_request(1), 9)
+        rig.resign(index)
+        recreate_topic(rig)
+        rig.lead(index, epoch=1)
+        await rig.loaded(index)
+        assert offsets_in(fetch_all(rig).response) == {}
+        assert stored_offsets(rig, index) == {}
+
+
+async def test_offsets_of_a_topic_that_is_there_outlive_the_load(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        recreate_topic(rig)
+        commit = commit_request(1)
+        commit.topics[0].topic_id = AGAIN
+        rig.groups.commit_offsets(commit, 9)
+        rig.resign(index)
+        rig.lead(index, epoch=1)
+        await rig.loaded(index)
+        assert offsets_in(fetch_all(rig).response) == {("t", 0): 1}
 
 
 async def test_bad_requests(tmp_path):

@@ -184,6 +184,27 @@ def test_topics_deleted(driver):
     assert driver.offset("u") == 1
 
 
+# -- topics that are gone, of whose offsets nobody has written the end
+
+
+def test_offsets_of_a_topic_that_is_gone_are_not_told(driver):
+    driver.commit_offset(5, topic_id=ID_A)
+    driver.gone = {("t", ID_A)}
+    assert fetch(driver, 0) == [-1]
+    request = OffsetFetchRequestGroup(group_id="g", topics=None)
+    assert driver.submit(driver.core.fetch_offsets(request)).topics == []
+
+
+def test_offsets_of_a_topic_that_is_gone_expire(driver):
+    """Those of the topic of that name which is there now stay, whether or not the group rebalances."""
+    driver.commit_offset(5, topic_id=ID_A, partition=0)
+    driver.commit_offset(5, topic_id=ID_B, partition=1)
+    driver.join("a", version=3)
+    driver.gone = {("t", ID_A)}
+    driver.advance(LIMITS.expiry_interval_ms / 1000 + 1)
+    assert (driver.offset(partition=0), driver.offset(partition=1)) == (None, 5)
+
+
 # -- expiry
 
 
