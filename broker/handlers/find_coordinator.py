@@ -1,8 +1,12 @@
 """FindCoordinator (10): which broker coordinates a group; creates `__consumer_offsets` for the first that asks.
 
 Versions: 1 the kind of key, 4 many keys (KIP-699), 6 share groups. Where Kafka sends the client away until the topic
-exists, the answer waits for it. Not done: coordinators of transactions and of share groups, which are
-COORDINATOR_NOT_AVAILABLE; authorization.
+exists, the answer waits for it. Not done: coordinators of share groups (INVALID_REQUEST, as Kafka's without one) and of transactions;
+authorization.
+
+A client that asks for a coordinator of transactions is told so that it fails at once. All take an error that is not retriable so,
+and Java's say our sentence; but librdkafka, which asks with versions below 4, tries again for a minute after any but a failed
+authorization, whose sentence it does say.
 """
 
 from __future__ import annotations
@@ -21,10 +25,8 @@ from wire.transport.registry import handles
 
 GROUP = 0
 TRANSACTION = 1
-SHARE = 2
 
 MANY_KEYS_VERSION = 4
-SHARE_VERSION = 6
 
 
 def _fail(
@@ -42,9 +44,13 @@ def find_coordinator(
 ) -> FindCoordinatorResponse | Parked[FindCoordinatorResponse]:
     version = call.header.api_version
     keys = request.coordinator_keys if version >= MANY_KEYS_VERSION else [request.key]
-    refusal = _refusal(request.key_type, version)
-    if refusal is not None:
-        return _respond([_nowhere(key, refusal) for key in keys], version)
+    if request.key_type == TRANSACTION:
+        code = _no_transactions(version)
+        return _respond(
+            [_nowhere(key, code, "transactions are not served") for key in keys], version
+        )
+    if request.key_type != GROUP:
+        return _respond([_nowhere(key, ErrorCode.INVALID_REQUEST) for key in keys], version)
     listener = call.connection.listener
     if CONSUMER_OFFSETS in ctx.metadata.image.topics.by_name:
         return _respond([_locate(key, ctx, listener) for key in keys], version)
@@ -60,12 +66,10 @@ def find_coordinator(
     return Parked(finish)
 
 
-def _refusal(key_type: int, version: int) -> ErrorCode | None:
-    if key_type == GROUP:
-        return None
-    if key_type == TRANSACTION or (key_type == SHARE and version >= SHARE_VERSION):
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return ErrorCode.INVALID_REQUEST
+def _no_transactions(version: int) -> ErrorCode:
+    if version >= MANY_KEYS_VERSION:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def _locate(group_id: str, ctx: Context, listener: str) -> Coordinator:

@@ -1,7 +1,8 @@
 """InitProducerId (22): gives an idempotent producer its id.
 
 Versions: 3 tells the producer's present id and epoch (KIP-360); without transactions a new id is always right.
-Not done: transactional producers (UNSUPPORTED_VERSION tells the client so at once).
+Not done: transactional producers. TRANSACTIONAL_ID_AUTHORIZATION_FAILED is the one error after which every client, librdkafka too, ends at
+once; what is wrong they hear from FindCoordinator, which they ask before.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ async def init_producer_id(
     request: InitProducerIdRequest, ctx: Context, _call: Call
 ) -> InitProducerIdResponse:
     if request.transactional_id is not None:
-        code = (
-            ErrorCode.UNSUPPORTED_VERSION if request.transactional_id else ErrorCode.INVALID_REQUEST
-        )
+        code = ErrorCode.INVALID_REQUEST
+        if request.transactional_id:
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return InitProducerIdResponse(error_code=code, producer_epoch=-1)
     try:
         producer_id = await ctx.producer_ids.take()

@@ -285,3 +285,46 @@ async def test_a_registration_with_another_cluster_id_is_refused(tmp_path):
         with trio.fail_after(DEADLINE_SECONDS), pytest.raises(RegistrationRefused) as raised:
             await lifecycle.run()
         assert ErrorCode.INCONSISTENT_CLUSTER_ID.name in str(raised.value)
+
+
+# Far less than the minute for which a client tries again.
+AT_ONCE_SECONDS = 10
+
+
+async def test_a_transactional_producer_of_confluent_kafka_fails_at_once_and_says_why(tmp_path):
+    from confluent_kafka import KafkaException, Producer
+
+    async with cluster(tmp_path) as running:
+        settings = {"bootstrap.servers": running.bootstrap, "transactional.id": "x"}
+
+        def begin():
+            with pytest.raises(KafkaException) as raised:
+                Producer(settings).init_transactions(AT_ONCE_SECONDS)
+            return raised.value.args[0]
+
+        error = await in_thread(begin)
+        assert error.fatal()
+        assert "transactions are not served" in error.str()
+
+
+async def test_a_transactional_producer_of_kafka_python_fails_at_once(tmp_path):
+    from kafka import KafkaProducer
+    from kafka.errors import KafkaError
+
+    async with cluster(tmp_path) as running:
+
+        def begin():
+            producer = KafkaProducer(
+                bootstrap_servers=running.bootstrap,
+                transactional_id="x",
+                max_block_ms=AT_ONCE_SECONDS * 1000,
+            )
+            try:
+                with pytest.raises(KafkaError) as raised:
+                    producer.init_transactions()
+            finally:
+                producer.close(timeout=0)
+            return raised.value
+
+        error = await in_thread(begin)
+        assert not error.retriable, error

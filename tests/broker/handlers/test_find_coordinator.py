@@ -4,12 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.handlers.find_coordinator import GROUP, SHARE, TRANSACTION, find_coordinator
+from broker.handlers.find_coordinator import GROUP, TRANSACTION, find_coordinator
 from tests.broker.groups.rig import NODE_ID, cluster_image, open_rig, topic_image
 from wire.errors import ErrorCode
 from wire.messages.find_coordinator import FindCoordinatorRequest
 
 E = ErrorCode
+SHARE = 2
 
 
 def request(version, key="g", kind=GROUP):
@@ -47,9 +48,11 @@ async def test_many_keys(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "version", "code"),
     [
-        (TRANSACTION, 1, E.COORDINATOR_NOT_AVAILABLE),
-        (TRANSACTION, 6, E.COORDINATOR_NOT_AVAILABLE),
-        (SHARE, 6, E.COORDINATOR_NOT_AVAILABLE),
+        (TRANSACTION, 1, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (TRANSACTION, 3, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (TRANSACTION, 4, E.UNSUPPORTED_VERSION),
+        (TRANSACTION, 6, E.UNSUPPORTED_VERSION),
+        (SHARE, 6, E.INVALID_REQUEST),
         (SHARE, 5, E.INVALID_REQUEST),
         (9, 6, E.INVALID_REQUEST),
     ],
