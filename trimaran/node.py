@@ -10,7 +10,6 @@ import logging
 import resource
 import signal
 import sys
-import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -23,6 +22,8 @@ from trimaran.errors import UserError
 from trimaran.failures import explain, of_config
 from trimaran.logs import set_up, writes_json
 from trimaran.properties import Setting
+
+log = logging.getLogger(__name__)
 
 Role = Callable[..., Awaitable[None]]
 
@@ -101,17 +102,17 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
         trio.run(run_roles, roles_of(config), config, on_ready, instruments=_instruments(config))
     except Exception as error:
         explained = explain(error)
-        cause = error if explained is None else None
         told = explained or UserError(
             "the node stopped by a mistake of trimaran",
             f"{type(error).__name__}: {error}",
             "please report it, with what is logged here",
         )
         if writes_json(config):
+            cause = error if explained is None else None
             log.critical("%s: %s; %s", told.what, told.why, told.fix, exc_info=cause)
             sys.exit(told.exit_code)
-        if cause is not None:
-            traceback.print_exc()
+        if explained is None:
+            log.exception("the node stops")
         raise told from error
 
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from trimaran.text import one_line
+
 Format = Annotated[Literal["table", "json"], Parameter(name=["-o", "--output"])]
 
 
@@ -57,7 +59,7 @@ def text_of(value: Any) -> str:
         case list() | tuple():
             return ",".join(text_of(item) for item in value) or "-"
         case _:
-            return str(value)
+            return one_line(str(value))
 
 
 def say(text: str) -> None:
