@@ -2,15 +2,20 @@
 
 Source: `GroupMetadataManager.classicGroupJoin` of Kafka 4.3 (KIP-62, KIP-345 static members, KIP-394 member ids,
 KIP-814 `skip_assignment`). Different on purpose: a parked join that the same member repeats is answered
-REBALANCE_IN_PROGRESS at once (Kafka forgets it), and pending members have a bound.
+REBALANCE_IN_PROGRESS at once (Kafka forgets it), pending members have a bound, and a full group takes back a static member that
+has forgotten its id (Kafka keeps it out until its session ends).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.groups.group import GroupState
-from broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, PENDING_MEMBERS_MAX
+from broker.groups.group import ClassicGroup, GroupState
+from broker.groups.limits import (
+    MEMBER_NAME_CHARACTERS_MAX,
+    NEW_MEMBER_JOIN_TIMEOUT_MS,
+    PENDING_MEMBERS_MAX,
+)
 from broker.groups.member import Member, Protocols, Token
 from broker.groups.rebalance import (
     complete_if_all_joined,
@@ -65,7 +70,7 @@ class Join:
 def join(turn: Turn, join: Join) -> None:
     """Answers or parks `join`."""
     group, request = turn.group, join.request
-    if not _accepts(turn, request.member_id):
+    if not _accepts(turn, _present_id(group, request)):
         drop(turn, request.member_id)
         _refuse(turn, join, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         complete_if_all_joined(turn)
@@ -81,6 +86,11 @@ def join(turn: Turn, join: Join) -> None:
 
 def _refuse(turn: Turn, join: Join, code: ErrorCode, member_id: str) -> None:
     turn.out.answers.append(Answer(join.token, join_error(code, member_id)))
+
+
+def _present_id(group: ClassicGroup, request: JoinGroupRequest) -> str:
+    """By which the group knows whoever joins: a static member that comes back without its id is in the group all the same."""
+    return request.member_id or group.instances.get(request.group_instance_id or "", "")
 
 
 def _accepts(turn: Turn, member_id: str) -> bool:
@@ -103,7 +113,8 @@ def _accepts(turn: Turn, member_id: str) -> bool:
 
 def _join_unknown(turn: Turn, join: Join) -> None:
     group, instance_id = turn.group, join.request.group_instance_id
-    member_id = f"{instance_id or join.client_id}-{join.member_id_suffix}"
+    name = (instance_id or join.client_id)[:MEMBER_NAME_CHARACTERS_MAX]
+    member_id = f"{name}-{join.member_id_suffix}"
     if instance_id is not None:
         if instance_id in group.instances:
             _replace_static(turn, join, group.members[group.instances[instance_id]], member_id)

@@ -16,6 +16,14 @@ PENDING_MEMBERS_MAX = 10_000
 # it may wait for a rebalance to end. As in Kafka.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
+# A join phase that nobody has joined goes on for at least so long, whatever rebalance timeout its members have asked for: with
+# one of 0 it would end and begin again without end.
+JOIN_PHASE_MS_MIN = 1_000
+
+# Of the name in front of a member id. Ids are in every answer and record, as strings of 32,767 bytes at the most, and a name
+# alone may have as many. The random part behind it makes ids differ.
+MEMBER_NAME_CHARACTERS_MAX = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:

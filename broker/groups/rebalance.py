@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 
 from broker.groups.group import ClassicGroup, GroupState
+from broker.groups.limits import JOIN_PHASE_MS_MIN
 from broker.groups.member import Member
 from broker.groups.records import group_value
 from broker.groups.turn import (
@@ -90,7 +91,7 @@ def complete_join(turn: Turn) -> None:
         drop(turn, member.id)
     if not group.elect_joined_leader() and group.members:
         # Only static members, none of them back: their sessions decide, and somebody may yet come.
-        turn.set_timer(Timer.JOIN, group.rebalance_timeout_ms())
+        turn.set_timer(Timer.JOIN, max(group.rebalance_timeout_ms(), JOIN_PHASE_MS_MIN))
         return
     group.begin_generation(turn.at.now_ms)
     if group.state is S.EMPTY:

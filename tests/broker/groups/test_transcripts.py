@@ -113,10 +113,11 @@ class Interpreter:
     def do_fail_writes(self, code: str) -> None:
         self.driver.failing = None if code == "NONE" else ErrorCode[code]
 
-    def do_reload(self) -> None:
-        """Another coordinator takes over with what is in the log."""
+    def do_reload(self, **limits: str) -> None:
+        """Another coordinator takes over with what is in the log; it may have other limits."""
         old = self.driver
-        self.driver = Driver(old.limits, log=old.log, now=old.now)
+        changed = replace(old.limits, **{name: int(value) for name, value in limits.items()})
+        self.driver = Driver(changed, log=old.log, now=old.now)
         self.driver.answers = old.answers
 
     def do_unload(self) -> None:

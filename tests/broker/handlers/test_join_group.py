@@ -4,9 +4,11 @@ import pytest
 
 from broker.groups.limits import GroupLimits
 from broker.handlers.join_group import join_group
+from broker.handlers.sync_group import sync_group
 from tests.broker.groups.rig import open_rig
 from wire.errors import ErrorCode
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from wire.messages.sync_group import SyncGroupRequest
 
 E = ErrorCode
 
@@ -43,6 +45,33 @@ async def test_every_version(tmp_path, autojump_clock, version):
         assert [(m.member_id, m.metadata) for m in answer.members] == [(answer.member_id, b"me")]
         member = rig.groups.describe_groups(["g"], 6)[0].members[0]
         assert (member.client_id, member.client_host) == ("me", "/10.1.2.3")
+
+
+LONGEST = 32_767
+
+
+@pytest.mark.parametrize("version", [3, 5, 9])
+@pytest.mark.parametrize("instance", [None, "i" * LONGEST], ids=["dynamic", "static"])
+async def test_the_longest_names(tmp_path, autojump_clock, version, instance):
+    """The member id that is made of one is still told to everybody, and stored."""
+    named = {} if instance is None or version < 5 else {"group_instance_id": instance}
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        client_id, member_id = "c" * LONGEST, ""
+        if version >= 4 and not named:
+            answer = await rig.call(join_group, request(), version, client_id=client_id)
+            member_id = answer.member_id
+        answer = await rig.call(
+            join_group, request(member_id, **named), version, client_id=client_id
+        )
+        assert [m.member_id for m in answer.members] == [answer.member_id]
+        sync = SyncGroupRequest(
+            group_id="g", generation_id=1, member_id=answer.member_id, assignments=[], **named
+        )
+        synced = await rig.call(sync_group, sync, 3)
+        assert synced.error_code == E.NONE
 
 
 async def test_version_0_has_no_rebalance_timeout(tmp_path, autojump_clock):
