@@ -7,6 +7,7 @@ import threading
 
 import pytest
 import trio
+import trio.testing
 
 from broker.groups import shard
 from broker.groups.answering import wait_committed
@@ -17,6 +18,7 @@ from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.partitions.partition_log import PartitionLog
 from node.runtime.clock import now_ms
+from node.runtime.watermark import Watermark
 from quorum.metadata.delta import MetadataDelta
 from tests.broker.groups.kafka_logs import ORDERS_ID, PAIR
 from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
@@ -360,6 +362,56 @@ async def test_a_log_that_cannot_be_read_fails_alone(tmp_path, caplog):
         rig.lead(index, epoch=2)
         await rig.loaded(index)
         assert fetch_all(rig).ready()
+
+
+async def test_what_is_loaded_above_the_watermark_is_answered_when_it_is_committed(tmp_path):
+    """A new leader has all that was committed, but does not know yet how far that reaches."""
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        rig.groups.commit_offsets(commit_request(1), 9)
+        leader.holding = True
+        rig.groups.commit_offsets(commit_request(2), 9)
+        watermark = leader.high_watermark.offset
+        rig.resign(index)
+        leader = rig.lead(index, epoch=1)
+        leader.high_watermark = Watermark(watermark)
+        await rig.loaded(index)
+        found = fetch_all(rig)
+        assert offsets_in(found.response) == {("t", 0): 2}
+        assert not found.ready()
+        leader.commit()
+        assert found.ready()
+
+
+async def test_a_reign_loads_only_when_the_one_before_has_unwound(tmp_path, monkeypatch):
+    """Threads included: what the old one reads would be read while the new one writes."""
+    may_read, reads = threading.Event(), []
+    feed = StoreLoader.feed
+
+    def slow(loader, data):
+        reads.append(loader)
+        may_read.wait(30)
+        return feed(loader, data)
+
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        rig.groups.commit_offsets(commit_request(1), 9)
+        rig.resign(index)
+        monkeypatch.setattr(StoreLoader, "feed", slow)
+        rig.lead(index, epoch=1)
+        await trio.testing.wait_all_tasks_blocked()
+        rig.resign(index)
+        rig.lead(index, epoch=2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(reads) <= 1
+        may_read.set()
+        await rig.loaded(index)
+        assert len(reads) == 2
+        assert offsets_in(fetch_all(rig).response) == {("t", 0): 1}
 
 
 async def test_leadership_that_comes_and_goes_while_loading(tmp_path):

@@ -14,7 +14,13 @@ from tests.broker.groups.driver import Driver
 from tests.broker.groups.kafka_logs import PAIR, SIMPLE, TRANSACTIONAL
 from wire.errors import ErrorCode, RemoteProtocolError
 from wire.messages.control import ControlType, encode_control_key
-from wire.records.groups import OffsetCommitKey, OffsetCommitValue, decode_group_key
+from wire.records.groups import (
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_group_key,
+)
 
 
 def load(*pieces):
@@ -67,20 +73,136 @@ def test_offsets_of_transactions_count_when_they_are_committed():
     assert load(*batches(TRANSACTIONAL)[:1]).offsets == {}
 
 
-def test_a_plain_commit_after_a_transactional_one_stands():
-    def commit(offset):
-        key = OffsetCommitKey(group="g", topic="t", partition=0)
-        value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=0)
-        return GroupRecord(key, value).encode(0)
+def commit(offset):
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=0)
+    return GroupRecord(key, value).encode(0)
 
-    marker = NewRecord(encode_control_key(ControlType.COMMIT), bytes(6), 0)
-    producer = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+
+def in_transaction(record, base_offset, *, producer=7, is_control=False):
+    return build_batch(
+        [record],
+        base_offset=base_offset,
+        base_sequence=-1 if is_control else 0,
+        producer_id=producer,
+        producer_epoch=0,
+        is_transactional=True,
+        is_control=is_control,
+    )
+
+
+def marker(kind, base_offset, *, producer=7):
+    record = NewRecord(encode_control_key(kind), bytes(6), 0)
+    return in_transaction(record, base_offset, producer=producer, is_control=True)
+
+
+TOMBSTONE = NewRecord(commit(0).key, None, 0)
+
+
+def test_a_plain_commit_after_a_transactional_one_stands():
     log = [
-        build_batch([commit(1)], base_offset=0, base_sequence=0, **producer),
+        in_transaction(commit(1), 0),
         build_batch([commit(2)], base_offset=1),
-        build_batch([marker], base_offset=2, is_control=True, **producer),
+        marker(ControlType.COMMIT, 2),
     ]
     assert load(*log).offsets["g"]["t"][0].offset == 2
+
+
+def test_a_transactional_commit_stands_against_an_older_plain_one():
+    log = [
+        build_batch([commit(1)], base_offset=0),
+        in_transaction(commit(2), 1),
+        marker(ControlType.COMMIT, 2),
+    ]
+    assert load(*log).offsets["g"]["t"][0].offset == 2
+
+
+def test_an_offset_deleted_after_a_transactional_commit_of_it_is_gone():
+    log = [
+        in_transaction(commit(2), 0),
+        build_batch([TOMBSTONE], base_offset=1),
+        marker(ControlType.COMMIT, 2),
+    ]
+    assert load(*log).offsets == {}
+
+
+def test_a_marker_ends_the_transaction_of_its_producer_only():
+    log = [
+        build_batch([commit(1)], base_offset=0),
+        in_transaction(commit(2), 1, producer=7),
+        marker(ControlType.COMMIT, 2, producer=8),
+    ]
+    assert load(*log).offsets["g"]["t"][0].offset == 1
+    assert load(*log, marker(ControlType.COMMIT, 3)).offsets["g"]["t"][0].offset == 2
+
+
+def test_offsets_of_an_aborted_transaction_do_not_come_with_the_next_one():
+    log = [
+        in_transaction(commit(2), 0),
+        marker(ControlType.ABORT, 1),
+        marker(ControlType.COMMIT, 2),
+    ]
+    assert load(*log).offsets == {}
+
+
+def test_other_control_records_end_no_transaction():
+    leader_change = NewRecord(encode_control_key(ControlType.LEADER_CHANGE), bytes(6), 0)
+    log = [
+        in_transaction(commit(2), 0),
+        in_transaction(leader_change, 1, is_control=True),
+        marker(ControlType.COMMIT, 2),
+    ]
+    assert load(*log).offsets["g"]["t"][0].offset == 2
+
+
+def test_the_last_record_of_a_key_counts_and_no_other_is_decoded():
+    cut = NewRecord(commit(0).key, b"\0\4cut", 0)
+    assert load(build_batch([cut, commit(1), commit(2)])).offsets["g"]["t"][0].offset == 2
+    assert load(build_batch([cut, TOMBSTONE])).offsets == {}
+    assert load(build_batch([commit(1)]), build_batch([TOMBSTONE], base_offset=1)).offsets == {}
+
+
+def test_records_without_a_key_are_skipped():
+    assert load(build_batch([NewRecord(None, b"x", 0), commit(1)])).offsets.keys() == {"g"}
+
+
+def stored_group(**fields):
+    member = {
+        "member_id": "m-1",
+        "group_instance_id": None,
+        "client_id": "c",
+        "client_host": "/h",
+        "rebalance_timeout": 60_000,
+        "session_timeout": 10_000,
+        "subscription": b"",
+        "assignment": b"",
+    }
+    values = {"protocol_type": "consumer", "generation": 3, "protocol": "range", "leader": "m-1"}
+    values |= {"current_state_timestamp": 5, **fields}
+    members = [MemberMetadata(**member | one) for one in values.pop("members", [{}])]
+    return GroupMetadataValue(members=members, **values)
+
+
+def test_a_group_with_members_is_stable_and_one_without_is_empty():
+    assert restore_group("g", stored_group()).state is GroupState.STABLE
+    assert restore_group("g", stored_group(members=[])).state is GroupState.EMPTY
+
+
+def test_a_member_of_a_record_without_rebalance_timeouts_has_its_session_timeout():
+    group = restore_group("g", stored_group(members=[{"rebalance_timeout": -1}]))
+    assert group.members["m-1"].rebalance_timeout_ms == 10_000
+
+
+def test_a_leader_that_is_no_member_does_not_lead():
+    members = [{"member_id": "m-1"}, {"member_id": "m-2"}]
+    assert restore_group("g", stored_group(members=members, leader="m-2")).leader == "m-2"
+    assert restore_group("g", stored_group(members=members, leader="gone")).leader == "m-1"
+    assert restore_group("g", stored_group(members=[], leader=None)).leader is None
+
+
+def test_static_members_keep_their_place():
+    group = restore_group("g", stored_group(members=[{"group_instance_id": "i"}]))
+    assert group.instances == {"i": "m-1"}
 
 
 @pytest.mark.parametrize("data", [PAIR, SIMPLE], ids=["pair", "simple"])
