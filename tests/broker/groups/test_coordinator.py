@@ -14,6 +14,7 @@ from broker.groups.answering import wait_committed
 from broker.groups.limits import GroupLimits
 from broker.groups.loader import StoreLoader
 from broker.groups.ports import OFFSETS_TOPIC
+from broker.groups.shard import ShardState
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.partitions.partition_log import PartitionLog
@@ -412,6 +413,36 @@ async def test_a_reign_loads_only_when_the_one_before_has_unwound(tmp_path, monk
         await rig.loaded(index)
         assert len(reads) == 2
         assert offsets_in(fetch_all(rig).response) == {("t", 0): 1}
+
+
+async def test_a_reign_that_ended_while_it_loaded_does_not_begin_to_serve(tmp_path, monkeypatch):
+    may_finish = threading.Event()
+    finish = StoreLoader.finish
+
+    def slow(loader):
+        may_finish.wait(30)
+        return finish(loader)
+
+    monkeypatch.setattr(StoreLoader, "finish", slow)
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        loading = rig.groups._shards[index]
+        await trio.testing.wait_all_tasks_blocked()
+        rig.resign(index)
+        may_finish.set()
+        rig.lead(index, epoch=1)
+        await rig.loaded(index)  # behind the one before
+        assert loading.state is ShardState.CLOSED
+
+
+async def test_the_end_of_an_older_epoch_ends_nothing(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index, epoch=5)
+        await rig.loaded(index)
+        rig.groups.ended(index, 4)
+        assert rig.groups.commit_offsets(commit_request(1), 9).ready()
 
 
 async def test_leadership_that_comes_and_goes_while_loading(tmp_path):

@@ -1,0 +1,213 @@
+"""Rules of membership and expiry one by one, each of which no other test would miss."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.groups import joining
+from broker.groups.group import GroupState
+from broker.groups.limits import GroupLimits
+from broker.groups.records import group_record
+from tests.broker.groups.driver import WALL_CLOCK_MS, Driver
+from wire.errors import ErrorCode
+from wire.records.groups import GroupMetadataValue
+
+E = ErrorCode
+S = GroupState
+LIMITS = replace(GroupLimits(), offsets_retention_ms=60_000, expiry_interval_ms=1_000)
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def code_of(driver, token):
+    return E(driver.answers[token].error_code)
+
+
+def state(driver):
+    return driver.core.groups["g"].state
+
+
+def stable(driver, *names, **join):
+    """Static members of a stable generation 1, by these instance ids; gives their member ids."""
+    for name in names:
+        driver.join(name, instance=name, client=name, **join)
+    driver.advance(3)
+    ids = [driver.answers[name].member_id for name in names]
+    for name, member_id in zip(names, ids, strict=True):
+        assignments = dict.fromkeys(ids, b"x")
+        driver.sync(f"sync {name}", member_id, 1, assignments, instance=name)
+    assert state(driver) is S.STABLE
+    return ids
+
+
+# -- sessions
+
+
+def test_a_commit_keeps_the_session_alive_while_the_group_rebalances(driver):
+    _, b = stable(driver, "a", "b")
+    driver.join("a again", driver.answers["a"].member_id, instance="a")
+    assert state(driver) is S.PREPARING_REBALANCE
+    for _ in range(3):
+        driver.advance(8)
+        assert driver.commit_offset(1, member_id=b, generation=1, instance="b") is E.NONE
+    assert b in driver.core.groups["g"].members
+
+
+def test_who_joins_again_may_change_its_session_timeout(driver):
+    (a,) = stable(driver, "a")
+    driver.join("a again", a, instance="a", session_ms=40_000)
+    driver.sync("sync again", a, 2, {a: b"x"}, instance="a")
+    driver.advance(39)
+    assert a in driver.core.groups["g"].members
+    driver.advance(2)
+    assert a not in driver.core.groups["g"].members
+
+
+def test_an_id_that_nobody_comes_back_with_disturbs_nobody(driver):
+    (a,) = stable(driver, "a")
+    driver.join("b")
+    assert code_of(driver, "b") is E.MEMBER_ID_REQUIRED
+    for _ in range(3):
+        driver.advance(5)
+        assert driver.heartbeat(a, 1, instance="a") is E.NONE
+    assert not driver.core.groups["g"].pending
+    assert state(driver) is S.STABLE
+
+
+def test_an_id_given_to_a_dynamic_member_is_not_for_a_static_one(driver):
+    stable(driver, "a")
+    driver.join("b")
+    driver.join("b again", driver.answers["b"].member_id, instance="b")
+    assert code_of(driver, "b again") is E.UNKNOWN_MEMBER_ID
+
+
+def test_ids_that_were_given_out_have_a_bound(driver, monkeypatch):
+    """Who is in the group, or has one of them, is let in all the same."""
+    monkeypatch.setattr(joining, "PENDING_MEMBERS_MAX", 2)
+    stable(driver, "a")
+    for token in "bcd":
+        driver.join(token)
+    assert [code_of(driver, token) for token in "bcd"] == [
+        E.MEMBER_ID_REQUIRED,
+        E.MEMBER_ID_REQUIRED,
+        E.GROUP_MAX_SIZE_REACHED,
+    ]
+    driver.join("a2", instance="a")
+    assert code_of(driver, "a2") is E.NONE
+    driver.join("b again", driver.answers["b"].member_id)
+    assert len(driver.core.groups["g"].members) == 2
+
+
+# -- static members that come back
+
+
+def test_who_waits_for_its_assignment_is_fenced_by_its_next_incarnation(driver):
+    for name in "ab":
+        driver.join(name, instance=name)
+    driver.advance(3)
+    driver.sync("sync b", driver.answers["b"].member_id, 1, {}, instance="b")
+    driver.join("b2", instance="b")
+    assert code_of(driver, "sync b") is E.FENCED_INSTANCE_ID
+
+
+def test_a_static_member_that_is_back_before_it_was_told_a_generation_is_waited_for(driver):
+    """Its parked join keeps it alive, unlike that of a new member."""
+    (a,) = stable(driver, "a", session_ms=300_000)
+    driver.join("b", instance="b")
+    driver.join("b2", instance="b")
+    assert code_of(driver, "b") is E.FENCED_INSTANCE_ID
+    driver.advance(50)
+    assert len(driver.core.groups["g"].members) == 2
+    driver.join("a again", a, instance="a")
+    assert code_of(driver, "b2") is E.NONE
+
+
+def test_a_return_that_cannot_be_stored_leaves_the_member_as_it_was(driver):
+    (a,) = stable(driver, "a")
+    before = driver.core.groups["g"].members[a].protocols
+    driver.failing = E.NOT_COORDINATOR
+    driver.join(
+        "a2",
+        instance="a",
+        protocols=[("range", b"other"), ("sticky", b"other")],
+        session_ms=50_000,
+        rebalance_ms=70_000,
+    )
+    assert code_of(driver, "a2") is E.NOT_COORDINATOR
+    member = driver.core.groups["g"].members[a]
+    assert member.protocols == before
+    assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 60_000)
+    assert driver.core.groups["g"].supports("consumer", ["range"])
+    assert not driver.core.groups["g"].supports("consumer", ["sticky"])
+
+
+# -- writes of an older generation
+
+
+def test_an_assignment_that_failed_late_does_not_disturb_the_next_generation(driver):
+    driver.join("a", version=3)
+    driver.advance(3)
+    a = driver.answers["a"].member_id
+    driver.holding = True
+    driver.sync("sync a", a, 1, {a: b"x"})
+    driver.join("b", version=3)
+    driver.join("a again", a)
+    group = driver.core.groups["g"]
+    assert (group.state, group.generation) == (S.COMPLETING_REBALANCE, 2)
+    driver.advance(6)  # the commit of the first was waited for long enough
+    assert (group.state, group.generation) == (S.COMPLETING_REBALANCE, 2)
+
+
+# -- expiry
+
+
+def empty_group(**fields):
+    """What a coordinator loads: a group without members."""
+    values = {
+        "protocol_type": "consumer",
+        "generation": 3,
+        "protocol": None,
+        "leader": None,
+        "current_state_timestamp": WALL_CLOCK_MS,
+        "members": [],
+    }
+    return group_record("g", GroupMetadataValue(**values | fields))
+
+
+@pytest.mark.parametrize("fields", [{"protocol_type": ""}, {"current_state_timestamp": -1}])
+def test_offsets_of_a_group_that_never_had_members_expire_after_their_commit(fields):
+    """Or of one of which nobody knows since when it has none: its record is older than that field."""
+    driver = Driver(LIMITS, log=[empty_group(**fields)])
+    driver.advance(50)
+    driver.commit_offset(1)
+    driver.advance(50)
+    assert driver.offset() == 1
+    driver.advance(12)
+    assert driver.offset() is None
+
+
+def test_nothing_expires_of_a_group_that_somebody_is_about_to_join():
+    driver = Driver(LIMITS, log=[empty_group()])
+    driver.commit_offset(1)
+    driver.advance(55)
+    driver.join("a")
+    assert code_of(driver, "a") is E.MEMBER_ID_REQUIRED
+    driver.advance(9)
+    assert driver.offset() == 1
+    assert "g" in driver.core.groups
+    driver.advance(3)
+    assert driver.offset() is None
+
+
+def test_a_group_without_offsets_that_somebody_is_about_to_join_stays():
+    driver = Driver(LIMITS, log=[empty_group()])
+    driver.join("a")
+    driver.advance(2)
+    driver.join("a again", driver.answers["a"].member_id)
+    driver.advance(3)
+    assert code_of(driver, "a again") is E.NONE
