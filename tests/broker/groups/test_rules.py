@@ -179,15 +179,23 @@ def empty_group(**fields):
     return group_record("g", GroupMetadataValue(**values | fields))
 
 
-@pytest.mark.parametrize("fields", [{"protocol_type": ""}, {"current_state_timestamp": -1}])
-def test_offsets_of_a_group_that_never_had_members_expire_after_their_commit(fields):
-    """Or of one of which nobody knows since when it has none: its record is older than that field."""
-    driver = Driver(LIMITS, log=[empty_group(**fields)])
-    driver.advance(50)
+@pytest.mark.parametrize(
+    ("fields", "seconds"),
+    [
+        ({}, 10),
+        ({"protocol_type": ""}, 60),
+        ({"current_state_timestamp": -1}, 60),
+    ],
+    ids=["empty for 50 s", "never had members", "since when is not stored"],
+)
+def test_from_when_offsets_of_an_empty_group_are_kept(fields, seconds):
+    """From when its last member left; from the commit where there was none, or nobody knows when."""
+    since = {"current_state_timestamp": WALL_CLOCK_MS - 50_000}
+    driver = Driver(LIMITS, log=[empty_group(**since | fields)])
     driver.commit_offset(1)
-    driver.advance(50)
+    driver.advance(seconds - 1.5)
     assert driver.offset() == 1
-    driver.advance(12)
+    driver.advance(3)
     assert driver.offset() is None
 
 
