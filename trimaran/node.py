@@ -28,9 +28,6 @@ log = logging.getLogger(__name__)
 Role = Callable[..., Awaitable[None]]
 
 
-log = logging.getLogger(__name__)
-
-
 def parse_config(settings: Mapping[str, Setting], *, to_serve: bool = False) -> ServerConfig:
     """Checks all settings; a wrong value is a `UserError` that names its origin.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
-from broker.partitions.awaiting import UnderWay, wait_for_all
 from broker.partitions.awaiting import (
     FlushUnderWay,
     UnderWay,
