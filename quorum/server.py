@@ -19,6 +19,7 @@ from pathlib import Path
 import trio
 
 from log.directory import LogDirectory
+from quorum.altered_security import AlteredSecurity
 from quorum.authorization import authorizer_of
 from quorum.config.security import controller_security
 from quorum.config.server import ServerConfig
@@ -26,6 +27,7 @@ from quorum.controller.context import ControllerContext
 from quorum.controller.controller import Controller, ControllerSettings
 from quorum.controller.handlers.registry import controller_registry
 from quorum.controller.registrar import Registrar
+from quorum.idle_configs import IdleConfigs
 from quorum.listeners import bind, limits_of
 from quorum.metadata.image import Endpoint
 from quorum.metadata.loader import MetadataLoader
@@ -99,6 +101,7 @@ async def run_controller(
 
 
 def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) -> _Parts:
+    authorizer = authorizer_of(config)  # refuses before anything is opened
     directory = _open_directory(config.metadata_directory, config.node_id)
     listeners = bind(config, config.controller_listeners, sockets)
     security = controller_security(config)
@@ -126,8 +129,8 @@ def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) 
     registrar = Registrar(
         config.node_id, os.urandom(16), endpoints, node.leader, node.address_of, security
     )
-    loader.add_publisher(registrar)
-    authorizer = authorizer_of(config)
+    altered = AlteredSecurity(config, listeners, [(security, controller_security)])
+    loader.add_publisher(registrar, altered, IdleConfigs(config.node_id))
     if authorizer is not None:
         loader.add_publisher(authorizer)
     context = ControllerContext(config, cluster_id, node, controller, authorizer)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from quorum.authorization import OPEN_DATA
 from quorum.config.security_keys import STANDARD_AUTHORIZER
 from quorum.controller.handlers.envelope import FORWARDED
 from quorum.controller.handlers.guards import GUARDS, OPERATIONS
@@ -25,7 +26,11 @@ from wire.messages import (
     vote,
 )
 
-NOBODY = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:admin"}
+NOBODY = {
+    "authorizer_class_name": STANDARD_AUTHORIZER,
+    OPEN_DATA: "true",
+    "super_users": "User:admin",
+}
 # Judged by their handlers for each resource, or for nobody yet; and what everybody may ask.
 NOT_HERE = {
     "AlterConfigsRequest",
