@@ -7,7 +7,7 @@ generated readers stand.
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-COMPILED = ("log.columns_walk", "log.compaction.offset_map", "wire.codec.native")
+COMPILED = ("log.batches.columns_walk", "log.compaction.offset_map", "wire.codec.native")
 
 extensions = cythonize(
     [

@@ -23,7 +23,7 @@ KAFKA_FSYNC = {"log.flush.interval.messages": "1"}
 OURS_WRITE_BEHIND = {"trimaran.log.fsync": "none"}
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("broker", "log", "quorum", "trimaran", "wire", "zkcompat")
+PACKAGES = ("broker", "log", "node", "quorum", "trimaran", "wire", "zkcompat")
 
 
 @dataclass

@@ -35,7 +35,7 @@ from bench.scale_client import (
     open_clients,
     seconds_until,
 )
-from quorum.describe_quorum import describe_quorum_request
+from quorum.translate.describe_quorum import describe_quorum_request
 from wire.blocking import BlockingConnection
 from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import ConnectionLost, RequestTimedOut

@@ -11,8 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from log.files import REAL_FILES
-from log.index import OffsetIndex
+from log.disk.files import REAL_FILES
+from log.segments.index import OffsetIndex
 
 LOOKUPS = 2000
 INTERVAL_BYTES = 4096

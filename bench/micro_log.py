@@ -13,11 +13,11 @@ from pathlib import Path
 
 import crc32c
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
-from log.partition_log import PartitionLog
-from log.records import NewRecord, build_batch
-from log.validate import ProduceRules, validate_produced
+from log.partitions.partition_log import PartitionLog
+from log.validation.validate import ProduceRules, validate_produced
 
 ROUNDS = 5
 CASES = [

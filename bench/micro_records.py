@@ -11,11 +11,11 @@ import subprocess
 import sys
 import time
 
-from log.batch import BatchView
-from log.columns import COMPILED, check_records, decode_columns, retain
-from log.compression import Compression
-from log.records import RECORDS_BYTES_MAX, NewRecord, build_batch, decode_records
-from log.records import records_bytes as body_of
+from log.batches.batch import BatchView
+from log.batches.columns import COMPILED, check_records, decode_columns, retain
+from log.batches.records import RECORDS_BYTES_MAX, NewRecord, build_batch, decode_records
+from log.batches.records import records_bytes as body_of
+from log.codecs.compression import Compression
 
 ROUNDS = 25
 RECORDS = 10_000  # of a batch: 1 MB, as producers with large batches send
@@ -24,14 +24,14 @@ TIME_MS = 1_700_000_000_000
 
 FIRST_USE = """
 import time, resource, os
-from log.batch import BatchView
-from log.records import NewRecord, build_batch
+from log.batches.batch import BatchView
+from log.batches.records import NewRecord, build_batch
 def rss():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 batch = BatchView(build_batch([NewRecord(b"k", b"v", 0)]))
 before, began, cpu = rss(), time.perf_counter(), time.process_time()
-from log.columns import decode_columns
+from log.batches.columns import decode_columns
 decode_columns([batch])
 wall, cpu = time.perf_counter() - began, time.process_time() - cpu
 print(f"{wall * 1000:.1f} ms, {cpu * 1000:.1f} ms of CPU, {rss() - before:.1f} MiB")

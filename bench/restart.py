@@ -26,13 +26,13 @@ from typing import NamedTuple
 
 from bench.accounting import cpu_seconds, rss_mib
 from bench.clusters import compile_packages
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.partition_metadata import FILE_NAME as PARTITION_METADATA
-from log.partition_metadata import format_partition_metadata
-from log.records import NewRecord, build_batch
-from quorum.storage import format_paths, random_uuid
+from log.directories.directory import LogDirectory
+from log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
+from log.partitions.partition_metadata import format_partition_metadata
+from quorum.formatting.storage import format_paths, random_uuid
 from wire.blocking import BlockingConnection
 from wire.errors import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

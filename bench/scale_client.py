@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from bench.clusters import Cluster
-from quorum.describe_quorum import describe_quorum_request
+from quorum.translate.describe_quorum import describe_quorum_request
 from wire.blocking import BlockingConnection
 from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut

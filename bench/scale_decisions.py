@@ -14,8 +14,8 @@ from typing import Any
 import trio
 
 from bench.scale_steps import LongestStep
+from quorum.controller.server import RunningController
 from quorum.metadata.image import MetadataImage
-from quorum.server import RunningController
 from tests.quorum.controllers import CLUSTER_ID, open_controllers
 from tests.quorum.metadata.build import uid
 from wire.blocking import BlockingConnection

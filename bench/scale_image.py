@@ -15,13 +15,13 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from bench.accounting import rss_mib
-from quorum.appliers import RECORDS_PER_TURN
-from quorum.listener import CommittedBatch
+from node.runtime.long_lived import LongLived
 from quorum.metadata.loader import MetadataLoader
 from quorum.metadata.records import image_to_records
+from quorum.raft.listener import CommittedBatch
 from quorum.raft.types import OffsetAndEpoch
-from quorum.runtime.long_lived import LongLived
-from quorum.snapshot_format import check_snapshot, encode_snapshot
+from quorum.raft_log.snapshot_format import check_snapshot, encode_snapshot
+from quorum.replica.appliers import RECORDS_PER_TURN
 from wire.records.metadata import encode_metadata_record, metadata_record_version
 from wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from wire.schema import Message

@@ -12,12 +12,12 @@ from itertools import islice
 import trio
 
 from bench.scale_image import METADATA_VERSION, SNAPSHOT, Shape, encoded, records_of
-from log.records import NewRecord, build_batch
-from quorum.appliers import Applier
-from quorum.memory_log import MemoryLog
+from log.batches.records import NewRecord, build_batch
+from node.runtime.watermark import Watermark
 from quorum.metadata.loader import MetadataLoader
-from quorum.runtime.watermark import Watermark
-from quorum.snapshot_format import check_snapshot
+from quorum.raft_log.memory_log import MemoryLog
+from quorum.raft_log.snapshot_format import check_snapshot
+from quorum.replica.appliers import Applier
 from wire.records.metadata import encode_metadata_record, metadata_record_version
 from wire.schema import Message
 

@@ -1,4 +1,4 @@
-"""Record batches to Arrow columns: `log.columns` finds everything, Arrow gathers keys, values and headers.
+"""Record batches to Arrow columns: `log.batches.columns` finds everything, Arrow gathers keys, values and headers.
 
 Arrays of numbers lie on the columns' own buffers; bytes are gathered by Arrow's `take` over an array whose even elements are the
 wanted ones and whose odd ones are what lies between.
@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from log.batch import BatchView, Buffer
-from log.columns import decode_columns, decode_headers
+from log.batches.batch import BatchView, Buffer
+from log.batches.columns import decode_columns, decode_headers
 from wire.errors import RemoteProtocolError
 
 Ints = npt.NDArray[np.int64]

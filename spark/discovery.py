@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.meta_properties import MetaProperties
+from log.directories.meta_properties import MetaProperties
 
 METADATA_TOPIC = "__cluster_metadata"
 DEPTH_MAX = 3  # a cluster's folder, a node's, its log directory; deeper is not ours to search

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.files import REAL_FILES
-from log.reader import SegmentFile, list_segments, scan_batches
-from log.scan import scan_headers
+from log.disk.files import REAL_FILES
+from log.inspection.reader import SegmentFile, list_segments, scan_batches
+from log.segments.scan import scan_headers
 from quorum.metadata.epochs import leader_change
-from quorum.snapshot_files import parse_snapshot_name
+from quorum.raft_log.snapshot_files import parse_snapshot_name
 from spark.discovery import METADATA_TOPIC, PartitionFound, find_log_directories, find_partitions
 from spark.options import MetadataOptions, NodesWanted
 from spark.plan import DataUnreadable, LogRange, find_end, pack, split

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from log.batch import BatchView
-from log.reader import scan_batches
-from log.records import Record, decode_records
+from log.batches.batch import BatchView
+from log.batches.records import Record, decode_records
+from log.inspection.reader import scan_batches
 from spark.metadata_plan import MetadataTask, Snapshot
 from spark.plan import DataUnreadable
 from spark.read import TIMESTAMP, Wanted, batches_of

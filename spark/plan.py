@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.batch import BatchView, has_valid_crc
-from log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, CheckpointDamaged, read_offsets
-from log.files import REAL_FILES, OpenFile
-from log.reader import SegmentFile, list_segments, split_segment
-from log.scan import read_batch, scan_headers
+from log.batches.batch import BatchView, has_valid_crc
+from log.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, CheckpointDamaged, read_offsets
+from log.disk.files import REAL_FILES, OpenFile
+from log.inspection.reader import SegmentFile, list_segments, split_segment
+from log.segments.scan import read_batch, scan_headers
 from spark.discovery import (
     METADATA_TOPIC,
     LogDirectoryFound,

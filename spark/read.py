@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from log.batch import HEADER_BYTES, BatchView, has_valid_crc
-from log.files import REAL_FILES
-from log.old_batches import as_v2, opened, timestamp_type_id
-from log.reader import scan_batches
-from log.records import RECORDS_BYTES_MAX, records_bytes
-from log.scan import read_batch, scan_headers
-from log.segment import DELETED_SUFFIX
+from log.batches.batch import HEADER_BYTES, BatchView, has_valid_crc
+from log.batches.records import RECORDS_BYTES_MAX, records_bytes
+from log.disk.files import REAL_FILES
+from log.inspection.reader import scan_batches
+from log.old_formats.old_batches import as_v2, opened, timestamp_type_id
+from log.segments.scan import read_batch, scan_headers
+from log.segments.segment import DELETED_SUFFIX
 from spark.bulk import HEADERS, Decoded, decode, gather, gather_headers
 from spark.plan import DataUnreadable, LogRange
 from wire.errors import KafkaError, RemoteProtocolError

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quorum.runtime.java import javas
+from node.runtime.java import javas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

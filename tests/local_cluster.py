@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from log.reader import scan_batches
+from log.inspection.reader import scan_batches
 from trimaran.local import state_file
 from trimaran.local.readiness import roles_now
 from wire.blocking import BlockingClient

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import trio
 
-from quorum.runtime.slow_steps import SlowSteps
+from node.runtime.slow_steps import SlowSteps
 
 # CPU time: other processes on the machine do not count, waiting for disks does not either.
 CPU_SECONDS_MAX = 0.05

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import trio
 
-from broker.server import RunningBroker, run_broker
-from quorum.config.server import ServerConfig
-from quorum.server import RunningController, run_controller
+from broker.process.server import RunningBroker, run_broker
+from node.config.server import ServerConfig
+from quorum.controller.server import RunningController, run_controller
 
 
 async def run_combined(

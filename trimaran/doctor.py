@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from quorum.runtime.java import javas
+from node.runtime.java import javas
 
 Level = Literal["ok", "warn", "fail"]
 OPEN_FILES_WANTED = 4096  # two files and an index a partition that is in use, and a socket a client
@@ -93,7 +93,7 @@ def shadowed_modules() -> Finding:
     """Our top-level packages have common names; another module of the same name on the path would win."""
     root = Path(__file__).resolve().parents[1]
     foreign = {}
-    for name in ("wire", "log", "quorum", "broker", "zkcompat", "spark", "trimaran"):
+    for name in ("wire", "log", "node", "quorum", "broker", "zkcompat", "spark", "trimaran"):
         spec = find_spec(name)
         if (
             spec is None

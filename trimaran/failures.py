@@ -8,14 +8,14 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 
-from log.directory_lock import DirectoryLocked
-from log.meta_properties import MetaPropertiesError
-from quorum.config.definition import ConfigError
-from quorum.log_damage import LogDamaged
-from quorum.quorum_state_file import QuorumStateError
-from quorum.runtime.errors import StorageFailure, WrongCluster
-from quorum.snapshot_format import SnapshotDamaged
-from quorum.storage import FormatError
+from log.directories.directory_lock import DirectoryLocked
+from log.directories.meta_properties import MetaPropertiesError
+from node.config.config_def import ConfigError
+from node.runtime.errors import StorageFailure, WrongCluster
+from quorum.formatting.storage import FormatError
+from quorum.raft_log.damage import LogDamaged
+from quorum.raft_log.snapshot_format import SnapshotDamaged
+from quorum.replica.quorum_state_file import QuorumStateError
 from trimaran.errors import Exit, UserError
 from trimaran.ports import listener_on
 from wire.errors import ErrorCode, KafkaError

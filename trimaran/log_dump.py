@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from log.batch import BatchView
-from log.control_records import read_control_records
-from log.meta_properties import MetaProperties, MetaPropertiesError
-from log.names import parse_directory_name
-from log.old_batches import as_v2, timestamp_type_id
+from log.batches.batch import BatchView
+from log.batches.control_records import read_control_records
+from log.batches.records import Record, decode_records
+from log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from log.inspection.reader import SegmentFile, list_segments, scan_batches
+from log.old_formats.old_batches import as_v2, timestamp_type_id
+from log.partitions.names import parse_directory_name
 from log.producers.state import ProducerState
-from log.reader import SegmentFile, list_segments, scan_batches
-from log.records import Record, decode_records
-from log.recovery import base_offset_of
-from log.segment import LOG_SUFFIX
-from quorum.metadata_partition import TOPIC
+from log.segments.recovery import base_offset_of
+from log.segments.segment import LOG_SUFFIX
+from quorum.raft_log.partition import TOPIC
 from trimaran.errors import Exit, UserError
 from trimaran.record_rows import batch_row
 from wire.as_json import as_json, base64_text

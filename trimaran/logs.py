@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 
-from quorum.config.server import ServerConfig
+from node.config.server import ServerConfig
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

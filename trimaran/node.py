@@ -15,9 +15,9 @@ from typing import Any
 
 import trio
 
-from quorum.config.definition import ConfigError
-from quorum.config.server import ServerConfig, parse
-from quorum.runtime.slow_steps import logging_slow_steps
+from node.config.config_def import ConfigError
+from node.config.server import ServerConfig, parse
+from node.runtime.slow_steps import logging_slow_steps
 from trimaran.errors import UserError
 from trimaran.failures import explain, of_config
 from trimaran.logs import set_up
@@ -45,11 +45,11 @@ def roles_of(config: ServerConfig) -> list[Role]:
         return [run_combined]
     roles: list[Role] = []
     if "controller" in config["process.roles"]:
-        from quorum.server import run_controller
+        from quorum.controller.server import run_controller
 
         roles.append(run_controller)
     if "broker" in config["process.roles"]:
-        from broker.server import run_broker
+        from broker.process.server import run_broker
 
         roles.append(run_broker)
     return roles

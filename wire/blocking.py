@@ -1,7 +1,6 @@
 """The client with plain blocking sockets, for command lines, Spark executors and scripts: no trio, quick to import.
 
-One request at a time; not for use by several threads. The shell of `wire.client.calls`, as `wire.transport.client` is
-the trio one. Left out: pipelining.
+One request at a time; not for use by several threads. The shell of `wire.client.calls`. Left out: pipelining.
 """
 
 from __future__ import annotations

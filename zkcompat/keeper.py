@@ -26,7 +26,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
-from quorum.runtime.threads import run_blocking
+from node.runtime.threads import run_blocking
 from zkcompat.claim import Step
 from zkcompat.multi_read import GET_CHILDREN, GET_DATA, MultiRead
 from zkcompat.session_file import SavedSession, load_session, save_session

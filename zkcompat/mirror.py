@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 
 import trio
 
+from node.runtime.clock import now_ms
 from quorum.metadata.image import MetadataImage
-from quorum.runtime.clock import now_ms
 from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps, step_of
 from zkcompat.feed import ImageFeed
 from zkcompat.keeper import DoubtError, Keeper, RefusedError

@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from quorum.memory_log import MemoryLog
 from quorum.metadata.loader import MetadataLoader
-from quorum.node import NodeSettings, QuorumNode
 from quorum.raft.types import Identity, Peer
+from quorum.raft_log.memory_log import MemoryLog
+from quorum.replica.node import NodeSettings, QuorumNode
 from wire.client.bootstrap import Address, parse_bootstrap
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, RemoteProtocolError

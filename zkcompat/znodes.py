@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
-from quorum.metadata.image import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
+from wire.endpoint import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
 from wire.errors import RemoteProtocolError
 from wire.primitives import uuid_from_text, uuid_to_text
 from zkcompat.json_form import decode_json, encode_json, properties_order, scala_map_order

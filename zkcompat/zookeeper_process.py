@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from quorum.runtime.java import javas
-from quorum.runtime.ports import port_of, reserve
+from node.runtime.java import javas
+from node.runtime.ports import port_of, reserve
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"

@@ -25,8 +25,8 @@ from pathlib import Path
 from bench.log_path.compaction import write as write_for_compaction
 from bench.log_path.peers import Kafka, Line, Ours, Peer, Sink, removed
 from bench.results import Figure, print_markdown, print_table
-from log.compression import Compression
-from log.records import NewRecord, build_batch
+from log.batches.records import NewRecord, build_batch
+from log.codecs.compression import Compression
 from tests.interop import apache_kafka
 
 VALUE_BYTES = {"100 B": 90, "1 KiB": 1010}

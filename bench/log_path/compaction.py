@@ -13,14 +13,14 @@ import sys
 import time
 from pathlib import Path
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
+from log.codecs.compression import Compression
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.offset_map import COMPILED
 from log.compaction.planning import dirt_of, plan_round
-from log.compression import Compression
 from log.config import LogConfig
-from log.partition_log import PartitionLog
-from log.records import NewRecord, build_batch
+from log.partitions.partition_log import PartitionLog
 
 CONFIG = LogConfig(segment_bytes=64 << 20, compacts=True, deletes=False)
 TIME_MS = 1_700_000_000_000

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from log.config import LogConfig
-from log.partition_log import PartitionLog
-from log.validate import ProduceRules, validate_produced
+from log.partitions.partition_log import PartitionLog
+from log.validation.validate import ProduceRules, validate_produced
 from tests.interop import apache_kafka
 
 PROGRAM = Path(__file__).with_name("LogPath.java")

@@ -18,8 +18,8 @@ from broker.fetching.slots import Slot
 from broker.partitions.isr import FetchClock
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.registry import Partitions
-from log.down_conversion import OVERFLOW
-from log.slices import LogSlice
+from log.old_formats.down_conversion import OVERFLOW
+from log.segments.slices import LogSlice
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import (
     AbortedTransaction,

@@ -8,8 +8,8 @@ from typing import TypeVar
 import trio
 
 from broker.groups.shard import Parking
-from quorum.runtime.deferred import Deferred
-from quorum.runtime.errors import NotLeaderError
+from node.runtime.deferred import Deferred
+from node.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode, KafkaError
 from wire.schema import Message
 from wire.transport.calls import Parked

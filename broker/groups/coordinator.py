@@ -19,11 +19,11 @@ from broker.groups.limits import GroupLimits
 from broker.groups.partitioning import partition_for
 from broker.groups.ports import OFFSETS_TOPIC, Metadata, OffsetsPartition
 from broker.groups.shard import GroupShard, Parking, ShardState
+from node.runtime.deferred import Deferred
+from node.runtime.latest import Latest
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.loader import Manifest
-from quorum.runtime.deferred import Deferred
-from quorum.runtime.latest import Latest
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_groups import DescribedGroup
 from wire.messages.heartbeat import HeartbeatRequest

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from broker.groups.records import GroupRecord, decode_value
 from broker.groups.store import GroupStore
-from log.batch import BatchView, iter_batches
-from log.records import decode_records
+from log.batches.batch import BatchView, iter_batches
+from log.batches.records import decode_records
 from wire.messages.control import ControlType, decode_control_key
 from wire.records.groups import decode_group_key
 

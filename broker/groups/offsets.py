@@ -13,7 +13,7 @@ from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.limits import GroupLimits
 from broker.groups.records import GroupRecord, offset_tombstone
 from broker.groups.store import GroupStore
-from quorum.runtime.deferred import Result
+from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from log.batch import BatchView
-from log.slices import LogSlice
+from log.batches.batch import BatchView
+from log.segments.slices import LogSlice
+from node.runtime.watermark import Watermark
 from quorum.metadata.image import MetadataImage
-from quorum.runtime.watermark import Watermark
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -29,7 +29,7 @@ class AppendInfo(Protocol):
 
 
 class OffsetsLog(Protocol):
-    """The part of `log.partition_log.PartitionLog` that loading needs, on the loop; slices may be read in a thread."""
+    """The part of `log.partitions.partition_log.PartitionLog` that loading needs, on the loop; slices may be read in a thread."""
 
     @property
     def log_start_offset(self) -> int: ...

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker.groups.group import ClassicGroup
-from log.records import NewRecord
+from log.batches.records import NewRecord
 from wire.records.groups import (
     GroupKey,
     GroupMetadataKey,

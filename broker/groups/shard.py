@@ -25,16 +25,16 @@ from broker.groups.shard_core import ShardCore
 from broker.groups.store import GroupStore
 from broker.groups.timers import Instant
 from broker.groups.turn import GroupWrite
-from log.batch import iter_batches
-from log.records import build_batch
-from log.slices import LogSlice
-from quorum.runtime.clock import now_ms
-from quorum.runtime.deferred import Deferred, ReplicatedState, Result
-from quorum.runtime.epoch import open_epoch
-from quorum.runtime.errors import NotLeaderError
-from quorum.runtime.latest import Latest
-from quorum.runtime.steps import Steps
-from quorum.runtime.threads import run_blocking
+from log.batches.batch import iter_batches
+from log.batches.records import build_batch
+from log.segments.slices import LogSlice
+from node.runtime.clock import now_ms
+from node.runtime.deferred import Deferred, ReplicatedState, Result
+from node.runtime.epoch import open_epoch
+from node.runtime.errors import NotLeaderError
+from node.runtime.latest import Latest
+from node.runtime.steps import Steps
+from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from broker.groups.turn import (
     join_error,
     sync_error,
 )
-from quorum.runtime.deferred import Result
+from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from quorum.controller.client_quotas import fail_alter_quotas
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from wire.outgoing import Outgoing

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.config_changes import altered
-from broker.context import Context
+from broker.handlers.config_changes import altered
+from broker.handlers.context import Context
 from quorum.controller.configs import fail_legacy, legacy_response
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from wire.transport.calls import Call

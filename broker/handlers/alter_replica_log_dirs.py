@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.context import Context
+from broker.handlers.context import Context
 from wire.errors import ErrorCode
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from quorum.controller.scram import fail_alter_scram
 from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from quorum.controller.acls import fail_create
-from quorum.unjudged_acls import judged_part
+from quorum.serving.unjudged_acls import judged_part
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.outgoing import Outgoing
 from wire.transport.calls import Call

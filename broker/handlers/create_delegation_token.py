@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.context import Context
-from quorum.authorization import may_ask_for_tokens
+from broker.handlers.context import Context
 from quorum.controller.delegation_tokens import fail_create_token
+from quorum.serving.authorization import may_ask_for_tokens
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from broker.context import Context
-from broker.forwarding import answer_in
+from broker.channels.forwarding import answer_in
+from broker.handlers.context import Context
 from wire.errors import ErrorCode
 from wire.messages.create_topics import (
     CreatableTopicResult,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from quorum.controller.acls import fail_delete
 from wire.messages.delete_acls import DeleteAclsRequest
 from wire.outgoing import Outgoing

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import trio
 
-from broker.context import Context
 from broker.groups.answering import wait_committed
-from quorum.runtime.deferred import Deferred
+from broker.handlers.context import Context
+from node.runtime.deferred import Deferred
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_groups import (
     DeletableGroupResult,

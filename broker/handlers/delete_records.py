@@ -5,8 +5,8 @@ An offset of -1 means the high watermark. Of internal topics nothing is deleted:
 
 from __future__ import annotations
 
-from broker.context import Context
-from broker.internal_topics import INTERNAL_TOPICS
+from broker.handlers.context import Context
+from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.partitions.awaiting import UnderWay, wait_for_all
 from broker.partitions.opening import open_leaders, unopened
 from wire.errors import ErrorCode, KafkaError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from broker.context import Context
+from broker.handlers.context import Context
 from broker.handlers.create_topics import SEEN_SECONDS
 from wire.errors import ErrorCode
 from wire.messages.delete_topics import (

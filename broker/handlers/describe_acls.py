@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from quorum.metadata.acls import describe_acls as describe
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from quorum.metadata.client_quotas import describe_client_quotas as describe
 from wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,

@@ -5,9 +5,9 @@ Versions: 1 asks for brokers or controllers (KIP-919; brokers answer only for br
 
 from __future__ import annotations
 
-from broker.context import Context
-from broker.endpoints import endpoint_of
-from broker.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from broker.handlers.context import Context
+from broker.metadata.endpoints import endpoint_of
+from broker.metadata.operations import CLUSTER_OPERATIONS, NOT_ASKED
 from wire.errors import ErrorCode
 from wire.messages.describe_cluster import (
     DescribeClusterBroker,

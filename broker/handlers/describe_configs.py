@@ -5,9 +5,9 @@ Versions: 0 says only what is default, 1 sources and synonyms, 3 types and docum
 
 from __future__ import annotations
 
-from broker.context import Context
-from quorum.config.describing import answer, fail_all
-from quorum.config.description import Source
+from broker.handlers.context import Context
+from quorum.serving.config_entries import Source
+from quorum.serving.describe_configs import answer, fail_all
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from wire.transport.calls import Call
 from wire.transport.registry import handles

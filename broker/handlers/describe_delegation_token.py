@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from broker.context import Context
-from quorum.authorization import may, may_ask_for_tokens
+from broker.handlers.context import Context
 from quorum.metadata.acls import Operation, ResourceType
 from quorum.metadata.authorizer import Action
 from quorum.metadata.tokens import describe_tokens
+from quorum.serving.authorization import may, may_ask_for_tokens
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,

@@ -6,7 +6,7 @@ Not done: authorization, so that everything is allowed.
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from wire.errors import ErrorCode
 from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from wire.transport.calls import Call

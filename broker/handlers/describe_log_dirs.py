@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from broker.context import Context
+from broker.handlers.context import Context
 from broker.partitions.partition import Partition
-from log.directory import LogDirectory
-from log.files import Volume
-from log.partition_log import PartitionLog
+from log.directories.directory import LogDirectory
+from log.disk.files import Volume
+from log.partitions.partition_log import PartitionLog
+from node.runtime.threads import run_blocking
 from quorum.metadata import versions
-from quorum.runtime.threads import run_blocking
 from wire.errors import ErrorCode
 from wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

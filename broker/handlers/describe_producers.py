@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import trio
 
-from broker.context import Context
+from broker.handlers.context import Context
 from broker.partitions.opening import OPENED_PER_TURN
 from log.producers.entry import ProducerEntry
 from quorum.metadata.topic_names import why_illegal

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import trio
 
-from broker.context import Context
-from broker.internal_topics import INTERNAL_TOPICS
-from broker.operations import TOPIC_OPERATIONS
-from broker.reachable import Reachable
-from broker.topic_views import PARTITIONS_PER_TURN
+from broker.handlers.context import Context
+from broker.metadata.internal_topics import INTERNAL_TOPICS
+from broker.metadata.operations import TOPIC_OPERATIONS
+from broker.metadata.reachable import Reachable
+from broker.metadata.topic_views import PARTITIONS_PER_TURN
 from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from quorum.metadata.topic_names import why_illegal
 from wire.errors import ErrorCode

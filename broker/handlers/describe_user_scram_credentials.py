@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from quorum.metadata.scram import describe_scram as describe
 from wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.context import Context
-from quorum.authorization import may_ask_for_tokens
+from broker.handlers.context import Context
+from quorum.serving.authorization import may_ask_for_tokens
 from wire.errors import ErrorCode
 from wire.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,

@@ -2,7 +2,7 @@
 
 A fetch that finds enough answers at once. One that must wait parks without a task: it leaves an interest with each of
 its partitions and its connection's writer waits when its turn comes.
-Versions: up to 3 message sets of v0 and v1 (`broker/old_formats.py`), up to 2 no message larger than asked for, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the follower's broker
+Versions: up to 3 message sets of v0 and v1 (`broker/fetching/old_formats.py`), up to 2 no message larger than asked for, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the follower's broker
 epoch (KIP-903), 16 who leads now (KIP-951), 18 the follower's high watermark, which we do not need.
 Not done: reading from followers (KIP-392: rack ids are ignored), throttling.
 """
@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable
 
 import trio
 
-from broker.context import Context
-from broker.endpoints import leader_endpoints
 from broker.fetching.fetch import CONSUMER, SLOTS_PER_TURN, Fetch, FetchReader, FetchTerms
+from broker.fetching.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted
 from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
 from broker.fetching.slots import Slot
-from broker.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted
+from broker.handlers.context import Context
+from broker.metadata.endpoints import leader_endpoints
 from broker.partitions.opening import opened_first
-from quorum.authorization import may
 from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action
+from quorum.serving.authorization import may
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import (
     FetchableTopicResponse,

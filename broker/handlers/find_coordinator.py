@@ -7,9 +7,9 @@ COORDINATOR_NOT_AVAILABLE; authorization.
 
 from __future__ import annotations
 
-from broker.context import Context
-from broker.endpoints import endpoint_of
-from broker.internal_topics import CONSUMER_OFFSETS
+from broker.handlers.context import Context
+from broker.metadata.endpoints import endpoint_of
+from broker.metadata.internal_topics import CONSUMER_OFFSETS
 from wire.errors import ErrorCode
 from wire.messages.find_coordinator import (
     Coordinator,

@@ -6,8 +6,8 @@ token is asked by its handler. Requests about topics, groups and transactions ar
 
 from __future__ import annotations
 
-from quorum.authorization import needs
 from quorum.metadata.acls import Operation
+from quorum.serving.authorization import needs
 from wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from wire.messages.describe_acls import DescribeAclsRequest
 from wire.messages.describe_client_quotas import DescribeClientQuotasRequest

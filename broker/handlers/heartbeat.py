@@ -5,7 +5,7 @@ Versions: 3 static members (KIP-345).
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from wire.errors import KafkaError
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.transport.calls import Call

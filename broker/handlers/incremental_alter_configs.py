@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.config_changes import altered
-from broker.context import Context
+from broker.handlers.config_changes import altered
+from broker.handlers.context import Context
 from quorum.controller.configs import fail_incremental, incremental_response
 from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,

@@ -6,7 +6,7 @@ Not done: transactional producers (UNSUPPORTED_VERSION tells the client so at on
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from wire.transport.calls import Call

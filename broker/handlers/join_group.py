@@ -5,9 +5,9 @@ Versions: 4 members come with an id (KIP-394), 5 static members (KIP-345), 9 lea
 
 from __future__ import annotations
 
-from broker.context import Context
 from broker.groups.answering import answer_parking
 from broker.groups.turn import join_error
+from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.transport.calls import Call, Parked

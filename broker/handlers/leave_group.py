@@ -5,7 +5,7 @@ Versions: up to 2 one member, whose error is the response's; 3 many members, als
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from wire.errors import KafkaError
 from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from wire.transport.calls import Call

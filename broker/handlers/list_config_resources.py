@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.context import Context
+from broker.handlers.context import Context
 from quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,

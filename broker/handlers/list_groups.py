@@ -5,7 +5,7 @@ Versions: 4 filters by state (KIP-518), 5 by type (KIP-848).
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from wire.errors import KafkaError
 from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from wire.transport.calls import Call

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import trio
 
-from broker.context import Context
 from broker.fetching.fetch import READ_COMMITTED
+from broker.handlers.context import Context
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.opening import open_leaders, takes_one_turn, unopened
 from wire.errors import ErrorCode, KafkaError

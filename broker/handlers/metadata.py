@@ -8,12 +8,12 @@ clients send it admin requests, and it forwards them.
 
 from __future__ import annotations
 
-from broker.context import Context
-from broker.endpoints import endpoint_of
-from broker.internal_topics import INTERNAL_TOPICS
-from broker.metadata import BrokerMetadata
-from broker.operations import CLUSTER_OPERATIONS, NOT_ASKED
-from broker.topic_views import Asked
+from broker.handlers.context import Context
+from broker.metadata.endpoints import endpoint_of
+from broker.metadata.internal_topics import INTERNAL_TOPICS
+from broker.metadata.metadata_cache import BrokerMetadata
+from broker.metadata.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from broker.metadata.topic_views import Asked
 from quorum.metadata.image import MetadataImage, TopicImage
 from quorum.metadata.topic_names import why_illegal
 from wire.errors import ErrorCode, KafkaError

@@ -7,8 +7,8 @@ Not done: authorization; members of KIP-848 groups.
 
 from __future__ import annotations
 
-from broker.context import Context
 from broker.groups.answering import answer_deferred
+from broker.handlers.context import Context
 from quorum.metadata.image import TopicImage
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_commit import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.context import Context
 from broker.groups.answering import answer_deferred
+from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 import trio
 
-from broker.context import Context
 from broker.groups.answering import wait_committed
 from broker.groups.offsets import not_found
+from broker.handlers.context import Context
+from node.runtime.deferred import Deferred
 from quorum.metadata.image import MetadataImage
-from quorum.runtime.deferred import Deferred
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_fetch import (
     OffsetFetchRequest,

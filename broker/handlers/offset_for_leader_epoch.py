@@ -5,7 +5,7 @@ Consumers ask it after a leader change to find out whether what they read was tr
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from broker.partitions.opening import opened_first
 from wire.errors import KafkaError
 from wire.messages.offset_for_leader_epoch import (

@@ -1,6 +1,6 @@
 """Produce (0): appends batches as the partitions' leader.
 
-Stage one checks all partitions, then appends, in request order (`broker/produced.py`: what takes long is checked in a thread, then
+Stage one checks all partitions, then appends, in request order (`broker/producing/produce_validation.py`: what takes long is checked in a thread, then
 appended in stage two); acks=all then parks until every partition's high watermark has passed
 what was appended, acks=1 answers after the append, acks=0 is not answered (an error closes the connection).
 Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 error messages, 10 who leads now (KIP-951), 13 topic ids.
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 import trio
 
-from broker.context import Context
-from broker.endpoints import leader_endpoints
+from broker.handlers.context import Context
+from broker.metadata.endpoints import leader_endpoints
 from broker.partitions.leader import ACKS_ALL, LeaderEpoch
 from broker.partitions.opening import (
     OPENED_PER_TURN,
@@ -25,7 +25,7 @@ from broker.partitions.opening import (
     takes_one_turn,
     unopened,
 )
-from broker.produced import (
+from broker.producing.produce_validation import (
     FIRST_VERSION_OF_BATCHES,
     Checked,
     check_in_thread,
@@ -33,8 +33,8 @@ from broker.produced import (
     detach,
     topic_name,
 )
-from log.validate import OverBudget
-from quorum.runtime.errors import NotLeaderError
+from log.validation.validate import OverBudget
+from node.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.produce import (
     LeaderIdAndEpoch,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from broker.context import Context
 from broker.handlers.add_raft_voter import add_raft_voter
 from broker.handlers.alter_client_quotas import alter_client_quotas
 from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
 from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from broker.handlers.alter_user_scram_credentials import alter_user_scram_credentials
+from broker.handlers.context import Context
 from broker.handlers.create_acls import create_acls
 from broker.handlers.create_delegation_token import create_delegation_token
 from broker.handlers.create_partitions import create_partitions
@@ -54,7 +54,7 @@ from broker.handlers.sync_group import sync_group
 from broker.handlers.unregister_broker import unregister_broker
 from broker.handlers.update_features import update_features
 from broker.handlers.write_txn_markers import write_txn_markers
-from quorum.controller.told_features import told_features
+from quorum.serving.api_versions_features import told_features
 from wire.transport.registry import Registry
 
 HANDLERS = (

@@ -5,9 +5,9 @@ Versions: 3 static members (KIP-345), 5 protocol type and name, which must then 
 
 from __future__ import annotations
 
-from broker.context import Context
 from broker.groups.answering import answer_parking
 from broker.groups.turn import sync_error
+from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from wire.transport.calls import Call, Parked

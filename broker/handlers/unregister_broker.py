@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from wire.messages.unregister_broker import UnregisterBrokerRequest
 from wire.outgoing import Outgoing
 from wire.transport.calls import Call

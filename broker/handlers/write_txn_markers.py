@@ -6,10 +6,10 @@ transactional commits are not served yet. Source: `KafkaApis.handleWriteTxnMarke
 
 from __future__ import annotations
 
-from broker.context import Context
+from broker.handlers.context import Context
 from broker.partitions.awaiting import UnderWay, wait_for_all
+from broker.partitions.end_markers import append_end_marker
 from broker.partitions.opening import open_leaders, unopened
-from broker.partitions.transactions import append_end_marker
 from log.producers.marker import EndMarker
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.write_txn_markers import (

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import trio
 
+from broker.channels.controller_channel import Controller
 from broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_partition import (
@@ -20,7 +21,6 @@ from wire.messages.alter_partition import (
     AlterPartitionResponse,
     BrokerState,
 )
-from wire.schema import Message
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +29,6 @@ RETRY_SECONDS = 0.05
 
 Key: TypeAlias = tuple[bytes, int]
 Waiting: TypeAlias = tuple[IsrChangeOwner, IsrChange]
-
-
-class Controller(Protocol):
-    """The part of `ControllerChannel` that is needed here."""
-
-    async def call(self, request: Message, *, timeout: float) -> Message: ...  # noqa: ASYNC109
 
 
 class AlterPartitions:

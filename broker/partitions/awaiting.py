@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-from quorum.runtime.errors import NotLeaderError
-from quorum.runtime.watermark import Watermark
+from node.runtime.errors import NotLeaderError
+from node.runtime.watermark import Watermark
 from wire.errors import ErrorCode
 
 

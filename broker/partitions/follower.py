@@ -3,7 +3,7 @@
 Source: `AbstractFetcherThread` and `ReplicaFetcherThread` of Kafka, KIP-101, KIP-279, KIP-595 (diverging epoch in Fetch).
 Order matters (reliability P9): truncation first, then append, then the high watermark. Nothing is reported to the
 leader before it is durable: a partition is `ready` to be fetched when all of its log is. I/O with the leader is
-`broker.partitions.fetcher`'s.
+`broker.replication.fetcher`'s.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from log.batch import header_at
-from log.partition_log import PartitionLog
-from log.scan import is_plausible
+from log.batches.batch import header_at
+from log.partitions.partition_log import PartitionLog
+from log.segments.scan import is_plausible
 from quorum.metadata.image import PartitionImage
 
 if TYPE_CHECKING:

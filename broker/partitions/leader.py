@@ -23,10 +23,10 @@ from broker.partitions.isr import (
     next_high_watermark,
 )
 from broker.partitions.isr_change import IsrChange
-from log.batch import BatchView
-from log.partition_log import AppendInfo
+from log.batches.batch import BatchView
+from log.partitions.partition_log import AppendInfo
+from node.runtime.watermark import Watermark
 from quorum.metadata.image import PartitionImage
-from quorum.runtime.watermark import Watermark
 from wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

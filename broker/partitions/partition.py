@@ -2,7 +2,7 @@
 
 Source: `Partition` of Kafka. A partition that nobody reads or writes is a row here: the log is opened, and the epoch made,
 when first asked for. A replica that moves to
-another directory is copied elsewhere (`broker.directory_moves`) and then takes this one's place.
+another directory is copied elsewhere (`broker.background.directory_moves`) and then takes this one's place.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from broker.partitions.follower import FollowerEpoch, open_follower_epoch
 from broker.partitions.leader import LeaderEpoch, open_leader_epoch
 from broker.partitions.watchers import Watchers
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from quorum.metadata.image import PartitionImage
 from wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from broker.metadata.topic_settings import TopicSettings
     from broker.partitions.services import Services
-    from broker.topic_settings import TopicSettings
 
 # That the garbage collector would walk: an open log with its segment, and the epoch.
 OBJECTS_OF_LOG = 50

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
+from broker.metadata.topic_settings import TopicSettings
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.partition import Partition
 from broker.partitions.services import Services
-from broker.topic_settings import TopicSettings
 from quorum.metadata.image import PartitionImage, TopicImage
 from wire.errors import ErrorCode, KafkaError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from log.batch import (
+from log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_DELETE_HORIZON,
     ATTRIBUTES_LOG_APPEND_TIME,
@@ -18,11 +18,11 @@ from log.batch import (
     BatchView,
     Buffer,
 )
-from log.columns import Columns, decode_columns, decode_columns_within, retain
+from log.batches.columns import Columns, decode_columns, decode_columns_within, retain
+from log.batches.records import rebuilt, records_bytes
+from log.codecs.compression import compress
 from log.compaction.offset_map import OffsetMap
 from log.compaction.retention import Fate, Retention, Verdict
-from log.compression import compress
-from log.records import rebuilt, records_bytes
 
 VALUE, TOMBSTONE = 1, 2  # in the marks of `OffsetMap.mark`
 

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from log.batch import ATTRIBUTES_COMPRESSION, BatchView, has_valid_crc, header_at
+from log.batches.batch import ATTRIBUTES_COMPRESSION, BatchView, has_valid_crc, header_at
 from log.compaction.batches import Run, clean_run
 from log.compaction.choosing import GroupMember, group
 from log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from log.compaction.retention import Retention
 from log.compaction.transactions import CleanedTransactions
 from log.config import LogConfig
-from log.files import Files, OpenFile
-from log.old_batches import as_v2
-from log.scan import is_plausible
-from log.segment import (
+from log.disk.files import Files, OpenFile
+from log.old_formats.old_batches import as_v2
+from log.segments.scan import is_plausible
+from log.segments.segment import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -31,7 +31,7 @@ from log.segment import (
     Segment,
     file_name,
 )
-from log.transaction_index import AbortedTransaction
+from log.segments.transaction_index import AbortedTransaction
 from wire.errors import RemoteProtocolError
 
 # Kafka's log.cleaner.io.buffer.size. Of 1 MiB, glibc fetches every block from the system anew, and gives it back: half more CPU.

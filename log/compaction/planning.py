@@ -7,10 +7,10 @@ from collections.abc import Callable
 from log.compaction.choosing import Dirt, SealedSegment, measure
 from log.compaction.cleaning import CleanerLimits, Round, Source
 from log.compaction.retention import LastRecord, Retention
-from log.partition_log import PartitionLog
-from log.retention import newest_ms
-from log.scan import scan_headers
-from log.segment import Segment
+from log.partitions.partition_log import PartitionLog
+from log.partitions.retention import newest_ms
+from log.segments.scan import scan_headers
+from log.segments.segment import Segment
 
 LONG_MAX = (1 << 63) - 1
 
@@ -41,7 +41,7 @@ def _facts(log: PartitionLog, segment: Segment, end: int) -> SealedSegment:
             first = view.max_timestamp
             break
     if config.min_compaction_lag_ms > 0:
-        largest = newest_ms(log, segment)
+        largest = newest_ms(segment, config)
     return SealedSegment(segment.base_offset, end, segment.size, first, largest)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.compaction.transactions import CleanedTransactions
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.producers.marker import read_end_marker
-from log.transaction_index import AbortedTransaction
+from log.segments.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:

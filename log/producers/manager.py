@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.files import Files
+from log.disk.files import Files
 from log.producers.snapshots import load_producers, remove_snapshots, write_snapshot
 from log.producers.state import ProducerState
-from log.segment import SNAPSHOT_SUFFIX, Segment, file_name
-from log.segments import Segments
+from log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from log.segments.segments import Segments
 
 
 class ProducerStateManager:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from log.batch import BatchView
-from log.records import NewRecord, build_batch, decode_records
+from log.batches.batch import BatchView
+from log.batches.records import NewRecord, build_batch, decode_records
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import ControlType, decode_control_key, encode_control_key
 

@@ -18,15 +18,15 @@ from pathlib import Path
 
 import crc32c
 
-from log.batch import SEQUENCE_SPACE, BatchView
-from log.files import Files
-from log.index import IndexDamaged
+from log.batches.batch import SEQUENCE_SPACE, BatchView
+from log.disk.files import Files
 from log.producers.entry import KeptBatch, ProducerEntry
 from log.producers.marker import CONTROL_BATCH_BYTES_MAX
 from log.producers.state import ProducerState
-from log.recovery import list_snapshots
-from log.scan import read_batch, scan_headers
-from log.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from log.segments.index import IndexDamaged
+from log.segments.recovery import list_snapshots
+from log.segments.scan import read_batch, scan_headers
+from log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.producers.entry import NO_TRANSACTION, Duplicate, ProducerEntry
 from log.producers.marker import EndMarker, read_end_marker
 from log.producers.transactions import OpenTransactions
-from log.transaction_index import AbortedTransaction
+from log.segments.transaction_index import AbortedTransaction
 from wire.errors import ErrorCode, KafkaError
 
 PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle go first, as if their ids had expired

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from node.runtime.deferred import Result
 from quorum.controller.topics import RECORDS_MAX
 from quorum.metadata.acls import (
     CLUSTER_NAME,
@@ -20,7 +21,6 @@ from quorum.metadata.acls import (
     matches,
 )
 from quorum.metadata.image import AclsImage
-from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_acls import (
     AclCreation,

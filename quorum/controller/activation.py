@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from quorum.controller.feature_updates import min_isr_record
-from quorum.controller.features import ELR_VERSION, SUPPORTED_FEATURES
 from quorum.metadata import versions
+from quorum.metadata.features import ELR_VERSION, SUPPORTED_FEATURES
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.versions import METADATA_VERSION
 from wire.records.features import FeatureLevelRecord

@@ -5,13 +5,13 @@ Source: `ReplicationControlManager.alterPartition` of Kafka, KIP-497, KIP-704 (r
 
 from __future__ import annotations
 
+from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.changes import RECOVERED, RECOVERING, change_partition
 from quorum.controller.partitions import check_broker_epoch, election_of
 from quorum.controller.state import ControllerState, Place
 from quorum.metadata.image import MetadataImage, PartitionImage
 from quorum.metadata.topics_delta import merge_change
-from quorum.runtime.deferred import Result
-from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode
 from wire.messages.alter_partition import (
     AlterPartitionRequest,

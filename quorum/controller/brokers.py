@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from quorum.controller.features import check_supported
+from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.index import PARTITIONS_PER_STEP, Key
 from quorum.controller.leases import Lease
 from quorum.controller.partitions import (
@@ -27,15 +28,9 @@ from quorum.controller.partitions import (
 )
 from quorum.controller.state import ControllerState
 from quorum.metadata import versions
-from quorum.metadata.image import (
-    BrokerRegistration,
-    Endpoint,
-    FeatureRange,
-    MetadataImage,
-    PartitionImage,
-)
-from quorum.runtime.deferred import Result
-from quorum.runtime.steps import Steps
+from quorum.metadata.features import check_supported
+from quorum.metadata.image import BrokerRegistration, FeatureRange, MetadataImage, PartitionImage
+from wire.endpoint import Endpoint
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse

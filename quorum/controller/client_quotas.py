@@ -7,10 +7,10 @@ import math
 import re
 from collections.abc import Mapping
 
+from node.runtime.deferred import Result
 from quorum.controller.topics import RECORDS_MAX
 from quorum.metadata.client_quotas import CLIENT_ID, IP, USER
 from quorum.metadata.image import QuotaEntity, QuotasImage
-from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

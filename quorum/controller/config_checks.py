@@ -1,19 +1,19 @@
 """Whether a resource may have the configs that a request gives it. Source: Kafka's `ControllerConfigurationValidator`,
-`ConfigurationControlManager`, KIP-966. One table a kind of resource says what there is (`quorum.config`).
+`ConfigurationControlManager`, KIP-966. One table a kind of resource says what there is (`node.config`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quorum.config.client_metrics_keys import check_client_metrics_configs
-from quorum.config.definition import ConfigError, ConfigKey
-from quorum.config.dynamic_keys import check_broker_configs, dynamic_key
-from quorum.config.group_keys import check_group_configs
-from quorum.config.server_keys import SERVER_CONFIGS
-from quorum.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
-from quorum.controller.features import ELR_VERSION
+from node.config.client_metrics_keys import check_client_metrics_configs
+from node.config.config_def import ConfigError, ConfigKey
+from node.config.dynamic_keys import check_broker_configs, dynamic_key
+from node.config.group_keys import check_group_configs
+from node.config.server_keys import SERVER_CONFIGS
+from node.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
 from quorum.metadata import versions
+from quorum.metadata.features import ELR_VERSION
 from quorum.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,

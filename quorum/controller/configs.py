@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs and AlterConfigs: every resource is checked as it would be afterwards, and changed as a whole or not at all.
 
 Source: Kafka's `ConfigurationControlManager`, KIP-339, KIP-966. Left out: `alter.config.policy.class.name`; loggers, which are of one
-process (`quorum.config.loggers`).
+process (`node.config.loggers`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from quorum.config.loggers import Operation
+from node.config.loggers import Operation
+from node.runtime.deferred import Result
 from quorum.controller.config_checks import MIN_ISR, Changes, check, key_of
-from quorum.controller.features import ELR_VERSION
 from quorum.controller.topics import RECORDS_MAX
+from quorum.metadata.features import ELR_VERSION
 from quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -22,7 +23,6 @@ from quorum.metadata.image import (
     ConfigResource,
     MetadataImage,
 )
-from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import alter_configs as legacy
 from wire.messages import incremental_alter_configs as incremental

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quorum.config.server import ServerConfig
+from node.config.server import ServerConfig
 from quorum.controller.controller import Controller
 from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.image import MetadataImage
-from quorum.node import QuorumNode
+from quorum.replica.node import QuorumNode
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,15 @@ from typing import Protocol, TypeVar
 
 import trio
 
-from quorum.config.server import ServerConfig
+from node.config.server import ServerConfig
+from node.runtime.clock import now_ms
+from node.runtime.deferred import Deferred, Result
+from node.runtime.epoch import open_epoch
+from node.runtime.errors import NotLeaderError
+from node.runtime.steps import Steps, at_once
 from quorum.controller.activation import activation_records
+from quorum.controller.active import Node as ReignNode
+from quorum.controller.active import Reign
 from quorum.controller.brokers import Decided, fence_broker, taken_out
 from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from quorum.controller.elections import balance_leaders, elect_unclean
@@ -25,19 +32,12 @@ from quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex, in
 from quorum.controller.leases import Lease
 from quorum.controller.liveness import broker_is_gone
 from quorum.controller.partitions import changes_with, changes_without, in_steps
-from quorum.controller.reign import Node as ReignNode
-from quorum.controller.reign import Reign
 from quorum.controller.standby import StandbyIndex
 from quorum.controller.state import ControllerState
 from quorum.controller.topics import TopicRules
-from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.image import BrokerRegistration, MetadataImage
 from quorum.metadata.loader import MetadataLoader
-from quorum.runtime.clock import now_ms
-from quorum.runtime.deferred import Deferred, Result
-from quorum.runtime.epoch import open_epoch
-from quorum.runtime.errors import NotLeaderError
-from quorum.runtime.steps import Steps, at_once
+from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from wire.errors import ErrorCode, KafkaError
 from wire.records.misc import NoOpRecord
 from wire.schema import Message

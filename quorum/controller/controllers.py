@@ -5,9 +5,9 @@ Source: `ClusterControlManager.registerController` of Kafka.
 
 from __future__ import annotations
 
+from node.runtime.deferred import Result
 from quorum.metadata import versions
 from quorum.metadata.image import MetadataImage
-from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.controller_registration import (
     ControllerRegistrationRequest,

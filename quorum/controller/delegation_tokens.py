@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from quorum.config.server import ServerConfig
+from node.config.server import ServerConfig
+from node.runtime.deferred import Result
 from quorum.metadata import versions
 from quorum.metadata.image import MetadataImage, TokensImage
 from quorum.metadata.tokens import (
@@ -17,7 +18,6 @@ from quorum.metadata.tokens import (
     split_principal,
     token_hmac,
 )
-from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,

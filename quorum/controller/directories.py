@@ -6,14 +6,14 @@ registered) is out of sync and leads nothing from then on.
 
 from __future__ import annotations
 
+from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.changes import change_partition
 from quorum.controller.partitions import check_broker_epoch, election_of
 from quorum.controller.state import ControllerState, Place
 from quorum.metadata import versions
 from quorum.metadata.image import BrokerRegistration, PartitionImage
 from quorum.metadata.topics_delta import merge_change
-from quorum.runtime.deferred import Result
-from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,

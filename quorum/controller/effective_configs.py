@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from immutables import Map
 
-from quorum.config.description import ConfigDescription
-from quorum.config.server import ServerConfig
+from node.config.server import ServerConfig
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
+from quorum.serving.config_entries import ConfigDescription
 from wire.messages.create_topics import CreatableTopicConfigs, CreateTopicsResponse
 from wire.schema import EncodedArray, encode_element
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.index import Key
 from quorum.controller.state import ControllerState, Place
 from quorum.controller.topics import RECORDS_MAX, too_much
 from quorum.metadata.image import NO_LEADER
-from quorum.runtime.deferred import Result
-from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.elect_leaders import (
     ElectLeadersRequest,

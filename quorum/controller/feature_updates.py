@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from quorum.config.server import ServerConfig
-from quorum.controller.features import ELR_VERSION, FEATURES, REGISTERED_FEATURES, needs_of
+from node.config.server import ServerConfig
+from node.runtime.deferred import Result
 from quorum.metadata import versions
+from quorum.metadata.features import ELR_VERSION, FEATURES, REGISTERED_FEATURES, needs_of
 from quorum.metadata.image import BROKER_RESOURCE, FeatureRange, MetadataImage
 from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
-from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.update_features import (
     FeatureUpdateKey,

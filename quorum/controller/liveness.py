@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 import trio
 
-from quorum.metadata.image import Endpoint
 from wire.client.errors import ConnectionLost, ConnectRefused
+from wire.endpoint import Endpoint
 from wire.transport.node_connection import connect
 
 CONNECT_SECONDS = 1.0

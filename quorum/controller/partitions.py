@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from node.runtime.steps import Steps
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.index import Key, in_slices
 from quorum.controller.state import ControllerState, MayLead, Place
 from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.records.topics import PartitionChangeRecord
 from wire.schema import Message

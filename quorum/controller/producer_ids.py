@@ -5,9 +5,9 @@ Source: Kafka's `ProducerIdControlManager`, KIP-730.
 
 from __future__ import annotations
 
+from node.runtime.deferred import Result
 from quorum.controller.partitions import check_broker_epoch
 from quorum.metadata.image import MetadataImage
-from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,

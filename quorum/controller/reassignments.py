@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.partitions import election_of
 from quorum.controller.state import ControllerState, Place
@@ -22,8 +24,6 @@ from quorum.controller.topics import (
     too_much,
 )
 from quorum.metadata.image import PartitionImage
-from quorum.runtime.deferred import Result
-from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

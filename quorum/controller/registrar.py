@@ -10,14 +10,15 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from quorum.controller.features import REGISTERED_FEATURES
-from quorum.listener import LeaderAndEpoch
+from node.runtime.latest import Latest
 from quorum.metadata import versions
 from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import ControllerRegistration, Endpoint, MetadataImage
+from quorum.metadata.features import REGISTERED_FEATURES
+from quorum.metadata.image import ControllerRegistration, MetadataImage
 from quorum.metadata.loader import Manifest
-from quorum.runtime.latest import Latest
+from quorum.raft.listener import LeaderAndEpoch
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from wire.endpoint import Endpoint
 from wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,

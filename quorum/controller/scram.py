@@ -9,11 +9,11 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
+from node.runtime.deferred import Result
 from quorum.controller.topics import RECORDS_MAX
 from quorum.metadata import versions
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.scram import HASHES
-from quorum.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

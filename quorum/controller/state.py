@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from quorum.config.server import ServerConfig
+from node.config.server import ServerConfig
 from quorum.controller.index import Key, PartitionIndex
 from quorum.metadata.image import (
     BROKER_RESOURCE,

@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from quorum.config.definition import ConfigError
-from quorum.config.server import ServerConfig
-from quorum.config.topic_keys import check_topic_configs
+from node.config.config_def import ConfigError
+from node.config.server import ServerConfig
+from node.config.topic_keys import check_topic_configs
+from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.effective_configs import EffectiveConfigs
 from quorum.controller.placement import Prng, place_replicas
 from quorum.controller.state import ControllerState
@@ -28,8 +30,6 @@ from quorum.metadata.image import (
 )
 from quorum.metadata.records import partition_record
 from quorum.metadata.topic_names import METADATA_TOPIC, in_metrics, why_illegal
-from quorum.runtime.deferred import Result
-from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_partitions import (
     CreatePartitionsRequest,

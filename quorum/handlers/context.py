@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar, cast
 
-from quorum.node import QuorumNode
 from quorum.raft import messages as core
+from quorum.replica.node import QuorumNode
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
 

@@ -6,8 +6,8 @@ Only the leader knows; others answer NOT_LEADER_OR_FOLLOWER, and brokers forward
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext
-from quorum.metadata_partition import PARTITION, TOPIC
-from quorum.status import QuorumStatus, ReplicaStatus
+from quorum.raft_log.partition import PARTITION, TOPIC
+from quorum.replica.status import QuorumStatus, ReplicaStatus
 from wire.errors import ErrorCode
 from wire.messages.describe_quorum import (
     DescribeQuorumRequest,

@@ -9,10 +9,8 @@ from typing import Any
 from quorum.metadata.acls import Operation, PatternType, Permission, ResourceType
 from quorum.metadata.image import (
     RESOURCE_TYPES,
-    SECURITY_PROTOCOLS,
     BrokerRegistration,
     ControllerRegistration,
-    Endpoint,
     FeatureRange,
     MetadataImage,
     PartitionImage,
@@ -23,6 +21,7 @@ from quorum.metadata.image import (
 from quorum.metadata.replay import MetadataState, Voter
 from quorum.metadata.scram import MECHANISMS
 from wire.as_json import HIDDEN
+from wire.endpoint import SECURITY_PROTOCOLS, Endpoint
 from wire.primitives import NIL_UUID, uuid_to_text
 from wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
 from wire.records.sensitive import is_sensitive

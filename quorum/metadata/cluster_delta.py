@@ -12,10 +12,10 @@ from quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
     ControllerRegistration,
-    Endpoint,
     FeatureRange,
 )
 from quorum.metadata.maps import updated
+from wire.endpoint import Endpoint
 from wire.errors import RemoteProtocolError
 from wire.records.brokers import (
     BrokerRegistrationChangeRecord,

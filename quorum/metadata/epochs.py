@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from log.batch import BatchView
-from log.records import decode_records
+from log.batches.batch import BatchView
+from log.batches.records import decode_records
 from wire.messages.control import (
     ControlType,
     LeaderChangeMessage,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from immutables import Map
 
+from wire.endpoint import Endpoint
 from wire.records.quotas import ClientQuotaRecord
 from wire.records.security import (
     AccessControlEntryRecord,
@@ -39,8 +40,6 @@ RESOURCE_TYPES = {
     CLIENT_METRICS_RESOURCE: "CLIENT_METRICS",
     GROUP_RESOURCE: "GROUP",
 }
-SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
-PROTOCOL_NUMBERS = {name: number for number, name in SECURITY_PROTOCOLS.items()}
 
 
 class Provenance(NamedTuple):
@@ -52,15 +51,6 @@ class Provenance(NamedTuple):
 
 
 NOWHERE = Provenance()
-
-
-class Endpoint(NamedTuple):
-    """One advertised listener of a node; `security_protocol` is one of `SECURITY_PROTOCOLS`."""
-
-    name: str
-    host: str
-    port: int
-    security_protocol: int = 0
 
 
 class FeatureRange(NamedTuple):

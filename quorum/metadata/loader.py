@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY, MetadataImage, Provenance
 from quorum.metadata.records import delta_from_nothing
+from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from log.batch import BatchView, check_batch, iter_batches
-from log.records import Record, decode_records
-from quorum.listener import CommittedBatch, LoadedSnapshot
+from log.batches.batch import BatchView, check_batch, iter_batches
+from log.batches.records import Record, decode_records
 from quorum.metadata.image import EMPTY, NO_OFFSET, MetadataImage
 from quorum.metadata.loader import MetadataLoader
+from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from wire.errors import RemoteProtocolError
 from wire.messages.control import (
     ControlType,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from quorum.raft.leader_state import PendingChange
 from quorum.raft.messages import (
     AddVoterAnswer,
     AddVoterRequest,
@@ -23,7 +24,6 @@ from quorum.raft.messages import (
 )
 from quorum.raft.ready import ControlBatch, KRaftVersionChange, VotersChange
 from quorum.raft.refusals import leader_refusal
-from quorum.raft.reign import PendingChange
 from quorum.raft.roles import Leader
 from quorum.raft.state import State
 from quorum.raft.types import NO_DIRECTORY, Endpoint, ReplicaKey, ensure

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import inf
 
 from quorum.raft import changing
+from quorum.raft.leader_state import PARKED_BY_VOTERS_MAX, PARKED_MAX, ParkedFetch, Reign
 from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
 from quorum.raft.messages import (
     BeginQuorumEpochRequest,
@@ -28,7 +29,6 @@ from quorum.raft.ready import (
     VotersChange,
 )
 from quorum.raft.refusals import leader_refusal
-from quorum.raft.reign import PARKED_BY_VOTERS_MAX, PARKED_MAX, ParkedFetch, Reign
 from quorum.raft.roles import Leader, Resigned
 from quorum.raft.state import State
 from quorum.raft.types import ensure

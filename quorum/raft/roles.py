@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from quorum.raft.types import NO_NODE, Election, OffsetAndEpoch, Peer, ReplicaKey
 
 if TYPE_CHECKING:
-    from quorum.raft.reign import Reign
+    from quorum.raft.leader_state import Reign
 
 
 class Unattached(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from quorum.metadata_partition import PARTITION, TOPIC, TOPIC_ID
 from quorum.raft import messages as core
 from quorum.raft.types import OffsetAndEpoch, Peer
+from quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
 from quorum.translate import voters
 from quorum.translate.shape import WrongShape, only_partition
 from wire.errors import ErrorCode, RemoteProtocolError

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from quorum.metadata_partition import PARTITION, TOPIC, TOPIC_ID
 from quorum.raft import messages as core
 from quorum.raft.types import NO_DIRECTORY, NO_NODE, OffsetAndEpoch, ReplicaKey
+from quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
 from quorum.translate import voters
 from quorum.translate.shape import WrongShape, endpoints_of, only_partition, voter_key
 from wire.errors import ErrorCode

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorum.metadata_partition import PARTITION, TOPIC, TOPIC_ID
 from quorum.raft.types import Endpoint, ReplicaKey
+from quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
 from wire.errors import ErrorCode
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from quorum.describe_quorum import describe_quorum_request
+from quorum.translate.describe_quorum import describe_quorum_request
 from tests.badinput.made import made
 from tests.badinput.peer import Address, ask, codes
 from wire.messages.api_versions import ApiVersionsRequest

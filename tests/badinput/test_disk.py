@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from log.batch import iter_batches
-from log.records import NewRecord
-from quorum.runtime.clock import now_ms
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord
+from node.runtime.clock import now_ms
 from tests.badinput.made import made
 from tests.badinput.nodes import PEERS, cli, running_cluster
 from tests.badinput.peer import ask, codes

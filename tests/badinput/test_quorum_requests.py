@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorum.describe_quorum import describe_quorum_request
+from quorum.translate.describe_quorum import describe_quorum_request
 from tests.badinput.made import made
 from tests.badinput.nodes import TOPIC
 from tests.badinput.peer import CLOSED, ask, codes

@@ -4,13 +4,13 @@ import struct
 
 import pytest
 
-from log.compression import Compression, compress
-from log.records import NewRecord, build_batch
-from quorum.runtime.clock import now_ms
+from log.batches.records import NewRecord, build_batch
+from log.codecs.compression import Compression, compress
+from node.runtime.clock import now_ms
 from tests.badinput.made import made
 from tests.badinput.nodes import COMPACTED, TOPIC
 from tests.badinput.peer import CLOSED, TIMEOUT_MS, ask, codes, connected, frame_of
-from tests.log.test_validate import MALFORMED
+from tests.log.validation.test_validate import MALFORMED
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.list_offsets import (
     ListOffsetsPartition,

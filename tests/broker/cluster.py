@@ -11,11 +11,11 @@ from typing import Any
 
 import trio
 
-from broker.server import RunningBroker, run_broker
-from quorum.config.server import ServerConfig, parse
-from quorum.runtime.ports import port_of, reserve
-from quorum.server import run_controller
-from quorum.storage import format_directories
+from broker.process.server import RunningBroker, run_broker
+from node.config.server import ServerConfig, parse
+from node.runtime.ports import port_of, reserve
+from quorum.controller.server import run_controller
+from quorum.formatting.storage import format_directories
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 START_SECONDS = 20

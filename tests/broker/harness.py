@@ -15,35 +15,36 @@ from typing import Any
 import trio
 from immutables import Map
 
-from broker.context import BrokerLimits, Context
-from broker.directories import LogDirectories
-from broker.directory_moves import DirectoryMoves
+from broker.background.directory_moves import DirectoryMoves
 from broker.fetching.sessions import FetchSessions
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
+from broker.handlers.context import BrokerLimits, Context
 from broker.handlers.registry import broker_registry
-from broker.metadata import BrokerMetadata
-from broker.partitions.fetch_client import FetchSettings
-from broker.partitions.fetchers import Fetchers
+from broker.metadata.metadata_cache import BrokerMetadata
+from broker.metadata.topic_settings import TopicSettingsSource
 from broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from broker.partitions.registry import Partitions
-from broker.partitions.services import Durability, Services
-from broker.topic_settings import TopicSettingsSource
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
-from quorum.config.server import ServerConfig, parse
+from broker.partitions.services import Services
+from broker.replication.fetch_client import FetchSettings
+from broker.replication.fetchers import Fetchers
+from broker.storage.directories import LogDirectories
+from broker.storage.durability import Durability
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from node.config.server import ServerConfig, parse
+from node.runtime.clock import now_ms
+from node.runtime.group_commit import GroupCommit
 from quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
     ConfigsImage,
-    Endpoint,
     MetadataImage,
     PartitionImage,
     TopicImage,
     TopicsImage,
 )
-from quorum.runtime.clock import now_ms
-from quorum.runtime.group_commit import GroupCommit
+from wire.endpoint import Endpoint
 from wire.transport.server import Listener, serve_listener
 
 LISTENER = "PLAINTEXT"

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from broker.server import run_broker
-from quorum.config.definition import ConfigError
+from broker.process.server import run_broker
+from node.config.config_def import ConfigError
 from tests.broker.cluster import cluster
 from wire.errors import ErrorCode
 from wire.messages import (

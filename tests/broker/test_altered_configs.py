@@ -10,9 +10,9 @@ from pathlib import Path
 
 import trio
 
-from broker.log_cleaner import CleanerSettings
-from quorum.config.node_configs import NodeConfigs
+from broker.background.log_cleaner import CleanerSettings
 from quorum.metadata.image import MetadataImage
+from quorum.serving.node_configs import NodeConfigs
 from tests.broker.cluster import cluster
 from tests.broker.test_admin_requests import Admin, described, incremental
 from tests.certificates import Certificates
@@ -157,7 +157,7 @@ async def test_throttles_are_taken_and_the_log_says_why_nothing_changes(tmp_path
         (broker,) = running.brokers.values()
         async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
             one = Admin(broker, connection)
-            caplog.set_level(logging.WARNING, logger="quorum.idle_configs")
+            caplog.set_level(logging.WARNING, logger="quorum.serving.idle_configs")
             node = str(broker.node_id)
             for rate in ({"leader.replication.throttled.rate": str(number)} for number in (1, 2)):
                 answer = await one.call(
@@ -167,7 +167,7 @@ async def test_throttles_are_taken_and_the_log_says_why_nothing_changes(tmp_path
                 await one.seen(partial(has, wanted=rate, node=node))
             threads = (await described(one, BROKER, node, "num.io.threads"))["num.io.threads"]
             assert (threads.value, threads.config_source) == ("4", 3)
-    lines = [record.message for record in caplog.records if record.name == "quorum.idle_configs"]
+    lines = [record.message for record in caplog.records if record.name == "quorum.serving.idle_configs"]
     assert (
         lines.count(
             f"leader.replication.throttled.rate was altered for {node} and changes nothing: replication is not throttled yet"

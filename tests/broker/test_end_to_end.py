@@ -271,7 +271,12 @@ async def test_three_brokers_go_one_after_another_and_nothing_is_lost(tmp_path):
 
 
 async def test_a_registration_with_another_cluster_id_is_refused(tmp_path):
-    from broker.lifecycle import BrokerIdentity, Lifecycle, LifecycleTimes, RegistrationRefused
+    from broker.process.lifecycle import (
+        BrokerIdentity,
+        Lifecycle,
+        LifecycleTimes,
+        RegistrationRefused,
+    )
 
     async with cluster(tmp_path) as running:
         controller = running.brokers[11].context.controller

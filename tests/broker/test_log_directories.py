@@ -8,14 +8,14 @@ import uuid
 import pytest
 import trio
 
-from broker.directories import LogDirectories
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
-from log.names import FUTURE_SUFFIX
-from quorum.config.loggers import Operation
+from broker.storage.directories import LogDirectories
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from log.partitions.names import FUTURE_SUFFIX
+from node.config.loggers import Operation
+from node.runtime.clock import now_ms
+from node.runtime.errors import StorageFailure
 from quorum.metadata.image import LOST_DIRECTORY
-from quorum.runtime.clock import now_ms
-from quorum.runtime.errors import StorageFailure
 from tests.broker.cluster import Cluster, cluster
 from tests.broker.test_end_to_end import VALUES, consume, in_thread, produce
 from wire.errors import ErrorCode, KafkaError

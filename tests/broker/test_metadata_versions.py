@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
+from quorum.formatting.storage import format_paths
 from quorum.metadata import versions
-from quorum.storage import format_paths
 from tests.broker.cluster import CLUSTER_ID, Cluster, cluster
 from tests.broker.test_end_to_end import consume, in_thread, produce
 from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest

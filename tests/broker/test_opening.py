@@ -13,8 +13,8 @@ from broker.handlers.list_offsets import list_offsets
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
 from broker.partitions.opening import OPENED_PER_TURN
-from log.partition_log import PartitionLog
-from log.records import NewRecord, build_batch
+from log.batches.records import NewRecord, build_batch
+from log.partitions.partition_log import PartitionLog
 from tests.broker.calls import call, finished, through_wire
 from tests.broker.harness import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode

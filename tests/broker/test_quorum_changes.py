@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from quorum.describe_quorum import describe_quorum_request
+from quorum.translate.describe_quorum import describe_quorum_request
 from tests.broker.cluster import CLUSTER_ID, cluster
 from wire.errors import ErrorCode
 from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener

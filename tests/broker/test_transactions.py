@@ -9,7 +9,7 @@ import trio.testing
 from broker.handlers.fetch import fetch
 from broker.handlers.list_offsets import list_offsets
 from broker.handlers.write_txn_markers import write_txn_markers
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
 from tests.broker.harness import open_harness, partition, topic, topic_id

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 
-from log.compression import Compression
-from log.message_sets import build_message_set
-from log.records import NewRecord, Record, RecordHeader, build_batch
+from log.batches.records import NewRecord, Record, RecordHeader, build_batch
+from log.codecs.compression import Compression
+from log.old_formats.message_sets import build_message_set
 from tests.fuzz.targets import RECORDS, TARGETS
 from tests.wire.random_messages import random_message
 from wire.messages.api_versions import ApiVersionsRequest

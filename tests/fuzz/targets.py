@@ -9,13 +9,13 @@ from functools import cache
 
 import crc32c
 
-from log.batch import CRC_POSITION, CRC_START, HEADER_BYTES, iter_batches
+from log.batches.batch import CRC_POSITION, CRC_START, HEADER_BYTES, iter_batches
+from log.batches.records import decode_records
 from log.config import LogConfig
-from log.down_conversion import down_convert
-from log.message_sets import decode_message_set
-from log.records import decode_records
-from log.up_conversion import convert_produced
-from log.validate import ProduceRules, validate_produced
+from log.old_formats.down_conversion import down_convert
+from log.old_formats.message_sets import decode_message_set
+from log.old_formats.up_conversion import convert_produced
+from log.validation.validate import ProduceRules, validate_produced
 from tests.wire import twins
 from tests.wire.declared import MESSAGES
 from wire.errors import KafkaError, RemoteProtocolError

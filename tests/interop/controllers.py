@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from quorum.describe_quorum import describe_quorum_request
+from quorum.translate.describe_quorum import describe_quorum_request
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
 from trimaran.local.readiness import brokers_seen_by

@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from log.reader import scan_batches
+from log.inspection.reader import scan_batches
 from tests.interop.conftest import trimaran
 from tests.interop.controllers import SECONDS_MAX, controllers
 from wire.blocking import BlockingConnection

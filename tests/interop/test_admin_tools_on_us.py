@@ -77,7 +77,12 @@ def test_users_have_credentials_and_quotas(secured):
         ("ips", "127.0.0.9", "connection_creation_rate=5", "connection_creation_rate=5.0"),
         ("client-metrics", "sub", "interval.ms=60000", "interval.ms=60000"),
         ("groups", "g", "consumer.session.timeout.ms=50000", "consumer.session.timeout.ms=50000"),
-        ("broker-loggers", "11", "broker.lifecycle=DEBUG", "broker.lifecycle=DEBUG"),
+        (
+            "broker-loggers",
+            "11",
+            "broker.process.lifecycle=DEBUG",
+            "broker.process.lifecycle=DEBUG",
+        ),
     ],
 )
 def test_configs_of_every_kind(secured, kind, name, given, told):

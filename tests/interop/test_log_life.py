@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from log.compression import Compression
+from log.batches.records import NewRecord, build_batch, decode_records
+from log.codecs.compression import Compression
 from log.config import LogConfig
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from log.producers.marker import EndMarker, build_end_marker
 from log.producers.snapshots import parse_snapshot
-from log.records import NewRecord, build_batch, decode_records
 from tests.interop import apache_kafka
 from tests.log.compaction.helpers import compact
 from tests.log.compaction.test_against_twin import views_of

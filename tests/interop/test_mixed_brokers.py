@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from log.reader import scan_batches
+from log.inspection.reader import scan_batches
 from tests.interop import apache_kafka
 from tests.interop.controllers import WITHOUT_FEATURES, controllers
 from tests.interop.mixed_quorum import until

@@ -9,8 +9,8 @@ import sys
 import pytest
 from confluent_kafka import Producer
 
-from log.reader import scan_batches
-from log.records import decode_records
+from log.batches.records import decode_records
+from log.inspection.reader import scan_batches
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
 from tests.local_cluster import until

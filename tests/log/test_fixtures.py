@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from log.batch import iter_batches
-from log.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_offsets
+from log.batches.batch import iter_batches
+from log.batches.records import decode_records
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.files import REAL_FILES
-from log.index import OffsetIndex, TimeIndex
-from log.leader_epochs import LeaderEpochs
-from log.meta_properties import MetaPropertiesError
-from log.old_batches import as_v2
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaPropertiesError
+from log.disk.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_offsets
+from log.disk.files import REAL_FILES
+from log.old_formats.old_batches import as_v2
+from log.partitions.leader_epochs import LeaderEpochs
 from log.producers.snapshots import parse_snapshot
-from log.records import decode_records
-from log.transaction_index import TransactionIndex
+from log.segments.index import OffsetIndex, TimeIndex
+from log.segments.transaction_index import TransactionIndex
 from tests.log import fixtures
 from tests.log.fixtures.compare import batches_differ, matrix, records_of, records_printed
 

@@ -9,7 +9,8 @@ from unittest import mock
 
 import pytest
 
-from quorum.raft import following, reign
+from quorum.raft import following
+from quorum.raft import leader_state as reign
 from quorum.raft.roles import Candidate
 from quorum.raft.voters import VoterSet
 from tests.model.search import Broken, search

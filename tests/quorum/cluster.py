@@ -10,23 +10,23 @@ from pathlib import Path
 import trio
 
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from node.runtime.clock import now_ms
+from node.runtime.group_commit import GroupCommit
+from node.runtime.ports import HOST, port_of, reserve
 from quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
 from quorum.handlers.describe_quorum import describe_quorum
 from quorum.handlers.end_quorum_epoch import end_quorum_epoch
 from quorum.handlers.fetch import fetch
 from quorum.handlers.fetch_snapshot import fetch_snapshot
 from quorum.handlers.vote import vote
-from quorum.listener import CommittedBatch, LoadedSnapshot
-from quorum.memory_log import MemoryLog
-from quorum.metadata_log import open_metadata_log
-from quorum.node import NodeSettings, QuorumNode
+from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from quorum.raft.types import Endpoint, Identity, Peer, Timeouts
-from quorum.runtime.clock import now_ms
-from quorum.runtime.group_commit import GroupCommit
-from quorum.runtime.ports import HOST, port_of, reserve
-from quorum.snapshots import SnapshotPolicy
+from quorum.raft_log.memory_log import MemoryLog
+from quorum.raft_log.metadata_log import open_metadata_log
+from quorum.replica.node import NodeSettings, QuorumNode
+from quorum.replica.snapshot_writer import SnapshotPolicy
 from wire.records.topics import TopicRecord
 from wire.transport.registry import Registry
 from wire.transport.server import Listener, serve_listener

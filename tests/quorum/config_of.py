@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from quorum.config.server import ServerConfig, parse
+from node.config.server import ServerConfig, parse
 
 
 class Given(NamedTuple):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import trio
 
-from quorum.controller.features import REGISTERED_FEATURES
+from node.runtime.ports import HOST, port_of, reserve
+from quorum.controller.server import RunningController, run_controller
+from quorum.formatting.storage import format_directories
+from quorum.metadata.features import REGISTERED_FEATURES
 from quorum.metadata.image import MetadataImage
-from quorum.runtime.ports import HOST, port_of, reserve
-from quorum.server import RunningController, run_controller
-from quorum.storage import format_directories
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import uid
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse

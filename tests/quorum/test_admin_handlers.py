@@ -2,14 +2,14 @@
 
 import pytest
 
-from quorum.authorization import OPEN_DATA, authorizer_of
-from quorum.config.definition import ConfigError
-from quorum.config.security_keys import STANDARD_AUTHORIZER
+from node.config.config_def import ConfigError
+from node.config.security_keys import STANDARD_AUTHORIZER
+from node.runtime.deferred import Result
+from node.runtime.steps import at_once
+from quorum.controller.server import run_controller
+from quorum.formatting.storage import format_paths
 from quorum.metadata.acls import Operation, ResourceType
-from quorum.runtime.deferred import Result
-from quorum.runtime.steps import at_once
-from quorum.server import run_controller
-from quorum.storage import format_paths
+from quorum.serving.authorization import OPEN_DATA, authorizer_of
 from tests.quorum.config_of import config_of
 from tests.quorum.controllers import (
     CLUSTER_ID,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from quorum.altered_security import AlteredSecurity, check_altered
-from quorum.config.definition import ConfigError
-from quorum.config.security import controller_security, inter_broker_security, listener_security
+from node.config.config_def import ConfigError
+from node.config.security import controller_security, inter_broker_security, listener_security
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY
 from quorum.metadata.loader import Manifest
+from quorum.serving.altered_security import AlteredSecurity, check_altered
 from tests.certificates import Certificates
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import config as altered
@@ -70,7 +70,7 @@ def test_what_cannot_be_used_leaves_the_old_one_and_is_logged(node, tmp_path, ca
     location = "listener.name.controller.ssl.keystore.location"
     publish(publisher, altered(location, str(tmp_path / "none.pem"), THIS))
     assert listener.security is before
-    (line,) = [one.message for one in caplog.records if one.name == "quorum.altered_security"]
+    (line,) = [one.message for one in caplog.records if one.name == "quorum.serving.altered_security"]
     assert location in line
     assert "the old one stays" in line
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import trio
 
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from node.runtime.clock import now_ms
+from quorum.formatting.storage import FirstVoters, format_paths
 from quorum.handlers.add_raft_voter import add_raft_voter
 from quorum.handlers.remove_raft_voter import remove_raft_voter
 from quorum.handlers.update_raft_voter import update_raft_voter
-from quorum.metadata_log import open_metadata_log
-from quorum.quorum_state_file import FILE_NAME
 from quorum.raft import messages as core
 from quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
 from quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
-from quorum.runtime.clock import now_ms
-from quorum.snapshots import SnapshotContent
-from quorum.storage import FirstVoters, format_paths
+from quorum.raft_log.metadata_log import open_metadata_log
+from quorum.replica.quorum_state_file import FILE_NAME
+from quorum.replica.snapshot_writer import SnapshotContent
 from tests.quorum.cluster import CLUSTER_ID, HANDLERS, Member, TestCluster, until
 from wire.records.topics import TopicRecord
 from wire.transport.api_versions import Features

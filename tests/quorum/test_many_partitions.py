@@ -7,12 +7,12 @@ import trio
 import trio.testing
 
 from quorum.controller import brokers, controller, partitions
-from quorum.controller.features import ELR_VERSION
 from quorum.controller.handlers import broker_registration
+from quorum.formatting.storage import format_paths
+from quorum.metadata.features import ELR_VERSION
 from quorum.metadata.image import NO_LEADER
-from quorum.storage import format_paths
+from tests.quorum.controller.test_server import creation
 from tests.quorum.controllers import CLUSTER_ID, SECONDS, Images, connected_to, open_controllers
-from tests.quorum.test_server import creation
 from wire.errors import ErrorCode
 from wire.messages.broker_registration import Listener
 from wire.messages.incremental_alter_configs import (

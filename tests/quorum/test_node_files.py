@@ -7,15 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
-from log.records import NewRecord, build_batch
-from quorum.log_damage import LogDamaged
-from quorum.memory_log import MemoryLog
-from quorum.metadata_log import MetadataLog, open_metadata_log, validate_fetched
-from quorum.quorum_state_file import (
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from quorum.raft.ready import ControlBatch, LeaderAppend, LeaderChange, Proposal
+from quorum.raft.types import Election, OffsetAndEpoch, Peer, ReplicaKey
+from quorum.raft.voters import QuorumHistory, VoterSet
+from quorum.raft_log.damage import LogDamaged
+from quorum.raft_log.memory_log import MemoryLog
+from quorum.raft_log.metadata_log import MetadataLog, open_metadata_log, validate_fetched
+from quorum.raft_log.snapshot_files import SnapshotFiles, snapshot_name
+from quorum.raft_log.snapshot_format import SnapshotDamaged, decode_snapshot, encode_snapshot
+from quorum.replica.quorum_state_file import (
     FILE_NAME,
     QuorumStateError,
     decode_election,
@@ -23,11 +28,6 @@ from quorum.quorum_state_file import (
     load_election,
     save_election,
 )
-from quorum.raft.ready import ControlBatch, LeaderAppend, LeaderChange, Proposal
-from quorum.raft.types import Election, OffsetAndEpoch, Peer, ReplicaKey
-from quorum.raft.voters import QuorumHistory, VoterSet
-from quorum.snapshot_files import SnapshotFiles, snapshot_name
-from quorum.snapshot_format import SnapshotDamaged, decode_snapshot, encode_snapshot
 from tests.simulation.storage import Entry, SimLog
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.messages.control import ControlType, encode_control_key

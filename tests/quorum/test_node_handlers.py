@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from quorum.metadata_partition import TOPIC, TOPIC_ID
-from quorum.node import QuorumNode
+from quorum.raft_log.partition import TOPIC, TOPIC_ID
+from quorum.replica.node import QuorumNode
 from tests.quorum.cluster import CLUSTER_ID, HANDLERS, open_cluster
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import begin_quorum_epoch as begin

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quorum.controller.features import SUPPORTED_FEATURES
+from quorum.metadata.features import SUPPORTED_FEATURES
 from quorum.metadata.image import PartitionImage, TopicImage
 from tests.simulation.member import Member
 from wire.errors import ErrorCode

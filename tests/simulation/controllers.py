@@ -1,6 +1,6 @@
 """The real controller above the log: decisions, leases and tasks of `quorum.controller`, served by its own handlers.
 
-The node proposes what it decides and tells it what is committed, as `quorum.node` does; records go through the real codec. What brokers
+The node proposes what it decides and tells it what is committed, as `quorum.replica.node` does; records go through the real codec. What brokers
 send comes over the simulated network, what an operator wants from beside the leader.
 """
 
@@ -17,20 +17,20 @@ from unittest import mock
 
 import trio
 
-from quorum.config.server import ServerConfig
-from quorum.controller import turns
+from node.config.server import ServerConfig
+from node.runtime.errors import NotLeaderError
+from node.runtime.steps import Steps
+from quorum.controller import operation_queue as turns
 from quorum.controller.context import ControllerContext
 from quorum.controller.controller import Controller, ControllerSettings
-from quorum.controller.features import ELR_VERSION, bootstrap_records, first_levels
 from quorum.controller.handlers.alter_partition import alter_partition
 from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
 from quorum.controller.handlers.broker_registration import broker_registration
 from quorum.controller.handlers.create_topics import create_topics
 from quorum.controller.handlers.delete_topics import delete_topics
+from quorum.metadata.features import ELR_VERSION, bootstrap_records, first_levels
 from quorum.raft.core import NotLeader
 from quorum.raft.roles import Leader, Role
-from quorum.runtime.errors import NotLeaderError
-from quorum.runtime.steps import Steps
 from tests.quorum.config_of import config_of
 from tests.simulation.member import Member
 from tests.simulation.storage import Entry

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quorum.raft import leading, reign
+from quorum.raft import leader_state as reign
+from quorum.raft import leading
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
 from quorum.raft.types import EPOCH_JUMP_MAX, EPOCH_MAX, OffsetAndEpoch, ReplicaKey

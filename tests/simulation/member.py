@@ -6,12 +6,12 @@ import random
 from typing import TYPE_CHECKING
 
 from quorum.controller.activation import activation_records
-from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.loader import Manifest, MetadataLoader
 from quorum.metadata.records import image_to_records
 from quorum.metadata.versions import LATEST, METADATA_VERSION
+from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from quorum.raft.roles import Leader, Role
 from quorum.raft.types import OffsetAndEpoch
 from tests.simulation.storage import Entry

@@ -1,4 +1,4 @@
-"""A simulated node: the real core, driven as `quorum.node` drives it, over a simulated disk and network."""
+"""A simulated node: the real core, driven as `quorum.replica.node` drives it, over a simulated disk and network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from quorum.node import RECOVERY_POINT_SECONDS
 from quorum.raft import messages as core
 from quorum.raft.changing import UpgradeRefused
 from quorum.raft.core import NotLeader, Raft
@@ -25,6 +24,7 @@ from quorum.raft.ready import (
 from quorum.raft.roles import Leader
 from quorum.raft.types import Election, Endpoint, Identity, OffsetAndEpoch, Timeouts
 from quorum.raft.voters import VoterSet
+from quorum.replica.node import RECOVERY_POINT_SECONDS
 from tests.simulation.member import Member
 from tests.simulation.snapshots import Content, Damaged, decode, encode
 from tests.simulation.storage import GENESIS, Disk, Entry, Refused, SimLog, chain

@@ -14,7 +14,8 @@ from unittest import mock
 import trio
 from trio._core import _run as scheduler
 
-from quorum.controller import controller, turns
+from quorum.controller import controller
+from quorum.controller import operation_queue as turns
 from tests.simulation.checker import Violation
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quorum.raft import leading, reign
+from quorum.raft import leader_state as reign
+from quorum.raft import leading
 from quorum.raft.types import InvariantViolated
 from tests.simulation.checker import Checker, Violation
 from tests.simulation.everything import Everything

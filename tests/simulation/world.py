@@ -15,7 +15,6 @@ from typing import Any
 
 import trio
 
-from quorum.metadata.image import Endpoint
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
 from quorum.raft.types import Timeouts
@@ -28,6 +27,7 @@ from tests.simulation.network import CLIENT, Network
 from tests.simulation.node import SimNode
 from tests.simulation.operator import Operator
 from tests.simulation.tasks import Tasks, step_through
+from wire.endpoint import Endpoint
 
 CHAOS_SECONDS = 12.0
 # ten election timeouts, and a fetch timeout for a follower that must first notice

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.batch import iter_batches
-from log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, format_offsets
-from log.compression import Compression
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
+from log.codecs.compression import Compression
 from log.config import LogConfig
-from log.meta_properties import MetaProperties
-from log.partition_log import PartitionLog
-from log.records import NewRecord, build_batch
+from log.directories.meta_properties import MetaProperties
+from log.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, format_offsets
+from log.partitions.partition_log import PartitionLog
 from wire.messages.control import (
     ControlType,
     LeaderChangeMessage,

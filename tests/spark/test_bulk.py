@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batch import BatchView
-from log.compression import Compression
-from log.records import RECORDS_BYTES_MAX, NewRecord, build_batch, decode_records
+from log.batches.batch import BatchView
+from log.batches.records import RECORDS_BYTES_MAX, NewRecord, build_batch, decode_records
+from log.codecs.compression import Compression
 from spark.bulk import decode, gather, gather_headers
 from wire.errors import RemoteProtocolError
 

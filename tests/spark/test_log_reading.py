@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from log.batch import iter_batches
-from log.reader import list_segments
-from log.records import decode_records
+from log.batches.batch import iter_batches
+from log.batches.records import decode_records
+from log.inspection.reader import list_segments
 from spark.options import LogOptions
 from spark.plan import DataUnreadable, pack, plan_log
 from spark.read import BATCH_COLUMNS, RECORD_SCHEMA, Wanted, read_batches, read_records

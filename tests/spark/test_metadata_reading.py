@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from log.records import NewRecord, build_batch
+from log.batches.records import NewRecord, build_batch
 from spark import metadata_read, partition_history, quorum_epochs
 from spark.metadata_plan import committed_end, find_metadata_logs, plan_metadata
 from spark.metadata_read import payload_of, read_metadata_records, topic_names

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from log.batch import iter_batches
-from log.records import decode_records
+from log.batches.batch import iter_batches
+from log.batches.records import decode_records
 from tests.spark.directories import (
     checkpoint,
     data_batches,

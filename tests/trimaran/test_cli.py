@@ -49,7 +49,7 @@ def test_help_imports_nothing_heavy():
     probe = "import sys; from trimaran.cli.app import build; build().help_print(); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     loaded = done.stdout.splitlines()[-1]
-    for heavy in ("pyspark", "kazoo", "trio", "broker.server", "plotly"):
+    for heavy in ("pyspark", "kazoo", "trio", "broker.process.server", "plotly"):
         assert f"'{heavy}'" not in loaded
 
 

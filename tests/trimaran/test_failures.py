@@ -4,10 +4,10 @@ import socket
 
 import pytest
 
-from log.directory_lock import DirectoryLocked
-from log.meta_properties import MetaPropertiesError
-from quorum.config.definition import ConfigError
-from quorum.runtime.errors import StorageFailure, WrongCluster
+from log.directories.directory_lock import DirectoryLocked
+from log.directories.meta_properties import MetaPropertiesError
+from node.config.config_def import ConfigError
+from node.runtime.errors import StorageFailure, WrongCluster
 from trimaran.errors import Exit, UserError
 from trimaran.failures import explain
 from trimaran.ports import listener_on

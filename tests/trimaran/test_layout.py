@@ -1,7 +1,7 @@
 from itertools import islice
 
+from quorum.formatting.storage import inspect_directories
 from quorum.raft.types import ReplicaKey
-from quorum.storage import inspect_directories
 from trimaran.local.formatting import format_cluster
 from trimaran.local.layout import FREE_PORTS, FreePorts, plan_cluster, properties_of
 from trimaran.node import parse_config

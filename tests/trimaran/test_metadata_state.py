@@ -170,7 +170,7 @@ def test_a_snapshot_of_other_contents_is_told(tmp_path, told):
     donor = tmp_path / "donor"
     shutil.copytree(folder, donor)
     from quorum.raft.types import OffsetAndEpoch
-    from quorum.snapshot_format import encode_snapshot
+    from quorum.raft_log.snapshot_format import encode_snapshot
 
     empty = b"".join(encode_snapshot(OffsetAndEpoch(4, 1), [], appended_at_ms=1, now_ms=1))
     (folder / f"{4:020d}-{1:010d}.checkpoint").write_bytes(empty)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from log.batch import iter_batches
-from log.message_sets import decode_message_set
-from log.records import decode_records
+from log.batches.batch import iter_batches
+from log.batches.records import decode_records
+from log.old_formats.message_sets import decode_message_set
 from wire.captured import decode, encode_again, parse_line
 from wire.messages.consumer_protocol import decode_assignment, decode_subscription
 from wire.messages.registry import ApiKey

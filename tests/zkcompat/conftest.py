@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from quorum.runtime.java import javas
-from quorum.runtime.ports import port_of, reserve
+from node.runtime.java import javas
+from node.runtime.ports import port_of, reserve
 from zkcompat.zookeeper_process import find_jars, start_zookeeper
 
 _numbers = itertools.count(1)

@@ -5,7 +5,7 @@ import re
 import pytest
 import trio
 
-from quorum.runtime.ports import HOST, port_of, reserve
+from node.runtime.ports import HOST, port_of, reserve
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, in_step, running, topics
 from zkcompat.commands import (

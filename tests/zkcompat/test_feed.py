@@ -4,10 +4,10 @@ import random
 
 import trio
 
-from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.image import EMPTY
 from quorum.metadata.loader import MetadataLoader
 from quorum.metadata.records import image_to_records
+from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
 from tests.zkcompat.scenario import next_records

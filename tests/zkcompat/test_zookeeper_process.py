@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quorum.runtime.java import javas
+from node.runtime.java import javas
 from tests.zkcompat.conftest import needs_zookeeper
 from zkcompat import zookeeper_process
 from zkcompat.zookeeper_process import (

@@ -189,7 +189,7 @@ def _learn_node(client: BlockingClient, resource: Resource) -> None:
 
 
 def _row(config: Any) -> dict[str, Any]:
-    from quorum.config.description import Source
+    from quorum.serving.config_entries import Source
 
     sources = {source.value: source.name.lower() for source in Source}
     return {

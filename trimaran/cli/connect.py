@@ -135,8 +135,8 @@ def _security(command_config: Path | None) -> ClientSecurity | None:
     """How to talk to nodes, as the file says; None: plaintext."""
     if command_config is None or not command_config.name:
         return None
-    from quorum.config.definition import ConfigError
-    from quorum.config.security import client_security
+    from node.config.config_def import ConfigError
+    from node.config.security import client_security
     from trimaran.failures import of_config
     from trimaran.properties import read_file
 

@@ -15,7 +15,7 @@ from trimaran.cli.output import say, show_json_line
 from trimaran.errors import Exit
 
 if TYPE_CHECKING:
-    from log.batch import BatchView
+    from log.batches.batch import BatchView
     from trimaran.log_dump import Row, Source, Transactions
 
 Output = Annotated[Literal["table", "jsonl"], Parameter(name=["-o", "--output"])]
@@ -155,8 +155,8 @@ def _verify(sources: list[Source], output: str) -> int:
 
 
 def _problems(sources: list[Source]) -> Iterator[tuple[str, int | None, str]]:
-    from log.reader import list_segments
-    from log.verify import verify
+    from log.inspection.reader import list_segments
+    from log.inspection.verify import verify
 
     for source in sources:
         is_part = len(source.segments) < len(list_segments(source.directory))

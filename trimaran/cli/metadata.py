@@ -15,7 +15,7 @@ from trimaran.cli.output import Format, text_of
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from log.batch import BatchView
+    from log.batches.batch import BatchView
     from wire.blocking import BlockingClient
 
 
@@ -50,7 +50,7 @@ def _files(path: Path) -> list[Path]:
     """Segments in order of their offsets; a single file stands for itself."""
     if path.is_file():
         return [path]
-    from quorum.metadata_partition import DIRECTORY_NAME
+    from quorum.raft_log.partition import DIRECTORY_NAME
 
     folder = path / DIRECTORY_NAME if (path / DIRECTORY_NAME).is_dir() else path
     files = sorted(folder.glob("*.log"))
@@ -65,14 +65,14 @@ def _files(path: Path) -> list[Path]:
 
 
 def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
-    from log.reader import scan_batches
+    from log.inspection.reader import scan_batches
 
     for _, batch in scan_batches(file):
         yield from _rows(batch)
 
 
 def _rows(batch: BatchView) -> Iterator[dict[str, Any]]:
-    from log.records import decode_records
+    from log.batches.records import decode_records
     from wire.as_json import as_json
     from wire.messages.control import ControlType, decode_control_key
     from wire.records.metadata import decode_metadata_record

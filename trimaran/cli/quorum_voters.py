@@ -31,7 +31,7 @@ def add(
         config: the properties file of that controller; its directory must be on this machine.
         dry_run: only say what would be asked.
     """
-    from log.meta_properties import MetaProperties
+    from log.directories.meta_properties import MetaProperties
     from trimaran.node import parse_config
     from trimaran.properties import load
     from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener

@@ -18,7 +18,7 @@ from trimaran.cli.output import Format, say, show_json_line
 from trimaran.errors import Exit
 
 if TYPE_CHECKING:
-    from log.records import Record
+    from log.batches.records import Record
     from wire.blocking import BlockingClient
 
 BATCH_RECORDS = 500  # lines sent in one request
@@ -106,7 +106,7 @@ def _partition_count(client: BlockingClient, topic: str) -> int:
 def _send(
     client: BlockingClient, topic: str, partition: int, records: list[tuple[bytes | None, bytes]]
 ) -> None:
-    from log.records import NewRecord, build_batch
+    from log.batches.records import NewRecord, build_batch
     from wire.client.destinations import Leader
     from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -195,8 +195,8 @@ def _earliest(client: BlockingClient, topic: str, partition: int) -> int:
 def _fetch(
     client: BlockingClient, topic: str, partition: int, offset: int, *, wait: bool
 ) -> Iterator[Record]:
-    from log.batch import iter_batches
-    from log.records import decode_records
+    from log.batches.batch import iter_batches
+    from log.batches.records import decode_records
     from wire.client.destinations import Leader
     from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 

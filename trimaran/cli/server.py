@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from quorum.config.server import ServerConfig
+from node.config.server import ServerConfig
 from trimaran.cli.output import say
 from trimaran.errors import Exit, UserError
 from trimaran.properties import load
@@ -64,7 +64,7 @@ def server_start(*, config: ConfigFile, override: Overrides = None) -> int:
 
 def storage_random_uuid() -> None:
     """Prints a new cluster id."""
-    from quorum.storage import random_uuid
+    from quorum.formatting.storage import random_uuid
 
     print(random_uuid())
 
@@ -101,9 +101,9 @@ def storage_format(
         release_version: the same as --feature metadata.version=RELEASE.
         override: key=value settings, before those of the file.
     """
-    from quorum.controller.features import METADATA_VERSION_LEVEL
+    from quorum.formatting.storage import FormatError, check_quorum_kind, format_directories
+    from quorum.metadata.features import METADATA_VERSION_LEVEL
     from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
-    from quorum.storage import FormatError, check_quorum_kind, format_directories
 
     settings = _config(config, override)
     chosen = [standalone, initial_controllers is not None, no_initial_controllers]
@@ -145,8 +145,8 @@ def _feature_levels(features: list[str]) -> dict[str, int]:
 
 
 def _first_voters(config: ServerConfig, standalone: bool, listed: str | None) -> VoterSet | None:
-    from log.meta_properties import new_directory_id
-    from quorum.initial_voters import parse_initial_voters, standalone_voter
+    from log.directories.meta_properties import new_directory_id
+    from quorum.formatting.initial_voters import parse_initial_voters, standalone_voter
 
     if standalone:
         return standalone_voter(config, new_directory_id())
@@ -162,7 +162,7 @@ def storage_info(*, config: ConfigFile, override: Overrides = None) -> int:
         config: the node's properties file.
         override: key=value settings, before those of the file.
     """
-    from quorum.storage import inspect_directories
+    from quorum.formatting.storage import inspect_directories
 
     found = inspect_directories(_config(config, override))
     for path, identity in found.identities.items():

@@ -106,7 +106,7 @@ def _checked(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
 
 def _batches(records: bytes) -> Any:
     """Each batch by its header; what is no batch of format 2 stays base64."""
-    from log.batch import iter_batches
+    from log.batches.batch import iter_batches
     from trimaran.record_rows import batch_row
     from wire.as_json import base64_text
     from wire.errors import RemoteProtocolError

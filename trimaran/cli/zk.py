@@ -129,7 +129,7 @@ def mirror(
 
 def _warn_without_effect(settings: Mapping[str, Setting]) -> None:
     """Of the keys that are the mirror's; its file may be that of a broker."""
-    from quorum.config.key_warnings import warning_of
+    from node.config.key_warnings import warning_of
 
     for key, setting in settings.items():
         is_own = key.startswith("zookeeper.") and not key.endswith(".migration.enable")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quorum.config.definition import ConfigError
-from quorum.config.server import parse
-from quorum.initial_voters import parse_initial_voters
+from node.config.config_def import ConfigError
+from node.config.server import parse
+from quorum.formatting.initial_voters import parse_initial_voters
+from quorum.formatting.storage import format_directories, random_uuid
 from quorum.raft.voters import VoterSet
-from quorum.storage import format_directories, random_uuid
 from trimaran.failures import of_config
 from trimaran.local.layout import (
     CONTROLLER_LISTENER,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from quorum.runtime.ports import HOST, reserve
+from node.runtime.ports import HOST, reserve
 
 CONTROLLER_LISTENER = "CONTROLLER"
 FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11

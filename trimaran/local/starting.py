@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from quorum.storage import random_uuid
+from quorum.formatting.storage import random_uuid
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 from trimaran.local.formatting import format_cluster, write_all_properties

@@ -113,8 +113,8 @@ class Supervisor:
 
     @staticmethod
     def _import_servers() -> None:
-        import broker.server  # noqa: F401
-        import quorum.server  # noqa: F401
+        import broker.process.server  # noqa: F401
+        import quorum.controller.server  # noqa: F401
         import trimaran.node  # noqa: F401
 
         gc.collect()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from log.batch import BatchView, iter_batches
-from quorum.describe_quorum import describe_quorum_request
-from quorum.metadata_partition import TOPIC, TOPIC_ID
+from log.batches.batch import BatchView, iter_batches
+from quorum.raft_log.partition import TOPIC, TOPIC_ID
+from quorum.translate.describe_quorum import describe_quorum_request
 from trimaran.errors import Exit, UserError
 from trimaran.metadata.source import Base
 from wire.blocking import BlockingClient

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from log.batch import BatchView
-from log.reader import list_segments, scan_batches
-from log.recovery import base_offset_of
-from log.segment import LOG_SUFFIX
-from quorum.metadata_partition import DIRECTORY_NAME
-from quorum.snapshot_files import parse_snapshot_name
+from log.batches.batch import BatchView
+from log.inspection.reader import list_segments, scan_batches
+from log.segments.recovery import base_offset_of
+from log.segments.segment import LOG_SUFFIX
+from quorum.raft_log.partition import DIRECTORY_NAME
+from quorum.raft_log.snapshot_files import parse_snapshot_name
 from trimaran.errors import Exit, UserError
 from trimaran.metadata.source import Base
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from quorum.metadata.replay import MetadataState, Replay
 from trimaran.errors import Exit, UserError
 

@@ -24,10 +24,8 @@ from quorum.metadata.as_json import (
 )
 from quorum.metadata.image import (
     RESOURCE_TYPES,
-    SECURITY_PROTOCOLS,
     BrokerRegistration,
     ControllerRegistration,
-    Endpoint,
     FeatureRange,
     MetadataImage,
     PartitionImage,
@@ -36,6 +34,7 @@ from quorum.metadata.image import (
 )
 from quorum.metadata.scram import MECHANISMS
 from quorum.metadata.versions import release_name
+from wire.endpoint import SECURITY_PROTOCOLS, Endpoint
 from wire.primitives import uuid_to_text
 from wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
 from wire.records.sensitive import is_sensitive

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from log.reader import scan_batches
+from log.inspection.reader import scan_batches
 from quorum.metadata.replay import Replay
 from trimaran.metadata.on_disk import MetadataDirectory
 from wire.errors import KafkaError, RemoteProtocolError

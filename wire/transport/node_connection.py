@@ -1,7 +1,7 @@
 """One connection to one node: many requests in flight, answers matched in order.
 
 The trio shell of `wire.client.conversation`. The reader always waits for the socket, so that the death of the node is seen
-when its socket closes, not at the next request. Left out: which node, and trying again (`wire.transport.client`).
+when its socket closes, not at the next request. Left out: which node, and trying again (`wire.client.calls`).
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.authorization import may
+from node.runtime.deferred import Result
+from quorum.controller.active import Reign
 from quorum.controller.configs import fail_legacy, legacy_response, replace_configs, resource_of
 from quorum.controller.context import ControllerContext
-from quorum.controller.reign import Reign
 from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action, config_resource
-from quorum.runtime.deferred import Result
+from quorum.serving.authorization import may
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from wire.schema import Message

@@ -6,13 +6,13 @@ from functools import partial
 
 import trio
 
+from node.runtime.deferred import Deferred, Result
+from node.runtime.steps import Steps
+from quorum.controller.active import Reign
 from quorum.controller.brokers import heartbeat
 from quorum.controller.context import ControllerContext
 from quorum.controller.leases import Lease
 from quorum.controller.partitions import check_broker_epoch
-from quorum.controller.reign import Reign
-from quorum.runtime.deferred import Deferred, Result
-from quorum.runtime.steps import Steps
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles

@@ -11,6 +11,10 @@ from functools import partial
 
 import trio
 
+from node.runtime.deferred import Deferred, Result
+from node.runtime.errors import NotLeaderError
+from node.runtime.steps import Steps
+from quorum.controller.active import Reign
 from quorum.controller.brokers import (
     Decided,
     changes_of_new_incarnation,
@@ -22,11 +26,7 @@ from quorum.controller.brokers import (
 from quorum.controller.context import ControllerContext
 from quorum.controller.index import PARTITIONS_PER_STEP, Key, in_slices
 from quorum.controller.partitions import in_steps
-from quorum.controller.reign import Reign
 from quorum.metadata.image import BrokerRegistration
-from quorum.runtime.deferred import Deferred, Result
-from quorum.runtime.errors import NotLeaderError
-from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from wire.transport.calls import Call

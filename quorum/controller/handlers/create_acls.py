@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from node.runtime.deferred import Result
 from quorum.controller.acls import create_acls as decide
 from quorum.controller.acls import fail_create
+from quorum.controller.active import Reign
 from quorum.controller.context import ControllerContext
-from quorum.controller.reign import Reign
 from quorum.controller.topics import new_topic_id
-from quorum.runtime.deferred import Result
-from quorum.unjudged_acls import judged_part
+from quorum.serving.unjudged_acls import judged_part
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.schema import Message

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from quorum.authorization import may, may_ask_for_tokens
+from node.runtime.clock import now_ms
+from node.runtime.deferred import Result
+from quorum.controller.active import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.delegation_tokens import (
     TokenRules,
@@ -10,12 +12,10 @@ from quorum.controller.delegation_tokens import (
     fail_create_token,
     owner_of,
 )
-from quorum.controller.reign import Reign
 from quorum.controller.topics import new_topic_id
 from quorum.metadata.acls import Operation, ResourceType
 from quorum.metadata.authorizer import Action
-from quorum.runtime.clock import now_ms
-from quorum.runtime.deferred import Result
+from quorum.serving.authorization import may, may_ask_for_tokens
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,

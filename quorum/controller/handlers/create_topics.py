@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from node.runtime.deferred import Result
+from node.runtime.steps import Steps
+from quorum.controller.active import Reign
 from quorum.controller.context import ControllerContext
-from quorum.controller.reign import Reign
 from quorum.controller.topics import create_topics as decide
-from quorum.runtime.deferred import Result
-from quorum.runtime.steps import Steps
 from wire.errors import ErrorCode
 from wire.messages.create_topics import (
     CreatableTopicResult,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quorum.config.describing import answer, fail_all
 from quorum.controller.context import ControllerContext
+from quorum.serving.describe_configs import answer, fail_all
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from wire.transport.calls import Call
 from wire.transport.registry import handles

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.authorization import needs
+from node.runtime.deferred import Result
+from node.runtime.steps import Steps
+from quorum.controller.active import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.elections import elect_leaders as decide
-from quorum.controller.reign import Reign
 from quorum.metadata.acls import Operation
-from quorum.runtime.deferred import Result
-from quorum.runtime.steps import Steps
+from quorum.serving.authorization import needs
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.elect_leaders import (
     ElectLeadersRequest,

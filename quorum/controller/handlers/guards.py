@@ -6,8 +6,8 @@ here, creation, growth and deletion of topics, is not judged yet.
 
 from __future__ import annotations
 
-from quorum.authorization import needs
 from quorum.metadata.acls import Operation
+from quorum.serving.authorization import needs
 from wire.messages.add_raft_voter import AddRaftVoterRequest
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.authorization import may
-from quorum.config.loggers import alter_loggers
+from node.config.loggers import alter_loggers
+from node.runtime.deferred import Result
+from quorum.controller.active import Reign
 from quorum.controller.configs import (
     NONE,
     alter_configs,
@@ -14,11 +15,10 @@ from quorum.controller.configs import (
     resource_of,
 )
 from quorum.controller.context import ControllerContext
-from quorum.controller.reign import Reign
 from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action, config_resource
 from quorum.metadata.image import BROKER_LOGGER_RESOURCE, ConfigResource
-from quorum.runtime.deferred import Result
+from quorum.serving.authorization import may
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from node.runtime.deferred import Result
 from quorum.controller.context import ControllerContext
 from quorum.controller.reassignments import list_reassignments as decide
-from quorum.runtime.deferred import Result
 from wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

@@ -31,7 +31,6 @@ from quorum.controller.handlers.list_partition_reassignments import list_partiti
 from quorum.controller.handlers.renew_delegation_token import renew_delegation_token
 from quorum.controller.handlers.unregister_broker import unregister_broker
 from quorum.controller.handlers.update_features import update_features
-from quorum.controller.told_features import told_features
 from quorum.handlers.add_raft_voter import add_raft_voter
 from quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
 from quorum.handlers.describe_quorum import describe_quorum
@@ -41,6 +40,7 @@ from quorum.handlers.fetch_snapshot import fetch_snapshot
 from quorum.handlers.remove_raft_voter import remove_raft_voter
 from quorum.handlers.update_raft_voter import update_raft_voter
 from quorum.handlers.vote import vote
+from quorum.serving.api_versions_features import told_features
 from wire.transport.registry import Registry
 
 QUORUM_HANDLERS = (

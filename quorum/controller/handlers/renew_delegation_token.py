@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.authorization import may_ask_for_tokens
+from node.runtime.clock import now_ms
 from quorum.controller.context import ControllerContext
 from quorum.controller.delegation_tokens import NO_TIME, TokenRules, renew_token
-from quorum.runtime.clock import now_ms
+from quorum.serving.authorization import may_ask_for_tokens
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from node.runtime.deferred import Deferred
+from node.runtime.steps import Steps
+from quorum.controller.active import Reign
 from quorum.controller.brokers import unregister_broker as decide
 from quorum.controller.context import ControllerContext
-from quorum.controller.reign import Reign
-from quorum.runtime.deferred import Deferred
-from quorum.runtime.steps import Steps
 from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles

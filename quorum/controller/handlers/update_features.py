@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from node.runtime.deferred import Result
+from quorum.controller.active import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.feature_updates import Cluster
 from quorum.controller.feature_updates import update_features as update
-from quorum.controller.reign import Reign
-from quorum.runtime.deferred import Result
 from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from wire.schema import Message
 from wire.transport.calls import Call, Parked

@@ -279,8 +279,8 @@ class _Client:
                     self._take(data)
 
     def _take(self, data):
-        from log.batch import iter_batches
-        from log.records import decode_records
+        from log.batches.batch import iter_batches
+        from log.batches.records import decode_records
 
         records = data.records
         raw = records.read() if hasattr(records, "read") else bytes(records_view(records))

@@ -10,7 +10,7 @@ from broker.groups.records import GroupRecord, group_record
 from broker.groups.shard_core import ShardCore
 from broker.groups.store import GroupStore
 from broker.groups.timers import Instant
-from quorum.runtime.deferred import Result
+from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -15,20 +15,20 @@ from broker.groups.limits import GroupLimits
 from broker.groups.partitioning import partition_for
 from broker.groups.ports import OFFSETS_TOPIC
 from broker.groups.shard import ShardState
-from log.batch import BatchView
+from log.batches.batch import BatchView
 from log.config import LogConfig
-from log.partition_log import AppendInfo, PartitionLog
+from log.partitions.partition_log import AppendInfo, PartitionLog
+from node.runtime.clock import now_ms
+from node.runtime.watermark import Watermark
 from quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
-    Endpoint,
     MetadataImage,
     PartitionImage,
     TopicImage,
     TopicsImage,
 )
-from quorum.runtime.clock import now_ms
-from quorum.runtime.watermark import Watermark
+from wire.endpoint import Endpoint
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.registry import RESPONSES

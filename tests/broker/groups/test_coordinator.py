@@ -11,11 +11,11 @@ import trio
 from broker.groups import shard
 from broker.groups.answering import wait_committed
 from broker.groups.limits import GroupLimits
-from log.batch import iter_batches
-from log.partition_log import PartitionLog
-from log.records import NewRecord, build_batch
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
+from log.partitions.partition_log import PartitionLog
+from node.runtime.clock import now_ms
 from quorum.metadata.delta import MetadataDelta
-from quorum.runtime.clock import now_ms
 from tests.broker.groups.kafka_logs import PAIR
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from wire.errors import ErrorCode, KafkaError

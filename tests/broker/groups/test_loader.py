@@ -8,8 +8,8 @@ from broker.groups.group import GroupState
 from broker.groups.loaded import restore_group
 from broker.groups.loader import StoreLoader
 from broker.groups.records import GroupRecord, decode_value
-from log.batch import iter_batches
-from log.records import NewRecord, build_batch, decode_records
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch, decode_records
 from tests.broker.groups.driver import Driver
 from tests.broker.groups.kafka_logs import PAIR, SIMPLE, TRANSACTIONAL
 from wire.errors import ErrorCode, RemoteProtocolError

@@ -6,7 +6,7 @@ import pytest
 
 from broker.handlers.list_offsets import list_offsets
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, through_wire
 from tests.broker.harness import open_harness, partition, registration, topic

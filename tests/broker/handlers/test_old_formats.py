@@ -12,16 +12,16 @@ from broker.handlers.fetch import fetch
 from broker.handlers.list_offsets import list_offsets
 from broker.handlers.produce import produce
 from broker.handlers.registry import broker_registry
-from log.batch import iter_batches
-from log.compression import Compression
-from log.down_conversion import OVERFLOW, down_convert
-from log.message_sets import build_message_set, decode_message_set
-from log.records import NewRecord, Record, build_batch, decode_records
-from log.up_conversion import convert_produced
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, Record, build_batch, decode_records
+from log.codecs.compression import Compression
+from log.old_formats.down_conversion import OVERFLOW, down_convert
+from log.old_formats.message_sets import build_message_set, decode_message_set
+from log.old_formats.up_conversion import convert_produced
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, finished, through_wire
 from tests.broker.harness import open_harness, partition, topic
-from tests.log.test_message_sets import message
+from tests.log.old_formats.test_message_sets import message
 from wire.errors import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -207,7 +207,7 @@ async def test_the_disk_fails(harness, monkeypatch):
     def fails(_piece):
         raise OSError(5, "made to fail")
 
-    monkeypatch.setattr("log.slices.LogSlice.read", fails)
+    monkeypatch.setattr("log.segments.slices.LogSlice.read", fails)
     (answer,) = await answered(harness, 2, 0)
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "they know no storage error"
 
@@ -223,8 +223,10 @@ async def test_nothing_is_converted_on_the_loop(harness, monkeypatch):
 
         return run
 
-    monkeypatch.setattr("broker.produced.convert_produced", noted(convert_produced))
-    monkeypatch.setattr("broker.old_formats.down_convert", noted(down_convert))
+    monkeypatch.setattr(
+        "broker.producing.produce_validation.convert_produced", noted(convert_produced)
+    )
+    monkeypatch.setattr("broker.fetching.old_formats.down_convert", noted(down_convert))
     await send(harness, 2, a_set(1, b"a"))
     await read(harness, 2, 0)
     assert len(threads) == 2

@@ -7,9 +7,9 @@ import trio
 
 from broker.handlers.produce import produce
 from broker.partitions.isr import FetchClock
-from log.batch import TimestampType
-from log.records import NewRecord, RecordHeader, build_batch
-from quorum.runtime.clock import now_ms
+from log.batches.batch import TimestampType
+from log.batches.records import NewRecord, RecordHeader, build_batch
+from node.runtime.clock import now_ms
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
 from tests.broker.harness import open_harness, partition, registration, topic, topic_id

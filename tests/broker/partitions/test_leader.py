@@ -6,8 +6,8 @@ import pytest
 
 from broker.partitions.isr import FetchClock
 from broker.partitions.leader import open_leader_epoch
-from log.batch import iter_batches
-from quorum.runtime.errors import NotLeaderError
+from log.batches.batch import iter_batches
+from node.runtime.errors import NotLeaderError
 from tests.broker.batches import append, batch
 from tests.broker.harness import open_harness, partition, registration, topic
 from wire.errors import ErrorCode, KafkaError

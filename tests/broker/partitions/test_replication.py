@@ -8,12 +8,12 @@ import pytest
 import trio
 import trio.testing
 
-from broker.partitions import fetcher
-from broker.partitions.fetch_client import FetchClient
 from broker.partitions.partition import Partition
-from log.batch import iter_batches
-from log.records import NewRecord, build_batch
-from quorum.runtime.clock import now_ms
+from broker.replication import fetcher
+from broker.replication.fetch_client import FetchClient
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
+from node.runtime.clock import now_ms
 from tests.broker.harness import open_harness, partition, registration, serving, topic
 from tests.log.helpers import batch_bytes
 

@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch, decode_records
+from log.codecs.compression import Compression
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.offset_map import SLOT_BYTES
-from log.compression import Compression
 from log.config import LogConfig
 from log.producers.marker import EndMarker, build_end_marker
-from log.records import NewRecord, build_batch, decode_records
 from tests.log.compaction.helpers import compact
 from tests.log.helpers import open_log, view_of
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from log.batch import BatchView, TimestampType
+from log.batches.batch import BatchView, TimestampType
+from log.batches.records import NewRecord, build_batch, decode_records
+from log.codecs.compression import Compression
 from log.compaction.choosing import GroupMember, SealedSegment, group, measure
 from log.compaction.cleaning import CleanerLimits, Uncleanable
 from log.compaction.offset_map import OffsetMap
-from log.compression import Compression
 from log.config import RELATIVE_OFFSET_MAX, LogConfig
+from log.partitions.retention import newest_ms
 from log.producers.marker import EndMarker, build_end_marker
-from log.records import NewRecord, build_batch, decode_records
-from log.retention import newest_ms
-from log.testing import FaultyFiles
 from tests.log.compaction.helpers import compact, dirt
 from tests.log.compaction.test_against_twin import obvious, records_of, views_of
+from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import open_log, view_of
 from wire.errors import KafkaError
 
@@ -278,7 +278,7 @@ def test_a_compacted_segment_is_as_old_as_the_last_of_its_sources(tmp_path):
         os.utime(segment.path(".log"), (modified, modified))
     compact(log)
     [segment] = log.sealed_segments
-    assert newest_ms(log, segment) == 5_000_000
+    assert newest_ms(segment, log.config) == 5_000_000
 
 
 SIPHASH = {  # the vectors of the reference implementation: key and message are 0, 1, 2, …

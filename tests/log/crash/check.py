@@ -8,12 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from log.batch import BatchView
-from log.partition_log import PartitionLog
-from log.power_loss import Disk, Style, Tree
+from log.batches.batch import BatchView
+from log.batches.records import decode_records
+from log.partitions.partition_log import PartitionLog
 from log.producers.marker import read_end_marker
-from log.records import decode_records
-from log.testing import FaultyFiles, make_so
 from tests.log.crash.life import (
     INDEX,
     TOPIC,
@@ -26,6 +24,8 @@ from tests.log.crash.life import (
     read_batches,
     views_of,
 )
+from tests.log.faulty_files import FaultyFiles, make_so
+from tests.log.power_loss import Disk, Style, Tree
 
 
 class Violation(AssertionError):

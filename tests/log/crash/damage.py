@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from log.config import LogConfig
-from log.partition_log import PartitionLog
+from log.partitions.partition_log import PartitionLog
 from tests.log.crash.life import Batch, read_batches
 from tests.log.helpers import batch_bytes, fill, open_log
 from wire.errors import ErrorCode, KafkaError

@@ -14,20 +14,20 @@ from typing import Any, NamedTuple
 
 import trio
 
-from broker.directories import LogDirectories
-from broker.directory_moves import align
-from log import directory as directory_module
-from log.batch import BatchView, iter_batches
+from broker.background.directory_moves import align
+from broker.storage.directories import LogDirectories
+from log.batches.batch import BatchView, iter_batches
+from log.batches.records import NewRecord, build_batch
+from log.codecs.compression import Compression
 from log.compaction.cleaning import CleanerLimits
 from log.compaction.planning import dirt_of, plan_round
-from log.compression import Compression
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.meta_properties import MetaProperties
-from log.partition_log import PartitionLog
+from log.directories import directory as directory_module
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from log.partitions.partition_log import PartitionLog
 from log.producers.marker import EndMarker, build_end_marker
-from log.records import NewRecord, build_batch
-from log.testing import FaultyFiles
+from tests.log.faulty_files import FaultyFiles
 
 TOPIC, INDEX = KEY = ("t", 0)
 TOPIC_ID = bytes(range(100, 116))

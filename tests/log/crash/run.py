@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from log.power_loss import Disk, Style
 from tests.log.crash.check import Violation, check_tree
 from tests.log.crash.life import Life
+from tests.log.power_loss import Disk, Style
 
 STEPS = 40
 

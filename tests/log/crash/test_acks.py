@@ -8,13 +8,13 @@ import pytest
 import trio
 
 from log.config import LogConfig
-from log.health import DirectoryHealth
-from log.partition_log import PartitionLog
-from log.power_loss import Style
-from log.testing import FaultyFiles
-from quorum.runtime.errors import StorageFailure
-from quorum.runtime.group_commit import GroupCommit
+from log.disk.health import DirectoryHealth
+from log.partitions.partition_log import PartitionLog
+from node.runtime.errors import StorageFailure
+from node.runtime.group_commit import GroupCommit
+from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import append
+from tests.log.power_loss import Style
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=150, retention_ms=-1)
 PARTITIONS, WRITERS, APPENDS = 3, 8, 6

@@ -4,12 +4,10 @@ from random import Random
 
 import pytest
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
 from log.config import LogConfig
-from log.directory import LogDirectory
-from log.power_loss import Disk, Style
+from log.directories.directory import LogDirectory
 from log.producers.marker import EndMarker, build_end_marker
-from log.testing import FaultyFiles, make_so
 from tests.log.compaction.helpers import compact
 from tests.log.compaction.test_rules import build, opened, put, sealed, visible
 from tests.log.crash.check import place_on_disk
@@ -17,7 +15,9 @@ from tests.log.crash.damage import try_damages
 from tests.log.crash.life import TOPIC_ID, batches_of, format_directories, read_batches
 from tests.log.crash.mutants import MUTANTS
 from tests.log.crash.run import Tally, run_seed
+from tests.log.faulty_files import FaultyFiles, make_so
 from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log
+from tests.log.power_loss import Disk, Style
 from wire.errors import KafkaError
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from quorum.controller.activation import activation_records
-from quorum.controller.features import bootstrap_records
-from quorum.listener import CommittedBatch
+from quorum.metadata.features import bootstrap_records
 from quorum.metadata.loader import MetadataLoader
+from quorum.raft.listener import CommittedBatch
 from tests.quorum.metadata.build import features, image_of, topic
 from wire.records.transactions import AbortTransactionRecord, BeginTransactionRecord
 

@@ -8,11 +8,11 @@ import random
 
 import pytest
 
+from node.runtime.steps import at_once
 from quorum.controller.brokers import unregister_broker
 from quorum.controller.elections import elect_leaders
 from quorum.controller.reassignments import alter_reassignments
 from quorum.controller.topics import TopicRules, create_partitions, create_topics, delete_topics
-from quorum.runtime.steps import at_once
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import broker, features, image_of, partition, topic, uid

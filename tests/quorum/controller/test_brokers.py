@@ -2,6 +2,7 @@
 
 import pytest
 
+from node.runtime.steps import at_once
 from quorum.controller.brokers import (
     State,
     check_registration,
@@ -12,7 +13,6 @@ from quorum.controller.brokers import (
     unregister_broker,
 )
 from quorum.controller.leases import Lease
-from quorum.runtime.steps import at_once
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,

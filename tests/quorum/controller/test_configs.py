@@ -5,8 +5,8 @@ import pytest
 from quorum.controller.activation import activation_records
 from quorum.controller.configs import alter_configs, replace_configs
 from quorum.controller.controllers import register_controller
-from quorum.controller.features import bootstrap_records
 from quorum.controller.producer_ids import PRODUCER_ID_MAX, allocate_producer_ids
+from quorum.metadata.features import bootstrap_records
 from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic, uid
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import alter_configs as alter_messages

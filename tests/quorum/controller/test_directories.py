@@ -2,9 +2,9 @@
 
 import pytest
 
+from node.runtime.steps import at_once
 from quorum.controller.directories import assign_replicas
 from quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
-from quorum.runtime.steps import at_once
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from immutables import Map
 
-from quorum.config.description import ConfigDescription
 from quorum.controller.effective_configs import EffectiveConfigs
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
+from quorum.serving.config_entries import ConfigDescription
 from tests.quorum.config_of import config_of
 from wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 

@@ -12,8 +12,8 @@ from quorum.controller.feature_updates import (
     Cluster,
     update_features,
 )
-from quorum.controller.features import FEATURES, Feature, default_level
 from quorum.metadata import versions
+from quorum.metadata.features import FEATURES, Feature, default_level
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import broker, config, features, image_of
 from wire.errors import ErrorCode, KafkaError

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from quorum.authorization import OPEN_DATA
-from quorum.config.security_keys import STANDARD_AUTHORIZER
+from node.config.security_keys import STANDARD_AUTHORIZER
 from quorum.controller.handlers.envelope import FORWARDED
 from quorum.controller.handlers.guards import GUARDS, OPERATIONS
 from quorum.controller.handlers.registry import controller_registry
 from quorum.metadata.acls import Operation
-from quorum.metadata_partition import TOPIC
+from quorum.raft_log.partition import TOPIC
+from quorum.serving.authorization import OPEN_DATA
 from tests.quorum.controllers import SECONDS, connected_to, open_controllers
 from wire.errors import ErrorCode
 from wire.messages import (

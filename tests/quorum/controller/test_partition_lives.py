@@ -6,6 +6,7 @@ Beside the state a naive twin is kept: the index made anew of the image, and who
 import random
 from collections import Counter, deque
 
+from node.runtime.steps import at_once
 from quorum.controller.alter_partition import alter_partition
 from quorum.controller.brokers import changes_of_new_incarnation, fence_broker
 from quorum.controller.elections import balance_leaders, elect_leaders, elect_unclean
@@ -15,7 +16,6 @@ from quorum.controller.reassignments import alter_reassignments
 from quorum.controller.state import ControllerState
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import NO_LEADER, Provenance
-from quorum.runtime.steps import at_once
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.states import eligible_leaders
 from tests.quorum.metadata.build import (

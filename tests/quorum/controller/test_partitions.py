@@ -2,11 +2,11 @@
 
 import pytest
 
+from node.runtime.steps import at_once
 from quorum.controller.alter_partition import alter_partition
 from quorum.controller.elections import balance_leaders, elect_leaders
 from quorum.controller.partitions import changes_with, changes_without
 from quorum.metadata.image import LOST_DIRECTORY
-from quorum.runtime.steps import at_once
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,

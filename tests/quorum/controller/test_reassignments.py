@@ -2,8 +2,8 @@
 
 import pytest
 
+from node.runtime.steps import at_once
 from quorum.controller.reassignments import alter_reassignments, list_reassignments
-from quorum.runtime.steps import at_once
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,

@@ -9,10 +9,10 @@ import trio.testing
 from quorum.controller import standby as module
 from quorum.controller.index import PartitionIndex
 from quorum.controller.standby import LOOK_SECONDS, StandbyIndex
-from quorum.listener import CommittedBatch
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import Provenance
 from quorum.metadata.loader import MetadataLoader
+from quorum.raft.listener import CommittedBatch
 from tests.quorum.metadata.build import change, partition, topic
 
 PARTITIONS = 10

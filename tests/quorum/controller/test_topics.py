@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from node.runtime.steps import at_once
 from quorum.controller.topics import (
     TopicRules,
     create_partitions,
@@ -14,7 +15,6 @@ from quorum.controller.topics import (
 )
 from quorum.metadata.records import image_to_records
 from quorum.metadata.topic_names import in_metrics, why_illegal
-from quorum.runtime.steps import at_once
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (

@@ -1,9 +1,9 @@
 """What publishers are told, and when."""
 
-from quorum.listener import CommittedBatch, LoadedSnapshot
 from quorum.metadata.image import EMPTY
 from quorum.metadata.loader import MetadataLoader
 from quorum.metadata.records import image_to_records
+from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from tests.quorum.metadata.build import features, image_of, partition, topic, uid
 from wire.records.transactions import (
     AbortTransactionRecord,

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from log.batch import iter_batches
-from log.records import NewRecord, build_batch
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
 from quorum.metadata.as_json import state_as_json
 from quorum.metadata.epochs import epochs_of
 from quorum.metadata.records import image_to_records
 from quorum.metadata.replay import MetadataState, Replay, Voter
 from quorum.raft.types import OffsetAndEpoch
-from quorum.snapshot_format import encode_snapshot
+from quorum.raft_log.snapshot_format import encode_snapshot
 from tests.quorum.metadata.build import broker, features, image_of, uid
 from tests.spark.directories import leader_change, metadata_batch
 from wire.as_json import HIDDEN

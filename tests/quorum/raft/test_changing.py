@@ -12,7 +12,7 @@ from quorum.raft.core import NotLeader
 from quorum.raft.roles import Leader, Resigned
 from quorum.raft.types import Election, Endpoint, Identity, ReplicaKey
 from quorum.raft.voters import Voter, VoterSet
-from quorum.status import status_of
+from quorum.replica.status import status_of
 from tests.quorum.raft.test_core import ME, Talk, fetch, vote
 from tests.simulation.storage import SimLog
 from wire.errors import ErrorCode

@@ -9,9 +9,9 @@ import pytest
 from quorum.raft import leading
 from quorum.raft import messages as core
 from quorum.raft.core import NotLeader, Raft
+from quorum.raft.leader_state import OBSERVERS_MAX, Reign, majority_offset
 from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, truncation_offset, validate_fetch
 from quorum.raft.ready import ControlBatch
-from quorum.raft.reign import OBSERVERS_MAX, Reign, majority_offset
 from quorum.raft.roles import (
     HIGHER_EPOCH,
     SAME_EPOCH,

@@ -10,7 +10,8 @@ from unittest import mock
 from quorum.controller.activation import activation_records
 from quorum.metadata.loader import MetadataLoader
 from quorum.metadata.records import image_to_records
-from quorum.raft import changing, following, leading, log_view, reign, state
+from quorum.raft import changing, following, leading, log_view, state
+from quorum.raft import leader_state as reign
 from quorum.raft.ready import ControlBatch, VotersChange
 from quorum.raft.roles import Leader
 from quorum.raft.types import OffsetAndEpoch, ReplicaKey

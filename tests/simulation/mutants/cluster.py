@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
+from node.runtime.deferred import Result
 from quorum.controller import alter_partition, brokers, controller, partitions, topics
+from quorum.controller.active import Reign
 from quorum.controller.handlers import broker_heartbeat, broker_registration
 from quorum.controller.leases import Leases
-from quorum.controller.reign import Reign
 from quorum.controller.state import ControllerState
-from quorum.runtime.deferred import Result
 from tests.simulation import controllers
 from tests.simulation.mutants.mutant import Mutant, both
 from wire.errors import KafkaError
@@ -72,7 +72,7 @@ def _any_epoch_is_good() -> Patch:
 
 def _answers_before_it_is_committed() -> Patch:
     """C2: the epoch of a registration is told as soon as it is written."""
-    return mock.patch("quorum.runtime.deferred.Deferred.wait", _at_once)
+    return mock.patch("node.runtime.deferred.Deferred.wait", _at_once)
 
 
 async def _at_once(self: Any) -> Any:

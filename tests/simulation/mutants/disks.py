@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from quorum import quorum_state_file
 from quorum.raft.types import Election
+from quorum.replica import quorum_state_file
 from tests.simulation import node, snapshots
 from tests.simulation.mutants.mutant import Mutant, both
 from tests.simulation.node import SimNode

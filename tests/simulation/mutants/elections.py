@@ -8,7 +8,8 @@ from math import inf
 from typing import Any
 from unittest import mock
 
-from quorum.raft import core, elections, leading, reign, roles, state
+from quorum.raft import core, elections, leading, roles, state
+from quorum.raft import leader_state as reign
 from quorum.raft.messages import VoteAnswer
 from quorum.raft.ready import Ready
 from quorum.raft.roles import Prospective, Role

@@ -6,7 +6,19 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from quorum.raft import changing, core, elections, following, leading, reign, requests, roles, state
+from quorum.raft import (
+    changing,
+    core,
+    elections,
+    following,
+    leading,
+    requests,
+    roles,
+    state,
+)
+from quorum.raft import (
+    leader_state as reign,
+)
 from quorum.raft.log_view import ON_OUR_LOG
 from quorum.raft.messages import VoteRequest
 from quorum.raft.ready import Ready

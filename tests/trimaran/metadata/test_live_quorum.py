@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quorum.metadata_partition import TOPIC
+from quorum.raft_log.partition import TOPIC
 from trimaran.metadata.live_quorum import LiveQuorum
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import fetch

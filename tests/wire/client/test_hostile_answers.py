@@ -9,6 +9,7 @@ from tests.wire.client.test_conversation import answer, offered
 from tests.wire.declared import versions_of
 from tests.wire.random_messages import random_message
 from tests.wire.test_fuzz import mutate
+from tests.wire.transport.client import open_client
 from tests.wire.transport.cluster import open_cluster
 from tests.wire.transport.support import sized
 from tests.wire.transport.test_node_connection import hello, scripted_peer
@@ -17,7 +18,6 @@ from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.messages.header import encode_response
 from wire.messages.metadata import MetadataRequest, MetadataResponse
 from wire.messages.registry import REQUESTS, RESPONSES
-from wire.transport.client import open_client
 
 MUTANTS = 6
 COUNTS = (b"\x7f\xff\xff\xff" * 30, b"\xff" * 120, b"\x80" * 120, b"\x7f" * 120, b"")

@@ -3,6 +3,7 @@ import random
 import pytest
 import trio
 
+from tests.wire.transport.client import open_client
 from tests.wire.transport.cluster import open_cluster
 from wire.client.destinations import Controller, Coordinator, Leader, Node
 from wire.client.errors import RequestTimedOut, VersionMismatch
@@ -11,7 +12,6 @@ from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.list_offsets import ListOffsetsRequest
 from wire.messages.metadata import MetadataRequest
-from wire.transport.client import open_client
 
 LIST = ListOffsetsRequest(replica_id=-1, topics=[])
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")

@@ -1,0 +1,125 @@
+"""Tells the controller which log directory holds which replica of this broker (AssignReplicasToDirs, KIP-858).
+
+Source: `AssignmentsManager` of Kafka. The newest word about a replica counts; it is said until it is taken.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+import trio
+
+from broker.channels.controller_channel import Controller
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+)
+
+log = logging.getLogger(__name__)
+
+# Kafka's limit of one request; more wait for the next.
+ASSIGNMENTS_MAX = 2250
+RETRY_SECONDS = 0.1
+RETRY_SECONDS_MAX = 5.0
+# The topic, the partition or the replica is gone: nobody waits for the word.
+_OVER = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
+)
+
+Replica = tuple[bytes, int]  # topic id, partition
+
+
+class DirectoryAssignments:
+    """The queue; at most one assignment for each replica here."""
+
+    def __init__(
+        self, controller: Controller, broker_id: int, broker_epoch: Callable[[], int]
+    ) -> None:
+        self._controller = controller
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._waiting: dict[Replica, bytes] = {}
+        self._wanted = trio.Event()
+
+    def assign(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
+        """Says soon that the replica is in that directory."""
+        self._waiting[topic_id, index] = directory_id
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Sends for ever."""
+        pause = RETRY_SECONDS
+        while True:
+            await self._wanted.wait()
+            self._wanted = trio.Event()
+            batch = dict(list(self._waiting.items())[:ASSIGNMENTS_MAX])
+            if await self._send(batch):
+                pause = RETRY_SECONDS
+            else:
+                await trio.sleep(pause)
+                pause = min(2 * pause, RETRY_SECONDS_MAX)
+            if self._waiting:
+                self._wanted.set()
+
+    async def _send(self, batch: Mapping[Replica, bytes]) -> bool:
+        """Returns False if nothing could be said."""
+        request = build_request(batch, self._broker_id, self._broker_epoch())
+        try:
+            response = await self._controller.call(request, timeout=30.0)
+        except KafkaError as error:
+            log.warning("AssignReplicasToDirs of %d replicas: %s", len(batch), error)
+            return False
+        assert isinstance(response, AssignReplicasToDirsResponse)
+        if response.error_code:
+            code = ErrorCode.of(response.error_code)
+            # A cluster below metadata.version 3.7-IV2 knows no directories: it is told when it does.
+            level = logging.DEBUG if code is ErrorCode.UNSUPPORTED_VERSION else logging.WARNING
+            log.log(level, "AssignReplicasToDirs of %d replicas: %s", len(batch), code.name)
+            return False
+        for directory in response.directories:
+            for topic in directory.topics:
+                for one in topic.partitions:
+                    key = (topic.topic_id, one.partition_index)
+                    said = self._waiting.get(key) == directory.id
+                    if said and ErrorCode.of(one.error_code) in _OVER:
+                        del self._waiting[key]
+        return True
+
+
+def build_request(
+    assignments: Mapping[Replica, bytes], broker_id: int, broker_epoch: int
+) -> AssignReplicasToDirsRequest:
+    """Pure: the same assignments make the same request."""
+    by_directory: dict[bytes, dict[bytes, list[int]]] = {}
+    for (topic_id, index), directory_id in assignments.items():
+        by_directory.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
+    return AssignReplicasToDirsRequest(
+        broker_id=broker_id,
+        broker_epoch=broker_epoch,
+        directories=[
+            AssignReplicasToDirsRequestDirectoryData(
+                id=directory_id,
+                topics=[
+                    AssignReplicasToDirsRequestTopicData(
+                        topic_id=topic_id,
+                        partitions=[
+                            AssignReplicasToDirsRequestPartitionData(partition_index=index)
+                            for index in indexes
+                        ],
+                    )
+                    for topic_id, indexes in topics.items()
+                ],
+            )
+            for directory_id, topics in by_directory.items()
+        ],
+    )

@@ -1,0 +1,295 @@
+"""Moves replicas between the log directories of this broker, while they are written to and read (KIP-113).
+
+Source: `ReplicaAlterLogDirsThread` and `Partition.maybeReplaceCurrentWithFutureReplica` of Kafka. The replica is copied batch by batch into a
+`-future` directory as a follower would fetch it. When the copy is complete and durable, the old directory's name goes (`-delete`), durably, and
+then the copy takes that name; a crash in between leaves the complete copy alone, which `LogDirectories.finish_moves` names at the next
+start. Left out: Kafka's throttle of this traffic (alter.log.dirs.replication.quota).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import trio
+
+from broker.partitions.partition import Partition
+from broker.partitions.registry import Partitions
+from broker.storage.directories import LogDirectories
+from log.directories.directory import LogDirectory
+from log.partitions.partition_log import PartitionLog
+from node.runtime.threads import run_blocking
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+
+log = logging.getLogger(__name__)
+
+# One step of one move: 2 ms of the loop for the copy, so that clients hardly notice.
+STEP_BYTES_MAX = 1 << 20
+PAUSE_SECONDS = 0.05
+
+Key = tuple[str, int]
+
+
+@dataclass(slots=True, eq=False)
+class Move:
+    """A replica on its way: `copy` becomes the partition's log in `target`; None while what an earlier process copied is checked."""
+
+    partition: Partition
+    target: LogDirectory
+    copy: PartitionLog | None
+
+
+class DirectoryMoves:
+    """At most one move for each replica here."""
+
+    def __init__(self, directories: LogDirectories, partitions: Partitions) -> None:
+        self._directories = directories
+        self._partitions = partitions
+        self._moves: dict[Key, Move] = {}
+        # Copies of an earlier process that a thread is at, or will be: nobody else touches them. At most those found at the start.
+        self._unchecked: set[tuple[LogDirectory, Key]] = set()
+        self._wanted = trio.Event()
+
+    def of(self, partition: Partition) -> Move | None:
+        """None of a partition that was made anew: the move of the old one ends with its next step."""
+        move = self._moves.get((partition.topic, partition.index))
+        return move if move is not None and move.partition is partition else None
+
+    def request(self, topic: str, index: int, path: str) -> ErrorCode:
+        """Begins to move a replica to the directory `path`; one that is not here yet will be made there."""
+        directories = self._directories
+        target = directories.at(path)
+        if target is None:
+            unreadable = path in map(str, directories.failed_at_start)
+            return ErrorCode.KAFKA_STORAGE_ERROR if unreadable else ErrorCode.LOG_DIR_NOT_FOUND
+        if target.offline is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if target.path in directories.cordoned():
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        partition = self._partitions.find(topic, index)
+        current = directories.holding(topic, index)
+        if partition is None or current is None:
+            directories.preferred[topic, index] = target
+            return ErrorCode.NONE if partition else ErrorCode.REPLICA_NOT_AVAILABLE
+        if current.offline is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        known = self._moves.get((topic, index))
+        if known is not None and known.target is target and known.partition is partition:
+            return ErrorCode.NONE
+        try:
+            if known is not None:
+                self._give_up(known)
+            if current is not target:
+                self._begin(partition, target)
+        except KafkaError as error:
+            directories.storage_failed()
+            return error.code
+        return ErrorCode.NONE
+
+    def _begin(self, partition: Partition, target: LogDirectory) -> None:
+        key = (partition.topic, partition.index)
+        is_unchecked = (target, key) in self._unchecked
+        self._moves[key] = Move(
+            partition, target, None if is_unchecked else _open(partition, target)
+        )
+        self._wanted.set()
+        log.info("%s moves to %s", partition.name, target.path)
+
+    def _give_up(self, move: Move) -> None:
+        key = (move.partition.topic, move.partition.index)
+        if self._moves.get(key) is move:
+            del self._moves[key]
+        if move.copy is None:  # whoever checks it does the rest
+            return
+        source = self._directories.holding(*key)
+        if source is not None and source.offline is not None:
+            move.copy.close(clean=False)  # it may be all that is left
+        else:
+            _drop(move.target, key, move.copy)
+
+    async def run(self) -> None:
+        """Goes on with what an earlier process began, then does what is requested, for ever."""
+        async with trio.open_nursery() as nursery:
+            for directory, begun in self._begun_before().items():
+                nursery.start_soon(self._check_copies, directory, begun)
+            while True:
+                if not self._moves:
+                    self._wanted = trio.Event()
+                    await self._wanted.wait()
+                busy = False
+                for move in list(self._moves.values()):
+                    if self.of(move.partition) is move:  # else it was given up meanwhile
+                        busy |= await self._step_or_give_up(move)
+                await trio.sleep(0 if busy else PAUSE_SECONDS)
+
+    def _begun_before(self) -> dict[LogDirectory, list[Partition]]:
+        """The moves that an earlier process left, by target; what it left of others is dropped."""
+        begun: dict[LogDirectory, list[Partition]] = {one: [] for one in self._directories.online}
+        for directory, partitions in begun.items():
+            for key in directory.futures:
+                if key in self._moves and self._moves[key].target is directory:
+                    continue  # requested just now
+                try:
+                    partition = self._partitions.find(*key)
+                    if partition is None or not self._goes_on(partition, directory):
+                        directory.futures.drop(*key)
+                        continue
+                except KafkaError as error:
+                    self._failed(f"{key[0]}-{key[1]}", error)
+                    break
+                self._unchecked.add((directory, key))
+                self._begin(partition, directory)
+                partitions.append(partition)
+        return begun
+
+    def _goes_on(self, partition: Partition, directory: LogDirectory) -> bool:
+        key = (partition.topic, partition.index)
+        is_there = self._directories.holding(*key) is directory
+        is_of_another = not directory.futures.is_of(*key, partition.topic_id)
+        return not (is_there or is_of_another or key in self._moves)
+
+    async def _check_copies(self, directory: LogDirectory, begun: Sequence[Partition]) -> None:
+        """One after another: one thread a directory, as when the replicas themselves are recovered."""
+        for partition in begun:
+            key = (partition.topic, partition.index)
+            try:
+                copy = await run_blocking(_open, partition, directory)
+                move = self._unchecked_move(directory, key)
+                if move is not None and move.partition is partition:
+                    move.copy = copy
+                    continue
+                _drop(directory, key, copy)
+                if move is not None:  # of a topic that has taken that name meanwhile
+                    move.copy = _open(move.partition, directory)
+            except KafkaError as error:
+                self._failed(partition.name, error)
+                if self._unchecked_move(directory, key) is not None:
+                    del self._moves[key]
+            finally:
+                self._unchecked.discard((directory, key))
+
+    def _unchecked_move(self, directory: LogDirectory, key: Key) -> Move | None:
+        """What waits for the copy in `directory`: nothing any more, if the replica is to stay or to go elsewhere."""
+        move = self._moves.get(key)
+        return move if move is not None and move.target is directory else None
+
+    def _failed(self, name: str, error: KafkaError) -> None:
+        log.error("%s does not move: %s", name, error)
+        self._directories.storage_failed()
+
+    async def _step_or_give_up(self, move: Move) -> bool:
+        if move.copy is None:
+            return False
+        what = f"{move.partition.name} does not move"
+        with self._directories.noting_failure(what):
+            if not move.partition.deleted and move.target.offline is None:
+                return await self._step(move, move.copy)
+        # Else it was given up, or names were changing: then the copy may be all that is left.
+        if self.of(move.partition) is move:
+            with self._directories.noting_failure(what):
+                self._give_up(move)
+        return True
+
+    async def _step(self, move: Move, copy: PartitionLog) -> bool:
+        """Copies a piece, or ends the move; returns whether there is more to do at once."""
+        source = move.partition.log
+        align(source, copy)
+        if copy.log_end_offset < source.log_end_offset:
+            piece = source.read(
+                copy.log_end_offset,
+                STEP_BYTES_MAX,
+                upto_offset=source.log_end_offset,
+                min_one=True,
+            )
+            if piece is not None:
+                try:
+                    data = await run_blocking(piece.read)
+                except OSError as error:
+                    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+                if self.of(move.partition) is move:  # else its copy is nobody's
+                    _append(copy, data)
+                return True
+        if copy.flushed_offset < copy.log_end_offset:
+            await _flush(copy)
+            return True
+        if move.partition.deleted or move.partition.open_log is not source:
+            return True
+        self._finish(move, source, copy)
+        return True
+
+    def _finish(self, move: Move, source: PartitionLog, copy: PartitionLog) -> None:
+        """The copy is the partition's log from here on; no record is appended in between."""
+        partition, target = move.partition, move.target
+        key = (partition.topic, partition.index)
+        current = self._directories.holding(*key)
+        assert current is not None
+        start = source.log_start_offset
+
+        def swap() -> None:
+            copy.close()
+            current.delete_log(*key)
+            current.settle_names()
+            target.promote_future(*key, end_offset=copy.flushed_offset, start_offset=start)
+
+        del self._moves[key]
+        self._partitions.reopen([partition], swap)
+        self._directories.on_placed(*key, partition.topic_id, target.directory_id)
+        log.info("%s has moved to %s", partition.name, target.path)
+
+    def close(self) -> None:
+        """Lets go of the copies; the next process goes on with them."""
+        for move in self._moves.values():
+            if move.copy is not None:
+                move.copy.close(clean=False)
+        self._moves.clear()
+
+
+def _open(partition: Partition, target: LogDirectory) -> PartitionLog:
+    """The copy, new or as an earlier process left it: then all of it is checked, which is for a thread. Raises KafkaError."""
+    return target.futures.open(
+        partition.topic, partition.index, partition.topic_id, partition.settings.log
+    )
+
+
+def _drop(target: LogDirectory, key: Key, copy: PartitionLog) -> None:
+    copy.close(clean=False)
+    if target.offline is None:
+        target.futures.drop(*key, copy.names)
+
+
+def align(source: PartitionLog, copy: PartitionLog) -> None:
+    """Takes from the copy what the source has not (any more), by leader epochs as a follower does (KIP-279). Raises KafkaError."""
+    while copy.latest_epoch >= 0 and copy.log_end_offset > copy.log_start_offset:
+        epoch, end = source.end_offset_for_epoch(copy.latest_epoch)
+        if epoch < 0:
+            end = source.log_start_offset
+        elif epoch < copy.latest_epoch:
+            end = min(end, copy.end_offset_for_epoch(epoch)[1])
+        if end >= copy.log_end_offset:
+            break
+        copy.truncate_to(end)
+    if copy.log_end_offset > source.log_end_offset:
+        copy.truncate_to(source.log_end_offset)
+    if copy.log_end_offset < source.log_start_offset:
+        copy.truncate_fully_and_start_at(source.log_start_offset)
+    if copy.log_start_offset < source.log_start_offset:
+        copy.delete_records_before(source.log_start_offset)
+
+
+def _append(copy: PartitionLog, data: bytes) -> None:
+    try:
+        copy.append_as_follower(memoryview(data))
+    except RemoteProtocolError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"it is damaged: {error}") from error
+
+
+async def _flush(copy: PartitionLog) -> None:
+    try:
+        flush = copy.prepare_flush()
+        try:
+            await run_blocking(flush.run)
+        finally:
+            copy.finish_flush(flush)
+    except OSError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

@@ -1,0 +1,254 @@
+"""Compacts logs one after the other, the dirtiest first, in a thread.
+
+Source: `LogCleaner`, `LogCleanerManager` of Kafka. The loop chooses, plans and swaps segments; the thread reads and writes
+(`log.compaction.cleaning`). A log that cannot be compacted (damaged, or a batch that no map holds) is said once and left alone until it is
+opened anew. Left out: `log.cleaner.threads`
+above 1: they would share one interpreter lock, so a second one compacts nothing sooner and takes a second offset map.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+from weakref import WeakSet
+
+import trio
+
+from broker.partitions.partition import Partition
+from broker.storage.directories import LogDirectories
+from log.compaction.choosing import Dirt
+from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
+from log.compaction.planning import dirt_of, plan_round
+from log.partitions.partition_log import PartitionLog
+from node.runtime.threads import run_blocking
+from quorum.serving.node_configs import NodeConfigs
+from wire.errors import KafkaError
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+PARTITIONS_PER_TURN = 50  # looked at between two checkpoints of the loop
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerSettings:
+    """Kafka's log.cleaner.enable, .backoff.ms (here seconds), .dedupe.buffer.size and .io.buffer.load.factor, .io.max.bytes.per.second."""
+
+    enabled: bool = True
+    backoff: float = 15.0
+    limits: CleanerLimits = field(default_factory=CleanerLimits)
+    bytes_per_second_max: float = float("inf")
+
+    @classmethod
+    def of(cls, configs: NodeConfigs) -> CleanerSettings:
+        """As they are now; all but the first may be altered while the broker runs."""
+        return cls(
+            enabled=configs.now("log.cleaner.enable"),
+            backoff=configs.now("log.cleaner.backoff.ms") / 1000,
+            limits=CleanerLimits(
+                configs.now("log.cleaner.dedupe.buffer.size"),
+                configs.now("log.cleaner.io.buffer.load.factor"),
+            ),
+            bytes_per_second_max=configs.now("log.cleaner.io.max.bytes.per.second"),
+        )
+
+
+class Pace:
+    """Slows a round down to a rate, and ends it."""
+
+    def __init__(self, bytes_per_second_max: float) -> None:
+        self.bytes_per_second_max = bytes_per_second_max
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def pause(self, size: int) -> None:
+        """In the thread, after `size` bytes were read or written. Raises CleaningStopped, also when it was stopped long ago."""
+        if self._stopped.wait(size / self.bytes_per_second_max):
+            raise CleaningStopped("the broker stops, or the replica is gone")
+
+
+class LogCleaner:
+    """Runs until cancelled. One round at a time."""
+
+    def __init__(
+        self,
+        partitions: Iterable[Partition],
+        directories: LogDirectories,
+        settings: Callable[[], CleanerSettings],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._partitions = partitions
+        self._directories = directories
+        self._settings = settings  # asked anew for each round
+        self._now_ms = now_ms
+        self._uncleanable: WeakSet[PartitionLog] = WeakSet()
+        self._pace = Pace(settings().bytes_per_second_max)
+
+    async def run(self) -> None:
+        if not self._settings().enabled:
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._stop_thread_at_the_end)
+            while True:
+                if not await self.clean_dirtiest():
+                    await trio.sleep(self._settings().backoff)
+
+    async def _stop_thread_at_the_end(self) -> None:
+        """A thread cannot be cancelled: it is told."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._pace.stop()
+
+    async def clean_dirtiest(self) -> bool:
+        """Compacts one log if one needs it; returns whether it did."""
+        found = await self._choose()
+        if found is None:
+            return False
+        partition, partition_log, dirt = found
+        try:
+            await self._clean(partition, partition_log, dirt)
+        except CleaningStopped as why:
+            log.info("compaction of %s: %s", partition.name, why)
+            return False
+        except Uncleanable as why:
+            log.error("%s is not compacted any more: %s", partition.name, why)
+            self._uncleanable.add(partition_log)
+        except KafkaError as error:
+            log.error("compaction of %s: %s", partition.name, error)
+            self._uncleanable.add(partition_log)
+            self._directories.storage_failed()
+        return True
+
+    async def _choose(self) -> tuple[Partition, PartitionLog, Dirt] | None:
+        best: tuple[Partition, PartitionLog, Dirt] | None = None
+        for number, partition in enumerate(self._partitions):
+            partition_log = partition.open_log
+            if partition_log is not None and partition_log.config.compacts:
+                dirt = self._dirt(partition, partition_log)
+                if dirt is not None and (best is None or dirt.ratio > best[2].ratio):
+                    best = partition, partition_log, dirt
+            if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                await trio.lowlevel.checkpoint()
+        if best is None or best[0].open_log is not best[1]:
+            return None
+        return best
+
+    def _dirt(self, partition: Partition, partition_log: PartitionLog) -> Dirt | None:
+        """None when the log is not to be cleaned now."""
+        directory = self._directories.holding(partition.topic, partition.index)
+        if directory is None or directory.offline is not None or partition_log in self._uncleanable:
+            return None
+        key = (partition.topic, partition.index)
+        try:
+            dirt = dirt_of(
+                partition_log,
+                cleaned_to=directory.offsets.cleaner_offsets.get(key),
+                high_watermark=partition.high_watermark,
+                now_ms=self._now_ms(),
+            )
+        except KafkaError as error:
+            log.error("compaction of %s: %s", partition.name, error)
+            self._directories.storage_failed()
+            return None
+        return dirt if dirt.is_due(partition_log.config) else None
+
+    async def _clean(self, partition: Partition, partition_log: PartitionLog, dirt: Dirt) -> None:
+        settings = self._settings()
+        self._pace.bytes_per_second_max = settings.bytes_per_second_max
+        cleaning = plan_round(
+            partition_log,
+            dirt,
+            limits=settings.limits,
+            map_key=os.urandom(16),
+            now_ms=self._now_ms(),
+            pause=self._pace.pause,
+        )
+
+        truncations = partition_log.truncations
+
+        def check_log() -> None:
+            if partition.open_log is not partition_log or partition_log.truncations != truncations:
+                raise CleaningStopped("the log was cut or closed meanwhile")
+
+        async def in_thread(step: Callable[[], T]) -> T:
+            try:
+                return await run_blocking(_guarded, partition_log, step)
+            except Uncleanable:
+                check_log()  # what was cut while it was read is not damaged
+                raise
+
+        end_offset = await in_thread(cleaning.build_map)
+        check_log()
+        await self._settle(partition, partition_log, end_offset)
+        for sources in await in_thread(partial(cleaning.groups, end_offset)):
+            cleaned = await in_thread(partial(cleaning.clean, sources))
+            try:
+                check_log()
+                if not partition_log.replace_segments([one.segment for one in sources], cleaned):
+                    raise CleaningStopped("its segments changed meanwhile")
+            except CleaningStopped:
+                await in_thread(partial(cleaning.discard, cleaned))
+                raise
+        await in_thread(partial(_sync_names, partition_log))
+        check_log()
+        await self._note(partition, end_offset)
+        log.info(
+            "%s is compacted up to offset %d: %d bytes read, %d written",
+            partition.name,
+            end_offset,
+            cleaning.bytes_read,
+            cleaning.bytes_written,
+        )
+
+    async def _settle(
+        self, partition: Partition, partition_log: PartitionLog, end_offset: int
+    ) -> None:
+        """Compaction leaves gaps: to recovery they are a loss, unless they lie below the recovery point that it reads."""
+        directory = self._directories.holding(partition.topic, partition.index)
+        if directory is None:
+            raise CleaningStopped("the replica is gone")
+        if partition_log.flushed_offset < end_offset:
+            await _flush(partition_log)
+        while not await run_blocking(directory.write_checkpoints, directory.collect_checkpoints()):
+            pass  # a truncation came between: as rare as leaders change
+
+    async def _note(self, partition: Partition, end_offset: int) -> None:
+        directory = self._directories.holding(partition.topic, partition.index)
+        if directory is not None:
+            cleaned = {(partition.topic, partition.index): end_offset}
+            await run_blocking(directory.offsets.save_cleaner_offsets, cleaned)
+
+
+def _guarded(partition_log: PartitionLog, step: Callable[[], T]) -> T:
+    """In the thread: a failing disk takes the directory offline, a partition that was deleted meanwhile is none of its business."""
+    with partition_log.storage(f"compaction of {partition_log.directory.name}"):
+        try:
+            return step()
+        except FileNotFoundError as missing:
+            if partition_log.names.gone:
+                raise CleaningStopped("the replica is gone") from missing
+            raise
+
+
+async def _flush(partition_log: PartitionLog) -> None:
+    with partition_log.storage(f"flush of {partition_log.directory.name}"):
+        flush = partition_log.prepare_flush()
+        try:
+            await run_blocking(flush.run)
+        finally:
+            partition_log.finish_flush(flush)
+
+
+def _sync_names(partition_log: PartitionLog) -> None:
+    """The new names are durable before the old files are unlinked."""
+    with partition_log.names.lock:
+        if not partition_log.names.gone:
+            partition_log.files.fsync_directory(partition_log.directory)

@@ -1,0 +1,191 @@
+"""What a broker does now and then: checkpoints, retention, dropping followers that lag.
+
+Source: the background tasks of Kafka's `LogManager` and `ReplicaManager`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import trio
+
+from broker.background.log_cleaner import CleanerSettings, LogCleaner
+from broker.partitions.partition import Partition
+from broker.partitions.registry import Partitions
+from broker.storage.directories import LogDirectories
+from log.config import LogConfig
+from log.directories.directory import LogDirectory
+from log.partitions.partition_log import PartitionLog
+from node.runtime.threads import run_blocking
+from wire.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+# Partitions looked at between two checkpoints of the loop.
+PARTITIONS_PER_TURN = 50
+# After the start, as Kafka's log.initial.task.delay.ms: a broker that a full disk ends again and again must come to it.
+FIRST_RETENTION_SECONDS = 30.0
+# How much longer than its delay a deleted file may stay.
+PURGE_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceTimes:
+    """Seconds; Kafka's replica.high.watermark.checkpoint.interval.ms, log.retention.check.interval.ms, replica.lag.time.max.ms,
+    producer.id.expiration.check.interval.ms, log.segment.delete.delay.ms, log.flush.scheduler.interval.ms.
+    """
+
+    checkpoint: float = 5.0
+    retention: float = 300.0
+    replica_lag_max: float = 30.0
+    producer_expiration: float = 600.0
+    delete_delay: float = 60.0
+    flush: float = math.inf
+
+
+class Maintenance:
+    """Runs until cancelled. Storage errors end single rounds here; who watches the directory ends the broker."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        directories: LogDirectories,
+        times: MaintenanceTimes,
+        now_ms: Callable[[], int],
+        cleaner: Callable[[], CleanerSettings] = CleanerSettings,
+    ) -> None:
+        self._cleaner = LogCleaner(partitions, directories, cleaner, now_ms)
+        self._partitions = partitions
+        self._directories = directories
+        self._times = times
+        self._now_ms = now_ms
+        # Logs with records that are not synced, and since when: the clock of the first look that found them.
+        self._unflushed_since: WeakKeyDictionary[PartitionLog, int] = WeakKeyDictionary()
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._checkpoint)
+            nursery.start_soon(self._retain)
+            nursery.start_soon(self._purge)
+            nursery.start_soon(self._drop_lagging)
+            nursery.start_soon(self._expire_producers)
+            nursery.start_soon(self._flush)
+            nursery.start_soon(self._cleaner.run)
+
+    async def _checkpoint(self) -> None:
+        while True:
+            await trio.sleep(self._times.checkpoint)
+            try:
+                await self._directories.save_checkpoints(self._partitions.watermarks())
+            except KafkaError as error:
+                log.error("checkpoints: %s", error)
+            self._directories.storage_failed()  # in case that whoever met the failure did not say so
+
+    async def _retain(self) -> None:
+        await trio.sleep(min(FIRST_RETENTION_SECONDS, self._times.retention))
+        while True:
+            await self.retain_once()
+            await trio.sleep(self._times.retention)
+
+    async def retain_once(self) -> int:
+        """Applies retention; returns how many segments went. Logs at rest are opened only if something may go."""
+        await self._open_due()
+        count = 0
+        for number, partition in enumerate(self._partitions):
+            partition_log = partition.open_log
+            if partition_log is None:
+                continue
+            try:
+                count += partition_log.apply_retention(self._now_ms(), partition.high_watermark)
+            except KafkaError as error:
+                log.error("retention of %s: %s", partition.name, error)
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    self._directories.storage_failed()
+            if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                await trio.lowlevel.checkpoint()
+        return count
+
+    async def _purge(self) -> None:
+        while True:
+            await trio.sleep(PURGE_SECONDS)
+            await self.purge_once()
+
+    async def purge_once(self) -> None:
+        """Unlinks the files of what was deleted long enough ago."""
+        try:
+            await self._directories.purge(round(self._times.delete_delay * 1000))
+        except KafkaError as error:
+            log.error("deletion: %s", error)
+
+    async def _expire_producers(self) -> None:
+        while True:
+            await trio.sleep(self._times.producer_expiration)
+            for partition in self._partitions:
+                if partition.open_log is not None:
+                    partition.open_log.remove_expired_producers(self._now_ms())
+
+    async def _flush(self) -> None:
+        while True:
+            await trio.sleep(self._times.flush)
+            await self.flush_once()
+
+    async def flush_once(self) -> None:
+        """Has the logs synced whose records were left unsynced for `flush.ms`, as write-behind leaves them."""
+        for number, partition in enumerate(self._partitions):
+            partition_log = partition.open_log
+            if partition_log is not None and self._flush_is_due(partition_log):
+                partition.services.commit.flush_soon(partition_log)
+            if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                await trio.lowlevel.checkpoint()
+
+    def _flush_is_due(self, partition_log: PartitionLog) -> bool:
+        if partition_log.flushed_offset >= partition_log.log_end_offset:
+            self._unflushed_since.pop(partition_log, None)
+            return False
+        since = self._unflushed_since.setdefault(partition_log, self._now_ms())
+        return self._now_ms() - since >= partition_log.config.flush_ms
+
+    async def _open_due(self) -> None:
+        resting = []
+        for partition in self._partitions:
+            if partition.open_log is None:
+                directory = self._directories.holding(partition.topic, partition.index)
+                if directory is not None and directory.offline is None:
+                    resting.append((directory, partition, partition.settings.log))
+        for partition in await run_blocking(_due, resting, self._now_ms()):
+            try:
+                if partition.must_check:
+                    await partition.check()
+                _ = partition.log
+                await trio.lowlevel.checkpoint()
+            except KafkaError as error:
+                log.error("retention of %s: %s", partition.name, error)
+
+    async def _drop_lagging(self) -> None:
+        """As Kafka: within half the allowed lag after it was exceeded."""
+        while True:
+            await trio.sleep(self._times.replica_lag_max / 2)
+            self._partitions.drop_lagging_followers()
+
+
+def _due(
+    resting: Sequence[tuple[LogDirectory, Partition, LogConfig]], now_ms: int
+) -> list[Partition]:
+    """Partitions whose files are old or large enough that retention may want some, or compaction. Blocks."""
+    due = []
+    for directory, partition, config in resting:
+        try:
+            files = directory.segment_files(partition.topic, partition.index)
+        except OSError:
+            continue  # whoever opens it next finds out
+        oldest_ms = min((file.modified_ms for file in files), default=now_ms)
+        is_old = 0 <= config.retention_ms < now_ms - oldest_ms
+        is_large = 0 <= config.retention_bytes < sum(file.size for file in files)
+        has_sealed = len(files) > 1
+        if is_old or is_large or (config.compacts and has_sealed):
+            due.append(partition)
+    return due

@@ -1,0 +1,1 @@
+"""Connections from this broker to other nodes, and what travels on them."""

@@ -1,0 +1,128 @@
+"""The broker's one connection to the active controller.
+
+Source: `NodeToControllerChannelManager` of Kafka. It follows the quorum's leader: when the leader changes, or the connection
+breaks, the next call goes to the new one. A controller that refuses connections is gone, which the quorum's driver wants to know
+(idea 11).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from node.runtime.latest import Latest
+from quorum.raft.listener import LeaderAndEpoch
+from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
+from wire.errors import ErrorCode, KafkaError
+from wire.schema import Message
+from wire.security.listener import PLAINTEXT, ClientSecurity
+from wire.transport.node_connection import NodeConnection, open_node_connection
+
+log = logging.getLogger(__name__)
+
+# After a refused connection or NOT_CONTROLLER: the quorum knows more in a moment. Doubled up to the second number, at which a hundred
+# brokers that wait for a controller cost it a tenth of its time.
+PAUSE_SECONDS = 0.01
+PAUSE_SECONDS_MAX = 0.1
+
+Address = tuple[str, int]
+
+
+class Controller(Protocol):
+    """The part of `ControllerChannel` that most need."""
+
+    async def call(self, request: Message, *, timeout: float) -> Message: ...  # noqa: ASYNC109
+
+
+class ControllerChannel:
+    """`leader` is the quorum's, `address_of` finds a controller's address (None while it is unknown), `gone` is told of a
+    controller that refuses connections.
+    """
+
+    def __init__(
+        self,
+        leader: Latest[LeaderAndEpoch],
+        address_of: Callable[[int], Address | None],
+        gone: Callable[[int], object],
+        client_id: str,
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
+        self._security = security
+        self._leader = leader
+        self._address_of = address_of
+        self._gone = gone
+        self._client_id = client_id
+        self._connection: Latest[NodeConnection | None] = Latest(None)
+
+    async def run(self) -> None:
+        """Keeps the connection for ever."""
+        pause = PAUSE_SECONDS
+        while True:
+            leader = await self._leader.wait_for(lambda value: value.leader_id is not None)
+            assert leader.leader_id is not None
+            address = self._address_of(leader.leader_id)
+            if address is not None and await self._serve(leader, address):
+                pause = PAUSE_SECONDS
+            else:
+                with trio.move_on_after(pause):
+                    await self._leader.wait_not(leader)
+                pause = min(pause * 2, PAUSE_SECONDS_MAX)
+
+    async def _serve(self, leader: LeaderAndEpoch, address: Address) -> bool:
+        """Holds a connection to `leader` until either ends; returns whether there was one."""
+        connected = False
+        try:
+            async with open_node_connection(
+                *address, client_id=self._client_id, security=self._security
+            ) as connection:
+                connected = True
+                self._connection.set(connection)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._until_leader_changes, leader, nursery.cancel_scope)
+                    await connection.closed.wait()
+                    nursery.cancel_scope.cancel()
+        except (ConnectionLost, RequestTimedOut, VersionMismatch) as error:
+            log.debug("no connection to controller %s: %s", leader.leader_id, error)
+            if isinstance(error, ConnectRefused) and leader.leader_id is not None:
+                self._gone(leader.leader_id)
+        finally:
+            self._connection.set(None)
+        return connected
+
+    async def _until_leader_changes(self, leader: LeaderAndEpoch, scope: trio.CancelScope) -> None:
+        await self._leader.wait_not(leader)
+        scope.cancel()
+
+    async def call(self, request: Message, *, timeout: float) -> Message:  # noqa: ASYNC109
+        """Asks the active controller, whoever that becomes within `timeout` seconds.
+
+        A request may be sent twice when a connection breaks: what is sent here must bear it.
+
+        Raises:
+            KafkaError: REQUEST_TIMED_OUT. Errors inside the response are the caller's, except NOT_CONTROLLER.
+        """
+        pause = PAUSE_SECONDS
+        with trio.move_on_after(timeout):
+            while True:
+                connection = self._connection.value
+                if connection is None:
+                    connection = await self._connection.wait_for(lambda value: value is not None)
+                    assert connection is not None
+                try:
+                    response: Message = await connection.call(request, timeout=timeout)
+                except ConnectionLost:
+                    await self._connection.wait_not(connection)
+                    continue
+                except RequestTimedOut:
+                    break
+                if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
+                    return response
+                with trio.move_on_after(pause):
+                    await self._connection.wait_not(connection)
+                pause = min(pause * 2, PAUSE_SECONDS_MAX)
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, f"no answer from the controller in {timeout:.1f} s"
+        )

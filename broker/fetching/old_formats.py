@@ -1,0 +1,46 @@
+"""Fetch v0 to v3: the logs hold v2 only, so their records are converted, in a thread (for Produce v0 to v2 see `broker/producing/produce_validation.py`).
+
+A message costs up to 10 µs, so a megabyte of small ones would hold the loop for a third of a second.
+"""
+
+from __future__ import annotations
+
+from log.old_formats.down_conversion import down_convert
+from log.old_formats.message_sets import V0, V1
+from log.segments.slices import LogSlice
+from node.runtime.threads import run_computing
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+
+FIRST_FETCH_VERSION_OF_BATCHES = 4
+FETCH_VERSION_OF_V1 = 2
+
+
+async def down_converted(response: FetchResponse, request: FetchRequest, version: int) -> None:
+    """Puts message sets in the place of the batches of `response`."""
+    offsets = {
+        (topic.topic, wanted.partition): wanted.fetch_offset
+        for topic in request.topics
+        for wanted in topic.partitions
+    }
+    magic = V1 if version >= FETCH_VERSION_OF_V1 else V0
+    for topic in response.responses:
+        for data in topic.partitions:
+            if isinstance(data.records, LogSlice):
+                offset = offsets[topic.topic, data.partition_index]
+                await _down_convert(data, data.records, magic, offset)
+
+
+async def _down_convert(data: PartitionData, piece: LogSlice, magic: int, offset: int) -> None:
+    try:
+        data.records = await run_computing(_read_down, piece, magic, offset)
+    except KafkaError as error:
+        data.error_code, data.high_watermark, data.records = error.code, -1, b""
+
+
+def _read_down(piece: LogSlice, magic: int, offset: int) -> bytes:
+    try:
+        stored = piece.read()
+    except OSError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    return down_convert(stored, magic, offset)

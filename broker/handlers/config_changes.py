@@ -1,0 +1,151 @@
+"""What a broker answers itself of a change of configs: its loggers, and what could not be meant for the controller.
+
+Source: Kafka's `ConfigAdminManager`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from broker.handlers.context import Context
+from node.config.config_def import ConfigError
+from node.config.loggers import Operation as ConfigOperation
+from node.config.loggers import alter_loggers
+from node.config.server_keys import SERVER_CONFIGS
+from quorum.controller.config_checks import CORDONED
+from quorum.controller.configs import NONE, resource_of
+from quorum.metadata.acls import Operation
+from quorum.metadata.authorizer import Action
+from quorum.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    RESOURCE_TYPES,
+    ConfigResource,
+)
+from quorum.serving.altered_security import check_altered
+from quorum.serving.authorization import may
+from wire.errors import ErrorCode, KafkaError
+from wire.messages import alter_configs, incremental_alter_configs
+from wire.transport.calls import Call
+
+R = TypeVar(
+    "R",
+    alter_configs.AlterConfigsResponse,
+    incremental_alter_configs.IncrementalAlterConfigsResponse,
+)
+TAKING_AWAY = (ConfigOperation.DELETE, ConfigOperation.SUBTRACT)
+Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
+
+
+async def altered(
+    request: alter_configs.AlterConfigsRequest
+    | incremental_alter_configs.IncrementalAlterConfigsRequest,
+    ctx: Context,
+    call: Call,
+    respond: Callable[[Mapping[ConfigResource, KafkaError]], R],
+) -> R:
+    """What is answered here and, behind it, the controller's answer to the rest of the request."""
+    answered = answered_here(
+        request.resources,
+        ctx,
+        validate_only=request.validate_only,
+        may_alter_loggers=may(ctx, call.connection, Action(Operation.ALTER_CONFIGS)),
+    )
+    own = respond(answered)
+    left: list[Any] = [one for one in request.resources if resource_of(one) not in answered]
+    if left:
+        response = await ctx.forwarder.forward(request.replace(resources=left), call, type(own))
+        own.responses.extend(response.responses)
+    return own
+
+
+def answered_here(
+    resources: Sequence[Resource],
+    ctx: Context,
+    *,
+    validate_only: bool,
+    may_alter_loggers: bool,
+) -> dict[ConfigResource, KafkaError]:
+    """The resources that need not go to the controller; NONE where all is well."""
+    times = Counter(map(resource_of, resources))
+    answered: dict[ConfigResource, KafkaError] = {}
+    for resource in resources:
+        key = resource_of(resource)
+        try:
+            if times[key] > 1:
+                raise _invalid("Each resource must appear at most once.")
+            if _is_done_here(
+                resource, ctx, validate_only=validate_only, may_alter_loggers=may_alter_loggers
+            ):
+                answered[key] = NONE
+        except KafkaError as error:
+            answered[key] = error
+    return answered
+
+
+def _is_done_here(
+    resource: Resource, ctx: Context, *, validate_only: bool, may_alter_loggers: bool
+) -> bool:
+    node_id = ctx.node_id
+    kind, name = resource_of(resource)
+    if kind == BROKER_LOGGER_RESOURCE and isinstance(
+        resource, incremental_alter_configs.AlterConfigsResource
+    ):
+        if not may_alter_loggers:
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        alter_loggers(resource, node_id, validate_only=validate_only)
+        return True
+    if kind not in RESOURCE_TYPES or kind == BROKER_LOGGER_RESOURCE:
+        raise _invalid(f"Unknown resource type {kind}")
+    if kind == BROKER_RESOURCE and name:
+        _check_is_us(name, node_id)
+        _check_cordoned(resource, ctx)
+        _check_listeners(resource, ctx)
+    return False
+
+
+def _check_is_us(name: str, node_id: int) -> None:
+    try:
+        number = int(name)
+    except ValueError:
+        raise _invalid(f"Node id must be an integer, but it is: {name}") from None
+    if number != node_id:
+        raise _invalid(f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def _check_cordoned(resource: Resource, ctx: Context) -> None:
+    """That they are directories of ours: the controller knows no paths."""
+    key = SERVER_CONFIGS[CORDONED]
+    dynamic = ctx.metadata.image.configs.of(BROKER_RESOURCE, str(ctx.node_id))
+    try:
+        for one in resource.configs:
+            operation = getattr(one, "config_operation", ConfigOperation.SET)
+            if one.name != CORDONED or one.value is None or operation in TAKING_AWAY:
+                continue
+            appends = operation == ConfigOperation.APPEND
+            present = key.parse(dynamic.get(CORDONED, "")) if appends else []
+            added = [name for name in key.parse(one.value) if name not in present]
+            ctx.config.check_cordoned([*present, *added])
+    except ConfigError as error:
+        raise _invalid(error.answer) from error
+
+
+def _check_listeners(resource: Resource, ctx: Context) -> None:
+    """That certificates can be read, and users, with which our listeners would go on: the controller has no files of ours."""
+    configs = ctx.metadata.image.configs
+    changes: dict[str, str | None] = {}
+    if isinstance(resource, alter_configs.AlterConfigsResource):  # says all that there shall be
+        changes = dict.fromkeys(configs.of(BROKER_RESOURCE, str(ctx.node_id)))
+    for one in resource.configs:
+        operation = getattr(one, "config_operation", ConfigOperation.SET)
+        changes[one.name] = None if operation in TAKING_AWAY else one.value
+    try:
+        check_altered(ctx.config, configs, changes)
+    except ConfigError as error:
+        raise _invalid(f"{error}; {error.fix}") from error
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,79 @@
+"""The few things that a broker's request handlers may use.
+
+A handler is `def handle(request, ctx: Context, call: Call) -> Response | Parked[Response]`; it gets this frozen value, never
+the broker. Who needs something else (a coordinator, a background task) is constructed by `broker.process.composition` with just that.
+
+How the parts meet:
+
+- `ctx.metadata.image` is the newest applied `MetadataImage`; `await ctx.metadata.wait_for(predicate)` waits for a later one.
+- `ctx.partitions.find(topic, index)` gives this broker's `Partition` or None; `.leader_of(topic, index)` gives its
+  `LeaderEpoch` or raises the `KafkaError` that clients get (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
+- `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
+  `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises
+  `NotLeaderError` when the epoch ends first. `leader.partition.log.read_bytes(…)` reads back.
+- `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` (`broker.partitions.registry`) of every epoch that
+  begins and ends on the partitions of one topic: `began(partition_index, leader)`, `ended(partition_index, leader_epoch)`.
+  Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1. In an epoch
+  `partition.leader` is its `LeaderEpoch` (asking opens the log); after it, or on a follower, None.
+- `ctx.controller.call(request)` asks the active controller, finding the new one when it changes; `ctx.forwarder` wraps
+  a client's request in an Envelope; `ctx.topic_creation.create(names)` makes missing topics (also internal ones).
+- `ctx.groups` is the coordinator of consumer groups: constructed as `GroupCoordinator(config, partitions, metadata)`,
+  registered with `partitions.listen("__consumer_offsets", coordinator)`, its `async def run(task_status)` started
+  by `broker.process.server`. Only the group handlers look inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from broker.metadata.topic_views import TopicViews
+from broker.producing.produce_validation import Threaded
+from quorum.metadata.authorizer import Authorizer
+
+if TYPE_CHECKING:
+    from broker.background.directory_moves import DirectoryMoves
+    from broker.channels.controller_channel import ControllerChannel
+    from broker.channels.forwarding import Forwarder
+    from broker.fetching.sessions import FetchSessions
+    from broker.groups.coordinator import GroupCoordinator
+    from broker.metadata.metadata_cache import BrokerMetadata
+    from broker.metadata.topic_creation import TopicCreation
+    from broker.partitions.registry import Partitions
+    from broker.producing.producer_ids import ProducerIds
+    from broker.storage.directories import LogDirectories
+    from node.config.server import ServerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """Bounds that handlers read often, taken from the configuration once."""
+
+    fetch_bytes_max: int  # fetch.max.bytes: of one Fetch answer, the first batch excepted
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """See the module's docstring; `now_ms` is the wall clock. `authorizer` is None where everybody may do everything."""
+
+    config: ServerConfig
+    node_id: int
+    cluster_id: str
+    metadata: BrokerMetadata
+    partitions: Partitions
+    directories: LogDirectories
+    moves: DirectoryMoves
+    controller: ControllerChannel
+    forwarder: Forwarder
+    topic_creation: TopicCreation
+    fetch_sessions: FetchSessions
+    producer_ids: ProducerIds
+    groups: GroupCoordinator
+    limits: BrokerLimits
+    broker_epoch: Callable[[], int]
+    now_ms: Callable[[], int]
+    kraft_version: Callable[[], int]
+    threaded: Threaded = field(default_factory=Threaded)
+    topic_views: TopicViews = field(default_factory=TopicViews)
+    authorizer: Authorizer | None = None

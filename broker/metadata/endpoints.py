@@ -1,0 +1,36 @@
+"""Where brokers are reached on a listener, and who leads now for clients that asked the wrong broker (KIP-951)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from quorum.metadata.image import BrokerRegistration, ClusterImage
+from wire.endpoint import Endpoint
+from wire.messages import fetch, produce
+
+Leader = fetch.LeaderIdAndEpoch | produce.LeaderIdAndEpoch
+Node = TypeVar("Node", fetch.NodeEndpoint, produce.NodeEndpoint)
+
+
+def endpoint_of(broker: BrokerRegistration, listener: str) -> Endpoint | None:
+    """The broker's endpoint on the listener of that name."""
+    for endpoint in broker.listeners:
+        if endpoint.name == listener:
+            return endpoint
+    return None
+
+
+def leader_endpoints(
+    node: type[Node], leaders: Iterable[Leader], cluster: ClusterImage, listener: str
+) -> list[Node]:
+    """Endpoints, each once, of the leaders that an answer names; `node` is what its message calls them."""
+    found = []
+    for node_id in {leader.leader_id for leader in leaders if leader.leader_id >= 0}:
+        broker = cluster.brokers.get(node_id)
+        endpoint = None if broker is None else endpoint_of(broker, listener)
+        if broker is not None and endpoint is not None:
+            found.append(
+                node(node_id=node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+            )
+    return found

@@ -1,0 +1,35 @@
+"""Which brokers and replicas a client of one listener can reach, by the metadata.
+
+Source: Kafka's `KRaftMetadataCache` (`getAliveEndpoint`, `isReplicaOffline`), KIP-858 for directories.
+"""
+
+from __future__ import annotations
+
+from broker.metadata.endpoints import endpoint_of
+from quorum.metadata.image import NO_LEADER, ClusterImage, PartitionImage
+
+
+class Reachable:
+    """The brokers of `cluster` that serve and have the listener of that name."""
+
+    def __init__(self, cluster: ClusterImage, listener: str) -> None:
+        self._brokers = {
+            broker.id: broker
+            for broker in cluster.brokers.values()
+            if not broker.fenced and endpoint_of(broker, listener) is not None
+        }
+
+    def __contains__(self, broker_id: int) -> bool:
+        return broker_id in self._brokers
+
+    def leader(self, partition: PartitionImage) -> int:
+        """-1 if there is none, or none that can be reached."""
+        return partition.leader if partition.leader in self._brokers else NO_LEADER
+
+    def offline(self, partition: PartitionImage) -> list[int]:
+        """Replicas whose broker cannot be reached, or has lost their directory."""
+        return [
+            replica
+            for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+            if (broker := self._brokers.get(replica)) is None or not broker.has_online(directory)
+        ]

@@ -1,0 +1,153 @@
+"""What Metadata answers of topics, kept encoded: thousands of clients ask for the same ones, and ten thousand partitions take 0.2 s.
+
+A view is how topics look on one listener in one version. It holds as long as the cluster does not change, and each topic in it until
+that one changes: images share what did not change, so looking for the same object finds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import trio
+
+from broker.metadata.internal_topics import INTERNAL_TOPICS
+from broker.metadata.operations import NOT_ASKED, TOPIC_OPERATIONS
+from broker.metadata.reachable import Reachable
+from quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
+from wire.errors import ErrorCode
+from wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from wire.schema import EncodedArray, encode_element
+
+# Partitions encoded between two checkpoints: 10 ms of work.
+PARTITIONS_PER_TURN = 500
+# Client libraries of a cluster speak a few versions on a few listeners; a view of 50,000 partitions takes 2 MB.
+VIEWS_MAX = 8
+# Deleted and made anew, topics leave their encodings behind; beyond this share of those that exist a view begins again.
+STALE_FACTOR = 2
+STALE_MIN = 1000
+
+
+class Asked(NamedTuple):
+    """What two answers must have in common to show a topic by the same bytes."""
+
+    version: int
+    listener: str
+    with_operations: bool
+
+
+class TopicView:
+    """The topics on one listener, where brokers that do not serve or have no such listener cannot be reached."""
+
+    def __init__(self, cluster: ClusterImage, asked: Asked) -> None:
+        self.cluster = cluster
+        self._asked = asked
+        self._reachable = Reachable(cluster, asked.listener)
+        self._known: dict[bytes, tuple[TopicImage, bytes]] = {}
+        self._filling = trio.Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def is_little_work(self, topics: Sequence[TopicImage]) -> bool:
+        """Whether encoding those that are not known takes one turn."""
+        missing = 0
+        for topic in topics:
+            if not self._knows(topic):
+                missing += 1 + len(topic.partitions)
+        return missing <= PARTITIONS_PER_TURN
+
+    async def fill(self, topics: Sequence[TopicImage]) -> None:
+        """Encodes what is not known, a little at a time; who asks meanwhile waits for it instead of doing the same."""
+        async with self._filling:
+            for _ in self._encode(topics):
+                await trio.lowlevel.checkpoint()
+
+    def encoded(self, topics: Iterable[TopicImage | MetadataResponseTopic]) -> EncodedArray:
+        """The topics of an answer, in order; those that are no images are errors. What is not known is encoded now."""
+        found = EncodedArray()
+        for topic in topics:
+            if isinstance(topic, MetadataResponseTopic):
+                found.append(self._element(topic))
+                continue
+            for _ in self._encode((topic,)):
+                pass
+            found.append(self._known[topic.id][1])
+        return found
+
+    def _knows(self, topic: TopicImage) -> bool:
+        known = self._known.get(topic.id)
+        return known is not None and known[0] is topic
+
+    def _encode(self, topics: Iterable[TopicImage]) -> Iterator[None]:
+        """Yields at the end of each turn."""
+        done = 0
+        for topic in topics:
+            if self._knows(topic):
+                continue
+            partitions = EncodedArray()
+            for index, state in sorted(topic.partitions.items()):
+                one = self._partition(index, state)
+                partitions.append(encode_element(one, MetadataResponse, self._asked.version))
+                done += 1
+                if done % PARTITIONS_PER_TURN == 0:
+                    yield
+            shown = MetadataResponseTopic(
+                name=topic.name,
+                topic_id=topic.id,
+                is_internal=topic.name in INTERNAL_TOPICS,
+                partitions=partitions,
+            )
+            self._known[topic.id] = (topic, self._element(shown))
+
+    def _element(self, topic: MetadataResponseTopic) -> bytes:
+        asked = self._asked
+        topic.topic_authorized_operations = TOPIC_OPERATIONS if asked.with_operations else NOT_ASKED
+        return encode_element(topic, MetadataResponse, asked.version)
+
+    def _partition(self, index: int, state: PartitionImage) -> MetadataResponsePartition:
+        reachable = self._reachable
+        leader = reachable.leader(state)
+        replicas, isr = list(state.replicas), list(state.isr)
+        code = ErrorCode.NONE if leader >= 0 else self._unreachable(state.leader)
+        if self._asked.version == 0:  # which cannot say that a replica is offline
+            replicas = [replica for replica in replicas if replica in reachable]
+            isr = [replica for replica in isr if replica in reachable]
+            if code is ErrorCode.NONE and len(replicas) < len(state.replicas):
+                code = ErrorCode.REPLICA_NOT_AVAILABLE
+        return MetadataResponsePartition(
+            error_code=code,
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=replicas,
+            isr_nodes=isr,
+            offline_replicas=reachable.offline(state),
+        )
+
+    def _unreachable(self, leader: int) -> ErrorCode:
+        broker = self.cluster.brokers.get(leader)
+        if broker is None or broker.fenced or self._asked.version < 6:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        return ErrorCode.LISTENER_NOT_FOUND
+
+
+class TopicViews:
+    """The views that clients asked for last, at most `VIEWS_MAX`."""
+
+    def __init__(self) -> None:
+        self._views: dict[Asked, TopicView] = {}
+
+    def of(self, image: MetadataImage, asked: Asked) -> TopicView:
+        view = self._views.pop(asked, None)
+        stale_max = STALE_MIN + STALE_FACTOR * len(image.topics.by_id)
+        if view is None or view.cluster is not image.cluster or len(view) > stale_max:
+            view = TopicView(image.cluster, asked)
+        self._views[asked] = view
+        if len(self._views) > VIEWS_MAX:
+            del self._views[next(iter(self._views))]
+        return view

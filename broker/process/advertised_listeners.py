@@ -1,0 +1,22 @@
+"""The addresses that a broker tells others (`advertised.listeners`)."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+
+from node.config.server import ServerConfig
+from wire.endpoint import Endpoint
+from wire.transport.server import Listener
+
+
+def advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[Endpoint]:
+    """What the broker registers; port 0 becomes the port that was found, no host this machine's name."""
+    ports = {listener.name: listener.address[1] for listener in listeners}
+    return [
+        endpoint._replace(
+            host=endpoint.host or socket.getfqdn(), port=endpoint.port or ports[endpoint.name]
+        )
+        for endpoint in config.advertised_broker_listeners
+        if endpoint.name in ports
+    ]

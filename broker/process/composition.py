@@ -1,0 +1,300 @@
+"""The parts of a broker process and what each is given; `broker/process/server.py` starts and ends them. Source: `BrokerServer`, `SharedServer` of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import trio
+
+from broker.background.directory_assignments import DirectoryAssignments
+from broker.background.directory_moves import DirectoryMoves
+from broker.background.log_cleaner import CleanerSettings
+from broker.background.maintenance import Maintenance, MaintenanceTimes
+from broker.channels.controller_channel import Address, ControllerChannel
+from broker.channels.forwarding import Forwarder
+from broker.fetching.sessions import FetchSessions
+from broker.groups.coordinator import GroupCoordinator
+from broker.groups.limits import GroupLimits
+from broker.handlers.context import BrokerLimits, Context
+from broker.metadata.endpoints import endpoint_of
+from broker.metadata.internal_topics import CONSUMER_OFFSETS
+from broker.metadata.metadata_cache import BrokerMetadata
+from broker.metadata.topic_creation import TopicCreation
+from broker.metadata.topic_settings import TopicSettingsSource
+from broker.partitions.alter_partitions import AlterPartitions
+from broker.partitions.registry import Partitions
+from broker.partitions.services import Services
+from broker.process.advertised_listeners import advertised
+from broker.process.lifecycle import BrokerIdentity, Lifecycle, LifecycleTimes
+from broker.process.publisher import BrokerPublisher
+from broker.process.quorum_access import QuorumAccess, open_observer
+from broker.process.registration_tracker import RegistrationTracker
+from broker.producing.producer_ids import ProducerIds
+from broker.replication.fetch_client import FetchSettings
+from broker.replication.fetchers import Fetchers
+from broker.storage.broker_storage import Storage, open_storage
+from broker.storage.cordons import Cordons
+from broker.storage.directories import LogDirectories
+from broker.storage.durability import Durability
+from node.config.security import controller_security, inter_broker_security
+from node.config.server import ServerConfig
+from node.listeners import bind
+from node.runtime.clock import now_ms
+from quorum.controller.server import RunningController
+from quorum.metadata.features import REGISTERED_FEATURES, unsupported_levels
+from quorum.serving.altered_security import AlteredSecurity
+from quorum.serving.authorization import authorizer_of
+from quorum.serving.idle_configs import IdleConfigs
+from quorum.serving.node_configs import NodeConfigs
+from wire.security.listener import ClientSecurity
+from wire.transport.server import Listener
+
+# A client handles an answer only when all of it has come. Measured with librdkafka at 1 KiB a record: 950 to 1,050 MB/s with
+# answers of up to 8 or 16 MiB, which stay in the processor's cache on their way, 600 to 850 with 50 MB.
+ANSWER_BYTES_MAX = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything that runs, in one value, so that starting and stopping are plain functions."""
+
+    config: ServerConfig
+    storage: Storage
+    quorum: QuorumAccess
+    listeners: Sequence[Listener]
+    lifecycle: Lifecycle
+    alter_partitions: AlterPartitions
+    assignments: DirectoryAssignments
+    fetchers: Fetchers
+    publisher: BrokerPublisher
+    maintenance: Maintenance
+    context: Context
+
+
+def compose(config: ServerConfig, controller: RunningController | None) -> Parts:
+    """Makes every part and starts none; what is held from here on (sockets, locks of directories) the caller closes.
+
+    Raises:
+        ConfigError, MetaPropertiesError, DirectoryLocked, OSError: the broker cannot start, and why.
+    """
+    authorizer = authorizer_of(config)  # refuses before anything is opened
+    listeners = bind(config, config.broker_listeners)
+    storage = open_storage(config, None if controller is None else controller.directory)
+    directories = storage.directories
+    to_brokers, to_controllers = inter_broker_security(config), controller_security(config)
+    access = _quorum_access(config, controller, storage, to_controllers)
+    node_id, cluster_id = config.node_id, storage.metadata.meta_properties.cluster_id
+
+    metadata = BrokerMetadata(access.loader.image)
+    channel = _channel(config, access, to_controllers)
+    settings = TopicSettingsSource(config, metadata, node_id)
+    configs = NodeConfigs(config, lambda: metadata.image.configs)
+    cordons = Cordons(config, configs, metadata)
+    directories.cordoned = cordons.paths
+    lifecycle = _lifecycle(config, channel, directories, metadata, listeners, cordons)
+    alter_partitions = AlterPartitions(channel, node_id, lambda: lifecycle.epoch)
+    assignments = _assignments(channel, directories, lifecycle, node_id)
+    services = _services(
+        config, directories, settings, storage.durability, alter_partitions, metadata, lifecycle
+    )
+    fetchers = _fetchers(config, metadata, lifecycle, to_brokers)
+    partitions = Partitions(services, fetchers, directories.high_watermark)
+    groups = GroupCoordinator(GroupLimits.of(config), metadata, directories.storage_failed)
+    partitions.listen(CONSUMER_OFFSETS, groups)
+    publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
+    tracker = RegistrationTracker(node_id, lifecycle.register_again)
+    altered = AlteredSecurity(
+        config,
+        listeners,
+        [(to_brokers, inter_broker_security), (to_controllers, controller_security)],
+    )
+    access.loader.add_publisher(
+        publisher, groups, tracker, altered, *([authorizer] if authorizer else [])
+    )
+    if access.owned:
+        access.loader.add_publisher(IdleConfigs(node_id))
+    context = Context(
+        config=config,
+        node_id=node_id,
+        cluster_id=cluster_id,
+        metadata=metadata,
+        partitions=partitions,
+        directories=directories,
+        moves=DirectoryMoves(directories, partitions),
+        controller=channel,
+        forwarder=Forwarder(channel, config["request.timeout.ms"] / 1000),
+        topic_creation=TopicCreation(channel, metadata, config),
+        fetch_sessions=FetchSessions(config["max.incremental.fetch.session.cache.slots"]),
+        producer_ids=ProducerIds(channel, node_id, lambda: lifecycle.epoch),
+        groups=groups,
+        limits=BrokerLimits(fetch_bytes_max=min(config["fetch.max.bytes"], ANSWER_BYTES_MAX)),
+        broker_epoch=lambda: lifecycle.epoch,
+        now_ms=now_ms,
+        kraft_version=lambda: access.node.kraft_version,
+        authorizer=authorizer,
+    )
+    return Parts(
+        config=config,
+        storage=storage,
+        quorum=access,
+        listeners=listeners,
+        lifecycle=lifecycle,
+        alter_partitions=alter_partitions,
+        assignments=assignments,
+        fetchers=fetchers,
+        publisher=publisher,
+        maintenance=_maintenance(config, configs, partitions, directories),
+        context=context,
+    )
+
+
+def _quorum_access(
+    config: ServerConfig,
+    controller: RunningController | None,
+    storage: Storage,
+    security: ClientSecurity,
+) -> QuorumAccess:
+    if controller is None:
+        return open_observer(config, storage.metadata, storage.metadata_commit, security)
+    return QuorumAccess(controller.node, controller.loader, owned=False)
+
+
+def _channel(
+    config: ServerConfig, access: QuorumAccess, security: ClientSecurity
+) -> ControllerChannel:
+    return ControllerChannel(
+        access.node.leader,
+        lambda _leader_id: _leader_address(access),
+        access.node.peer_gone,
+        f"broker-{config.node_id}-to-controller",
+        security,
+    )
+
+
+def _leader_address(access: QuorumAccess) -> Address | None:
+    peer = access.node.leader_address
+    return None if peer is None else (peer.host, peer.port)
+
+
+def _lifecycle(
+    config: ServerConfig,
+    channel: ControllerChannel,
+    directories: LogDirectories,
+    metadata: BrokerMetadata,
+    listeners: Sequence[Listener],
+    cordons: Cordons,
+) -> Lifecycle:
+    identity = BrokerIdentity(
+        node_id=config.node_id,
+        cluster_id=directories.metadata.meta_properties.cluster_id,
+        listeners=advertised(config, listeners),
+        features=REGISTERED_FEATURES,
+        rack=config["broker.rack"],
+        directory_ids=directories.online_ids(),
+        previous_broker_epoch=directories.previous_broker_epoch,
+    )
+    return Lifecycle(
+        channel,
+        identity,
+        _lifecycle_times(config),
+        applied_offset=lambda: metadata.applied_offset,
+        offline_directories=directories.offline_ids,
+        unsupported_levels=lambda: _unsupported_levels(metadata),
+        cordoned_directories=lambda: directories.cordoned_ids() if cordons.are_told else None,
+    )
+
+
+def _unsupported_levels(metadata: BrokerMetadata) -> str:
+    if metadata.applied_offset < 0:  # nothing is known yet
+        return ""
+    return unsupported_levels(metadata.image.features, REGISTERED_FEATURES)
+
+
+def _lifecycle_times(config: ServerConfig) -> LifecycleTimes:
+    return LifecycleTimes(
+        heartbeat=config["broker.heartbeat.interval.ms"] / 1000,
+        session=config["broker.session.timeout.ms"] / 1000,
+        registration=config["initial.broker.registration.timeout.ms"] / 1000,
+    )
+
+
+def _assignments(
+    channel: ControllerChannel, directories: LogDirectories, lifecycle: Lifecycle, node_id: int
+) -> DirectoryAssignments:
+    assignments = DirectoryAssignments(channel, node_id, lambda: lifecycle.epoch)
+    directories.on_placed = lambda _topic, index, topic_id, directory_id: assignments.assign(
+        topic_id, index, directory_id
+    )
+    return assignments
+
+
+def _services(
+    config: ServerConfig,
+    directories: LogDirectories,
+    settings: TopicSettingsSource,
+    commit: Durability,
+    alter_partitions: AlterPartitions,
+    metadata: BrokerMetadata,
+    lifecycle: Lifecycle,
+) -> Services:
+    return Services(
+        node_id=config.node_id,
+        directories=directories,
+        settings=settings,
+        commit=commit,
+        isr_changes=alter_partitions,
+        metadata=metadata,
+        broker_epoch=lambda: lifecycle.epoch,
+        lag_seconds_max=config["replica.lag.time.max.ms"] / 1000,
+        now=trio.current_time,
+        now_ms=now_ms,
+    )
+
+
+def _fetchers(
+    config: ServerConfig, metadata: BrokerMetadata, lifecycle: Lifecycle, security: ClientSecurity
+) -> Fetchers:
+    settings = FetchSettings(
+        replica_id=config.node_id,
+        broker_epoch=lambda: lifecycle.epoch,
+        wait_max_ms=config["replica.fetch.wait.max.ms"],
+        min_bytes=config["replica.fetch.min.bytes"],
+        partition_bytes_max=config["replica.fetch.max.bytes"],
+        response_bytes_max=config["replica.fetch.response.max.bytes"],
+        backoff_seconds_max=config["replica.fetch.backoff.ms"] / 1000,
+        response_seconds=config["replica.socket.timeout.ms"] / 1000,
+    )
+    return Fetchers(
+        lambda broker_id: _broker_address(config, metadata, broker_id),
+        settings,
+        f"broker-{config.node_id}-fetcher",
+        security,
+    )
+
+
+def _broker_address(
+    config: ServerConfig, metadata: BrokerMetadata, broker_id: int
+) -> Address | None:
+    broker = metadata.image.cluster.brokers.get(broker_id)
+    if broker is None:
+        return None
+    endpoint = endpoint_of(broker, config.inter_broker_listener_name)
+    return None if endpoint is None else (endpoint.host, endpoint.port)
+
+
+def _maintenance(
+    config: ServerConfig,
+    configs: NodeConfigs,
+    partitions: Partitions,
+    directories: LogDirectories,
+) -> Maintenance:
+    times = MaintenanceTimes(
+        checkpoint=config["replica.high.watermark.checkpoint.interval.ms"] / 1000,
+        retention=config["log.retention.check.interval.ms"] / 1000,
+        replica_lag_max=config["replica.lag.time.max.ms"] / 1000,
+        producer_expiration=config["producer.id.expiration.check.interval.ms"] / 1000,
+        delete_delay=config["log.segment.delete.delay.ms"] / 1000,
+        flush=config["log.flush.scheduler.interval.ms"] / 1000,
+    )
+    return Maintenance(partitions, directories, times, now_ms, lambda: CleanerSettings.of(configs))

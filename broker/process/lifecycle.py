@@ -1,0 +1,282 @@
+"""This broker's standing with the controller: registration, heartbeats, fencing, controlled shutdown.
+
+Source: `BrokerLifecycleManager` of Kafka, KIP-631, KIP-841, KIP-966 (the epoch of a clean shutdown goes with the registration).
+Every step is taken as soon as it can be; the heartbeat interval only bounds the silence.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import trio
+
+from broker.channels.controller_channel import Controller
+from node.runtime.latest import Latest
+from quorum.metadata.image import FeatureRange
+from wire.endpoint import Endpoint
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+
+log = logging.getLogger(__name__)
+
+# Between two tries while the controller says "not yet".
+PAUSE_SECONDS = 0.02
+PAUSE_SECONDS_MAX = 0.5
+# A controller that does not answer so often while the broker leaves is gone too: a whole cluster is being stopped.
+LEAVE_SECONDS = 1.5
+LEAVE_ATTEMPTS = 2
+
+
+class RegistrationRefused(Exception):
+    """The controller will not have this broker, or did not answer within initial.broker.registration.timeout.ms."""
+
+
+class BrokerState(Enum):
+    """As in Kafka's `BrokerState`, in this order."""
+
+    STARTING = "starting"
+    RECOVERY = "recovery"  # registered, fenced until caught up with the metadata
+    RUNNING = "running"
+    PENDING_CONTROLLED_SHUTDOWN = "pending controlled shutdown"
+    SHUTTING_DOWN = "shutting down"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerIdentity:
+    """What the broker registers with."""
+
+    node_id: int
+    cluster_id: str
+    listeners: Sequence[Endpoint]
+    features: Sequence[FeatureRange]
+    rack: str | None
+    directory_ids: Sequence[bytes]
+    previous_broker_epoch: int  # -1 unless the last shutdown was clean
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleTimes:
+    """Kafka's broker.heartbeat.interval.ms, broker.session.timeout.ms, initial.broker.registration.timeout.ms in seconds."""
+
+    heartbeat: float = 2.0
+    session: float = 9.0
+    registration: float = 60.0
+
+
+class Lifecycle:
+    """`applied_offset` is the last metadata offset that the broker's image has; -1 for none. `unsupported_levels` are the finalized features
+    of that image that this broker cannot serve, as text: the controller refuses it by a code that does not name them.
+    `cordoned_directories` is None while the cluster's `metadata.version` knows of none.
+
+    `epoch` is the broker epoch, -1 before registration.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        identity: BrokerIdentity,
+        times: LifecycleTimes,
+        applied_offset: Callable[[], int],
+        offline_directories: Callable[[], list[bytes]] = list,
+        unsupported_levels: Callable[[], str] = str,
+        cordoned_directories: Callable[[], list[bytes] | None] = lambda: None,
+    ) -> None:
+        self.state = Latest(BrokerState.STARTING)
+        self.epoch = -1
+        self.incarnation_id = os.urandom(16)
+        self._controller = controller
+        self._identity = identity
+        self._times = times
+        self._applied_offset = applied_offset
+        self._offline_directories = offline_directories
+        self._unsupported_levels = unsupported_levels
+        self._cordoned_directories = cordoned_directories
+        self._ready_to_unfence = False
+        self._must_register = True
+        self._wanted = trio.Event()
+        self._may_stop = trio.Event()
+        self._let_go = False
+        self._leave_failures = 0
+
+    async def run(self) -> None:
+        """Registers, then sends heartbeats until the controller has let the broker go.
+
+        Raises:
+            RegistrationRefused: the broker cannot serve and must end.
+        """
+        while not self._may_stop.is_set():
+            self._wanted = trio.Event()
+            if self._must_register:
+                self._must_register = False
+                await self._register(self._times.registration)
+            pause = await self._heartbeat()
+            with trio.move_on_after(pause):
+                await self._wanted.wait()
+
+    def unfence(self) -> None:
+        """The broker can serve: its image is up to date and its logs are recovered."""
+        self._ready_to_unfence = True
+        self._wanted.set()
+
+    def register_again(self) -> None:
+        """In the same incarnation, which keeps its epoch: what the controller could not take before it may take now."""
+        self._must_register = True
+        self._wanted.set()
+
+    def report(self) -> None:
+        """Sends a heartbeat now: somebody waits for the controller to learn how far this broker's metadata is."""
+        self._wanted.set()
+
+    async def shut_down(self, seconds: float) -> bool:
+        """Gives all leaderships away; returns whether the controller let the broker go within `seconds`."""
+        if self.state.value in (BrokerState.STARTING, BrokerState.SHUTTING_DOWN):
+            return False
+        self.state.set(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+        self._wanted.set()
+        with trio.move_on_after(seconds):
+            await self._may_stop.wait()
+        self.state.set(BrokerState.SHUTTING_DOWN)
+        return self._let_go
+
+    # -- registration
+
+    async def _register(self, seconds: float) -> None:
+        pause = PAUSE_SECONDS
+        last = "no answer"
+        with trio.move_on_after(seconds):
+            while True:
+                try:
+                    code, epoch = await self._ask_registration(seconds)
+                except KafkaError as error:
+                    last = str(error)
+                    continue
+                if code is ErrorCode.NONE:
+                    self.epoch = epoch
+                    log.info("registered as broker %d, epoch %d", self._identity.node_id, epoch)
+                    if self.state.value is BrokerState.STARTING:
+                        self.state.set(BrokerState.RECOVERY)
+                    return
+                reason = self._reason_of(code)
+                if last != reason:  # said once, not at every try
+                    log.warning("registration refused: %s; trying again", reason)
+                last = reason
+                if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+                    break
+                await trio.sleep(pause)
+                pause = min(2 * pause, PAUSE_SECONDS_MAX)
+        raise RegistrationRefused(f"the controller did not register this broker: {last}")
+
+    def _reason_of(self, code: ErrorCode) -> str:
+        lacking = self._unsupported_levels() if code is ErrorCode.UNSUPPORTED_VERSION else ""
+        if not lacking:
+            return code.name
+        return (
+            f"{code.name}: the cluster has finalized {lacking}; take that back with `kafka-features downgrade --feature NAME=LEVEL`, "
+            "or format a new cluster with `--feature NAME=LEVEL`"
+        )
+
+    async def _ask_registration(self, seconds: float) -> tuple[ErrorCode, int]:
+        identity = self._identity
+        request = BrokerRegistrationRequest(
+            broker_id=identity.node_id,
+            cluster_id=identity.cluster_id,
+            incarnation_id=self.incarnation_id,
+            listeners=[
+                Listener(
+                    name=endpoint.name,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=endpoint.security_protocol,
+                )
+                for endpoint in identity.listeners
+            ],
+            features=[
+                Feature(
+                    name=feature.name,
+                    min_supported_version=feature.min_level,
+                    max_supported_version=feature.max_level,
+                )
+                for feature in identity.features
+            ],
+            rack=identity.rack,
+            log_dirs=[
+                one for one in identity.directory_ids if one not in self._offline_directories()
+            ],
+            previous_broker_epoch=identity.previous_broker_epoch,
+        )
+        response = await self._controller.call(request, timeout=seconds)
+        assert isinstance(response, BrokerRegistrationResponse)
+        return ErrorCode.of(response.error_code), response.broker_epoch
+
+    # -- heartbeats
+
+    @property
+    def _is_caught_up(self) -> bool:
+        """With its own registration: configs before it may be of long ago."""
+        return 0 <= self.epoch <= self._applied_offset()
+
+    async def _heartbeat(self) -> float:
+        """One heartbeat; returns in how many seconds the next is due at the latest."""
+        # Also after it was let go: a heartbeat that wants nothing would unfence the broker again.
+        leaving = self.state.value in (
+            BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+            BrokerState.SHUTTING_DOWN,
+        )
+        request = BrokerHeartbeatRequest(
+            broker_id=self._identity.node_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._applied_offset(),
+            want_fence=not self._ready_to_unfence,
+            want_shut_down=leaving,
+            offline_log_dirs=self._offline_directories(),
+            cordoned_log_dirs=self._cordoned_directories() if self._is_caught_up else None,
+        )
+        try:
+            response = await self._controller.call(
+                request, timeout=LEAVE_SECONDS if leaving else self._times.session / 2
+            )
+        except KafkaError as error:
+            log.warning("heartbeat failed: %s", error)
+            self._leave_failures += leaving
+            if self._leave_failures >= LEAVE_ATTEMPTS:
+                self._may_stop.set()
+            return PAUSE_SECONDS
+        assert isinstance(response, BrokerHeartbeatResponse)
+        if response.error_code:
+            return await self._refused(ErrorCode.of(response.error_code))
+        return self._answered(response, request)
+
+    async def _refused(self, code: ErrorCode) -> float:
+        if code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+            # The controller does not know this incarnation any more, or yet after a change of controller.
+            log.warning("heartbeat: %s; registering again", code.name)
+            self._must_register = True
+            return 0.0
+        log.warning("heartbeat: %s", code.name)
+        return PAUSE_SECONDS_MAX
+
+    def _answered(
+        self, response: BrokerHeartbeatResponse, request: BrokerHeartbeatRequest
+    ) -> float:
+        if request.want_shut_down:
+            if response.should_shut_down:
+                self._let_go = True
+                self._may_stop.set()
+                return self._times.heartbeat
+            return PAUSE_SECONDS
+        if self.state.value is BrokerState.RECOVERY and not response.is_fenced:
+            self.state.set(BrokerState.RUNNING)
+            log.info("broker %d serves", self._identity.node_id)
+        if response.is_fenced and self._ready_to_unfence:
+            return PAUSE_SECONDS  # fenced, or not seen to have caught up: ask again soon
+        return self._times.heartbeat

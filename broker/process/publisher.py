@@ -1,0 +1,167 @@
+"""Brings the partitions of this broker to what the metadata says, from the moment the broker is caught up.
+
+Source: `BrokerMetadataPublisher` and `ReplicaManager.applyDelta` of Kafka. Until `activate` nothing is done: an image that is
+behind may name leaders of long ago, and directories that it does not know yet would look like strays.
+What changes many partitions at once is shown at once and brought about some at a time, by `run`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from itertools import islice
+
+import trio
+
+from broker.metadata.metadata_cache import BrokerMetadata
+from broker.metadata.topic_settings import TopicSettingsSource
+from broker.partitions.registry import Partitions
+from broker.storage.directories import LogDirectories
+from node.runtime.long_lived import LongLived
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, TopicImage
+from quorum.metadata.loader import Manifest
+from quorum.metadata.topics_delta import TopicsDelta
+
+log = logging.getLogger(__name__)
+
+# Partitions begun between two checkpoints: 5 to 10 ms of work.
+PARTITIONS_PER_TURN = 500
+
+
+class BrokerPublisher:
+    """A `Publisher` of the metadata loader."""
+
+    def __init__(
+        self,
+        metadata: BrokerMetadata,
+        partitions: Partitions,
+        settings: TopicSettingsSource,
+        directories: LogDirectories,
+        report: Callable[[], None],
+    ) -> None:
+        """`report` tells the controller how far this broker is."""
+        self._metadata = metadata
+        self._partitions = partitions
+        self._settings = settings
+        self._directories = directories
+        self._report = report
+        self._active = False
+        self._long_lived = LongLived()
+        # (topic id, partition) in the order in which they come; at most the partitions of an image
+        self._behind: dict[tuple[bytes, int], None] = {}
+        self._gone: dict[bytes, TopicImage] = {}  # topics deleted, of those behind
+        self._news = trio.Event()
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
+        self._metadata.set(image)
+        self._apply_configs(delta)
+        if self._active:
+            self._apply_topics(delta.topics, image)
+        if not self._behind:
+            self._metadata.applied_offset = image.provenance.offset
+        if not self._active:
+            return
+        if delta.cluster.changed_brokers:
+            self._partitions.brokers_changed(frozenset(delta.cluster.changed_brokers))
+        if (delta.topics.changed or delta.cluster.changed_brokers) and _somebody_leaves(image):
+            self._report()
+
+    def _apply_topics(self, delta: TopicsDelta, image: MetadataImage) -> None:
+        touched: list[tuple[bytes, Collection[int]]] = []
+        touched += [(topic.id, topic.partitions) for topic in delta.deleted.values()]
+        touched += [(topic.id, topic.partitions) for topic in delta.changed.values()]
+        if sum(len(indices) for _, indices in touched) > PARTITIONS_PER_TURN:
+            self._gone.update(delta.deleted)
+            for topic_id, indices in touched:
+                self._behind.update(dict.fromkeys((topic_id, index) for index in indices))
+            self._news.set()
+            return
+        for gone in delta.deleted.values():
+            self._partitions.apply_topic(gone.name, None)
+        for changed in delta.changed.values():
+            self._partitions.apply_changes(image.topics.by_id[changed.id], changed.partitions)
+
+    def _apply_configs(self, delta: MetadataDelta) -> None:
+        for kind, name in delta.configs.changed:
+            if kind == TOPIC_RESOURCE:
+                topic: str | None = name
+            elif kind == BROKER_RESOURCE:
+                topic = None
+                if name == str(self._partitions.node_id):
+                    self._report()  # a directory may be cordoned now
+            else:
+                continue
+            self._settings.changed(topic)
+            self._partitions.settings_changed(topic)
+
+    async def activate(self) -> None:
+        """The image is up to date: begins the partitions' epochs and puts strays aside, some at a time."""
+        image = self._metadata.image
+        self._active = True
+        for topic in image.topics.by_id.values():
+            self._behind.update(dict.fromkeys((topic.id, index) for index in topic.partitions))
+            if len(topic.partitions) > PARTITIONS_PER_TURN:
+                await trio.lowlevel.checkpoint()
+        await self._catch_up()
+        await self._directories.drop_strays(_Wanted(self._metadata, self._partitions))
+
+    async def run(self) -> None:
+        """Brings about what was published for many partitions at once; begins after `activate`."""
+        while True:
+            self._news = trio.Event()
+            if self._behind:
+                await self._catch_up()
+            else:
+                await self._news.wait()
+
+    async def _catch_up(self) -> None:
+        while self._behind:
+            topics = self._metadata.image.topics.by_id  # newest, as publishing goes on in between
+            piece = list(islice(self._behind, PARTITIONS_PER_TURN))
+            for key in piece:
+                del self._behind[key]
+                topic_id, index = key
+                topic = topics.get(topic_id) or self._gone.get(topic_id)
+                if topic is not None:  # else it came and went in between
+                    self._apply_one(topic, index, is_gone=topic_id not in topics)
+            self._long_lived.add(len(piece))
+            await trio.lowlevel.checkpoint()
+        self._gone.clear()
+        self._metadata.applied_offset = self._metadata.image.provenance.offset
+        if _somebody_leaves(self._metadata.image):
+            self._report()
+
+    def _apply_one(self, topic: TopicImage, index: int, *, is_gone: bool) -> None:
+        try:
+            if is_gone:
+                self._partitions.remove(topic, index)
+            else:
+                self._partitions.apply_changes(topic, {index: topic.partitions[index]})
+        except Exception:  # one partition must not keep the others from the change
+            log.exception("%s-%d cannot be brought to its metadata", topic.name, index)
+
+
+class _Wanted:
+    """The replicas that this broker has, or is to have, as (topic, partition): asked for one by one, never listed."""
+
+    def __init__(self, metadata: BrokerMetadata, partitions: Partitions) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+
+    def __contains__(self, key: object) -> bool:
+        assert isinstance(key, tuple)
+        name, index = key
+        if self._partitions.find(name, index) is not None:
+            return True  # if it is not to be any more, its log is deleted in its turn
+        topic = self._metadata.image.topics.by_name.get(name)
+        state = None if topic is None else topic.partitions.get(index)
+        return state is not None and self._partitions.node_id in state.replicas
+
+
+def _somebody_leaves(image: MetadataImage) -> bool:
+    """A broker in controlled shutdown goes when all others have seen its leaderships move."""
+    return any(
+        broker.in_controlled_shutdown and not broker.fenced
+        for broker in image.cluster.brokers.values()
+    )

@@ -1,0 +1,54 @@
+"""The broker's place in the metadata quorum: an observer with its log on disk, or the controller's own replica beside it.
+
+Source: `KafkaRaftManager`, `SharedServer` of Kafka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from log.directories.directory import LogDirectory
+from node.config.server import ServerConfig
+from node.runtime.group_commit import GroupCommit
+from quorum.metadata.loader import MetadataLoader
+from quorum.replica.configured import identity_of, open_log, snapshot_of, snapshots_of, timeouts_of
+from quorum.replica.node import NodeSettings, QuorumNode
+from wire.security.listener import ClientSecurity
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumAccess:
+    """`node` follows the quorum and `loader` turns its log into images.
+
+    `owned`: the broker runs the node; in a combined process the controller does, and goes last.
+    """
+
+    node: QuorumNode
+    loader: MetadataLoader
+    owned: bool
+
+
+def open_observer(
+    config: ServerConfig,
+    directory: LogDirectory,
+    group_commit: GroupCommit,
+    security: ClientSecurity,
+) -> QuorumAccess:
+    """An observer under the broker's id, whose log lies in `directory`; reads what an earlier process left there."""
+    metadata_log = open_log(config, directory)
+    loader = MetadataLoader()
+    node = QuorumNode(
+        NodeSettings(
+            identity_of(config, directory),
+            timeouts_of(config),
+            snapshots_of(config),
+            client_id=f"broker-{config.node_id}-quorum",
+            security=security,
+        ),
+        metadata_log,
+        loader,
+        directory=metadata_log.log.directory,
+        group_commit=group_commit,
+    )
+    node.snapshotter.source = lambda: snapshot_of(loader)
+    return QuorumAccess(node, loader, owned=True)

@@ -1,0 +1,219 @@
+"""A broker process: its parts (`broker/process/composition.py`) started in order, ended in order.
+
+Start: directory, quorum observer, registration, caught up with the metadata, logs recovered, partitions begun, listeners served,
+unfenced. End (the caller cancels): controlled shutdown while everything still runs, then connections drained, logs
+flushed, checkpoints and the clean-shutdown marker written. Source: `BrokerServer`, `SharedServer` of Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import trio
+
+from broker.channels.controller_channel import Address
+from broker.handlers.context import Context
+from broker.handlers.registry import broker_registry
+from broker.process.composition import Parts, compose
+from broker.process.lifecycle import BrokerState
+from broker.process.overridden_settings import overridden
+from log.directories.directory import LogDirectory
+from node.config.server import ServerConfig
+from node.listeners import limits_of
+from node.runtime.errors import StorageFailure
+from node.runtime.threads import run_blocking
+from quorum.controller.server import RunningController
+from quorum.metadata.image import LOST_DIRECTORY
+from wire.errors import KafkaError
+from wire.transport.server import Server, serve_listener
+
+log = logging.getLogger(__name__)
+
+# How long a broker waits for the controller to move its leaderships when it is told to stop (Kafka: as long as it takes;
+# supervisors kill after 30 s), and for answers that are owed.
+CONTROLLED_SHUTDOWN_SECONDS = 20.0
+DRAIN_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """What `run_broker` reports when the broker serves."""
+
+    node_id: int
+    addresses: Mapping[str, Address]  # listener name -> where it listens
+    context: Context
+
+
+async def run_broker(
+    config: ServerConfig,
+    *,
+    controller: RunningController | None = None,
+    task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Runs a broker until it is cancelled; then it hands its partitions over before it ends.
+
+    `controller` runs in the same process, if there is one: its node, loader and directory are shared, and outlive the broker.
+
+    Raises:
+        ConfigError, MetaPropertiesError, DirectoryLocked, OSError: it cannot start, and why.
+        RegistrationRefused: the controller will not have it.
+        StorageFailure: its log directory went offline; what was acknowledged is on it.
+    """
+    parts = compose(config, controller)
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_run_shielded, parts, stop, task_status)
+        try:
+            await stop.wait()
+        finally:
+            stop.set()
+
+
+# -- running
+
+
+async def _run_shielded(
+    parts: Parts,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[RunningBroker],
+) -> None:
+    """Everything that must still work while the broker takes its leave; ends by itself soon after `stop`."""
+    with trio.CancelScope(shield=True):
+        clean = False
+        try:
+            async with trio.open_nursery() as nursery:
+                server = await _start(parts, nursery, stop, task_status)
+                await stop.wait()
+                await _take_leave(parts, server)
+                nursery.cancel_scope.cancel()
+            clean = True
+        finally:
+            for listener in parts.listeners:
+                listener.socket.close()
+            await _close(parts, clean=clean)
+
+
+async def _start(
+    parts: Parts,
+    nursery: trio.Nursery,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[RunningBroker],
+) -> Server | None:
+    """Returns None if it was told to stop before it served."""
+    with trio.CancelScope() as starting:
+        nursery.start_soon(_cancel_when, stop, starting)
+        nursery.start_soon(_watch_directories, parts)
+        nursery.start_soon(parts.storage.metadata_commit.run)
+        for directory in parts.storage.commits:
+            nursery.start_soon(parts.storage.commit, directory)
+        if parts.quorum.owned:
+            await nursery.start(parts.quorum.node.run)
+        ctx, lifecycle = parts.context, parts.lifecycle
+        for part in (
+            ctx.controller,
+            parts.alter_partitions,
+            parts.assignments,
+            parts.fetchers,
+            lifecycle,
+        ):
+            nursery.start_soon(part.run)
+        await parts.quorum.node.wait_caught_up()
+        if ctx.authorizer is not None:
+            ctx.authorizer.complete_initial_load()
+        for line in overridden(parts.config, ctx.metadata.image.configs):
+            log.warning("%s", line)
+        # Its record may be in the image before its answer is here, and no other record need follow.
+        await lifecycle.state.wait_not(BrokerState.STARTING)
+        await ctx.metadata.wait_for(lambda image: lifecycle.epoch <= image.provenance.offset)
+        await ctx.directories.finish_moves()
+        await _recover_logs(parts)
+        await parts.publisher.activate()
+        nursery.start_soon(parts.publisher.run)
+        await nursery.start(ctx.groups.run)
+        nursery.start_soon(parts.maintenance.run)
+        nursery.start_soon(ctx.moves.run)
+        server: Server = await nursery.start(_serve, parts)
+        lifecycle.unfence()
+        await lifecycle.state.wait_for(lambda state: state is not BrokerState.RECOVERY)
+        task_status.started(RunningBroker(ctx.node_id, server.addresses, ctx))
+        return server
+    return None
+
+
+async def _cancel_when(stop: trio.Event, scope: trio.CancelScope) -> None:
+    await stop.wait()
+    scope.cancel()
+
+
+async def _watch_directories(parts: Parts) -> None:
+    """A directory that fails takes its replicas along; the controller hears of it and has others lead. Raises StorageFailure."""
+    directories, ctx = parts.storage.directories, parts.context
+    while True:
+        for failed in await directories.wait_failed():
+            log.error("log directory %s is offline: %s", failed.path, failed.offline)
+            if directories.offline is not None:
+                raise StorageFailure(f"{failed.path} is offline: {failed.offline}")
+            lost = [
+                one for one in ctx.partitions if directories.holding(one.topic, one.index) is failed
+            ]
+            for partition in lost:
+                if partition.state.directory_of(ctx.node_id) != failed.directory_id:
+                    parts.assignments.assign(partition.topic_id, partition.index, LOST_DIRECTORY)
+            ctx.partitions.reopen(lost)
+            parts.lifecycle.report()
+
+
+async def _serve(
+    parts: Parts, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
+) -> None:
+    await serve_listener(
+        parts.listeners,
+        broker_registry(),
+        parts.context,
+        limits=limits_of(parts.config),
+        task_status=task_status,
+    )
+
+
+async def _recover_logs(parts: Parts) -> None:
+    """After a crash the logs that were written to are checked above their recovery points; after a clean stop none is opened."""
+    async with trio.open_nursery() as nursery:
+        for directory in parts.storage.directories.online:
+            if not directory.clean_shutdown:
+                nursery.start_soon(_recover_directory, parts.context, directory)
+
+
+async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
+    topics = ctx.metadata.image.topics.by_name
+    try:
+        for topic, index in directory.unsettled():
+            if topic not in topics or directory.topic_id(topic, index) != topics[topic].id:
+                continue
+            settings = ctx.partitions.settings_of(topic)
+            try:
+                await run_blocking(directory.open_log, topic, index, settings.log)
+            except KafkaError as error:
+                ctx.directories.refused(topic, index, topics[topic].id, error)
+    except KafkaError as error:
+        log.error("recovery of %s: %s", directory.path, error)
+    ctx.directories.storage_failed()
+
+
+# -- ending
+
+
+async def _take_leave(parts: Parts, server: Server | None) -> None:
+    if server is not None:
+        hands_over = parts.config["controlled.shutdown.enable"]
+        if hands_over and not await parts.lifecycle.shut_down(CONTROLLED_SHUTDOWN_SECONDS):
+            log.warning("stopping without the controller's leave")
+        await server.drain(DRAIN_SECONDS)
+
+
+async def _close(parts: Parts, *, clean: bool) -> None:
+    watermarks = parts.context.partitions.watermarks()
+    parts.context.moves.close()
+    parts.context.partitions.close()
+    await parts.storage.close(parts.lifecycle.epoch if clean else None, watermarks)

@@ -1,0 +1,304 @@
+"""Replicates from one leader: one task, one connection, one incremental fetch session for all partitions it leads.
+
+Source: `AbstractFetcherThread`, `ReplicaFetcherThread`, `RemoteLeaderEndPoint` of Kafka.
+
+A round: send the positions that changed; append what comes; wait until it is durable; send. While an answer is parked at
+the leader, news does not wait for it: partitions that begin to follow go in a second request, upon which our leaders
+release the first at once, and Kafka's answer both in turn. Answers are processed in order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from math import inf
+
+import trio
+
+from broker.fetching.sessions import NO_SESSION
+from broker.partitions.follower import FollowerEpoch
+from broker.partitions.opening import OPENED_PER_TURN
+from broker.partitions.partition import Partition
+from broker.replication.fetch_client import (
+    PAUSE_SECONDS,
+    FetchClient,
+    FetchSettings,
+    Followed,
+    Key,
+)
+from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from wire.outgoing import records_view
+from wire.security.listener import PLAINTEXT, ClientSecurity
+from wire.transport.node_connection import NodeConnection, open_node_connection
+
+log = logging.getLogger(__name__)
+
+# The long poll, and news that came during it.
+IN_FLIGHT_MAX = 2
+# Partitions that were just made are empty. While a fetch is parked they go to the leader at most so often, all of them at once: who makes topics one after
+# another has each exchange serve several, and the first write to one of them waits so long at most (in Kafka for the end of the long poll).
+COMPANY_SECONDS = 0.1
+
+LATEST = -1
+EARLIEST_LOCAL = -4
+
+Address = tuple[str, int]
+_FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolError)
+
+
+class Fetcher:
+    """All that this broker follows of `leader_id`; `run` replicates until cancelled."""
+
+    def __init__(
+        self,
+        leader_id: int,
+        address_of: Callable[[int], Address | None],
+        settings: FetchSettings,
+        client_id: str,
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
+        self._security = security
+        self.leader_id = leader_id
+        self._address_of = address_of
+        self._client_id = client_id
+        self._client = FetchClient(settings)
+        self._new: dict[Key, Partition] = {}
+        self._take_at = -inf
+        self._flushing: dict[Key, None] = {}
+        self._in_flight = 0
+        self._last_answered = trio.Event()
+        self._failure: Exception | None = None
+        self._news = trio.Event()
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._client)
+
+    def add(self, partition: Partition) -> None:
+        """Replicates `partition` in its present epoch."""
+        if partition.state.leader_epoch > 0:
+            self._take_at = -inf  # it was elected, and may have records
+        if not self._new or self._take_at == -inf:
+            self._news.set()
+        self._new[_key(partition)] = partition
+
+    def remove(self, partition: Partition) -> None:
+        """Its epoch is over."""
+        key = _key(partition)
+        self._new.pop(key, None)
+        self._client.remove(key)
+        self._flushing.pop(key, None)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Connects, replicates, and after a failure begins anew, for ever."""
+        pause, settings = PAUSE_SECONDS, self._client.settings
+        while True:
+            address = self._address_of(self.leader_id)
+            began = trio.current_time()
+            try:
+                if address is not None:
+                    async with open_node_connection(
+                        *address,
+                        client_id=self._client_id,
+                        copy_records=False,
+                        security=self._security,
+                    ) as connection:
+                        await self._replicate(connection)
+            except _FAILURES as error:
+                log.info("replication from broker %d stops: %s", self.leader_id, error)
+            if trio.current_time() - began > settings.backoff_seconds_max:
+                pause = PAUSE_SECONDS
+            await trio.sleep(pause)
+            pause = self._client.longer(pause)
+
+    def _begin(self) -> None:
+        self._client.begin()
+        self._failure = None
+        self._in_flight = 0
+        self._last_answered = trio.Event()
+        self._last_answered.set()
+
+    async def _replicate(self, connection: NodeConnection) -> None:
+        self._begin()
+        async with trio.open_nursery() as nursery:
+            while (failure := self._failure) is None:
+                self._news = trio.Event()
+                if not self._in_flight or trio.current_time() >= self._take_at:
+                    await self._take_new()
+                request = self._next_request()
+                if request is None:
+                    take_at = self._take_at if self._new else inf
+                    with trio.move_on_at(min(self._client.resume_at, take_at)):
+                        await self._news.wait()
+                else:
+                    before, self._last_answered = self._last_answered, trio.Event()
+                    self._in_flight += 1
+                    nursery.start_soon(
+                        self._exchange, connection, request, before, self._last_answered
+                    )
+            nursery.cancel_scope.cancel()
+        raise failure
+
+    def _next_request(self) -> FetchRequest | None:
+        if self._flushing or self._in_flight >= IN_FLIGHT_MAX:
+            return None
+        if self._in_flight and self._client.session_id == NO_SESSION:
+            return None  # the next request must name the session, which the answer brings
+        return self._client.next_request(trio.current_time(), in_flight=self._in_flight > 0)
+
+    async def _take_new(self) -> None:
+        """Begins the follower epochs of what was added, which opens logs."""
+        if self._new and self._in_flight:
+            self._take_at = trio.current_time() + COMPANY_SECONDS
+        opened = 0
+        while self._new:
+            key, partition = self._new.popitem()
+            try:
+                if partition.must_check:
+                    await partition.check()
+                follower = partition.follower()
+            except KafkaError as error:
+                log.error("%s cannot be replicated: %s", partition.name, error)
+                continue
+            if follower is None or follower.leader_id != self.leader_id:
+                continue
+            self._client.add(key, follower)
+            follower.on_ready = self._one_flushed
+            if not follower.ready:
+                self._flushing[key] = None
+            opened += 1
+            if opened % OPENED_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+
+    def _one_flushed(self, follower: FollowerEpoch) -> None:
+        self._flushing.pop(_key(follower.partition), None)
+        if not self._flushing:
+            self._news.set()
+
+    async def _exchange(
+        self,
+        connection: NodeConnection,
+        request: FetchRequest,
+        before: trio.Event,
+        answered: trio.Event,
+    ) -> None:
+        """One request and its answer, processed after the one before it."""
+        try:
+            response = await connection.call(
+                request, timeout=request.max_wait_ms / 1000 + self._client.settings.response_seconds
+            )
+            await before.wait()
+            await self._process(connection, response)
+        except _FAILURES as error:
+            self._failure = self._failure or error
+        self._in_flight -= 1
+        answered.set()
+        self._news.set()
+
+    # -- answers
+
+    async def _process(self, connection: NodeConnection, response: FetchResponse) -> None:
+        if response.error_code:
+            raise ConnectionLost(
+                f"the leader ends the session: {ErrorCode.of(response.error_code).name}"
+            )
+        self._client.answered(response.session_id)
+        lost: list[Followed] = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                followed = self._client.find((topic.topic_id, data.partition_index))
+                if followed is not None:
+                    self._take(followed, data, lost)
+        for followed in lost:
+            await self._find_position(connection, followed)
+
+    def _take(self, followed: Followed, data: PartitionData, lost: list[Followed]) -> None:
+        follower = followed.follower
+        try:
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                lost.append(followed)
+            elif data.error_code:
+                self._pause(followed, ErrorCode.of(data.error_code).name)
+            elif data.diverging_epoch.end_offset >= 0:
+                diverging = data.diverging_epoch
+                follower.truncate_diverging(diverging.epoch, diverging.end_offset)
+            else:
+                records = records_view(data.records)
+                if len(records):
+                    follower.append(records)
+                    followed.pause = PAUSE_SECONDS
+                follower.take_watermark(data.high_watermark, data.log_start_offset)
+        except (KafkaError, RemoteProtocolError) as error:
+            log.warning("replica of %s: %s", follower.partition.name, error)
+            follower.partition.services.directories.storage_failed()
+            self._pause(followed, str(error))
+        self._after_change(followed)
+
+    def _after_change(self, followed: Followed) -> None:
+        if not followed.follower.ended:
+            self._client.touch(followed)
+            if not followed.follower.ready:
+                self._flushing[followed.key] = None
+
+    def _pause(self, followed: Followed, why: str) -> None:
+        log.debug("replica of %s pauses: %s", followed.follower.partition.name, why)
+        self._client.hold_back(followed, trio.current_time())
+
+    async def _find_position(self, connection: NodeConnection, followed: Followed) -> None:
+        """Our position is outside of the leader's log: goes where the leader's log ends, or begins."""
+        follower = followed.follower
+        try:
+            leader_end = await self._leader_offset(connection, follower, LATEST)
+            if leader_end < follower.log.log_end_offset:
+                log.warning(
+                    "%s is cut from %d to its leader's end %d",
+                    follower.partition.name,
+                    follower.log.log_end_offset,
+                    leader_end,
+                )
+                follower.truncate_to(leader_end)
+            else:
+                leader_start = await self._leader_offset(connection, follower, EARLIEST_LOCAL)
+                if not follower.ended and leader_start > follower.log.log_end_offset:
+                    follower.start_at(leader_start)
+        except KafkaError as error:
+            self._pause(followed, str(error))
+        self._after_change(followed)
+
+    async def _leader_offset(
+        self, connection: NodeConnection, follower: FollowerEpoch, timestamp: int
+    ) -> int:
+        partition = follower.partition
+        request = ListOffsetsRequest(
+            replica_id=self._client.settings.replica_id,
+            topics=[
+                ListOffsetsTopic(
+                    name=partition.topic,
+                    partitions=[
+                        ListOffsetsPartition(
+                            partition_index=partition.index,
+                            current_leader_epoch=follower.epoch,
+                            timestamp=timestamp,
+                        )
+                    ],
+                )
+            ],
+        )
+        response = await connection.call(request, timeout=self._client.settings.response_seconds)
+        answer = response.topics[0].partitions[0]
+        if answer.error_code:
+            raise KafkaError(ErrorCode.of(answer.error_code))
+        if follower.ended:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+        return int(answer.offset)
+
+
+def _key(partition: Partition) -> Key:
+    return partition.topic_id, partition.index

@@ -1,0 +1,73 @@
+"""The fetchers of this broker, one for each leader that it follows something of.
+
+Source: `ReplicaFetcherManager` of Kafka with num.replica.fetchers = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from broker.partitions.partition import Partition
+from broker.replication.fetch_client import FetchSettings
+from broker.replication.fetcher import Address, Fetcher
+from wire.security.listener import PLAINTEXT, ClientSecurity
+
+
+class Fetchers:
+    """Starts a fetcher when the first partition follows a leader, stops it after the last."""
+
+    def __init__(
+        self,
+        address_of: Callable[[int], Address | None],
+        settings: FetchSettings,
+        client_id: str,
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
+        self._security = security
+        self._address_of = address_of
+        self._settings = settings
+        self._client_id = client_id
+        self._fetchers: dict[int, Fetcher] = {}
+        self._leader_of: dict[tuple[bytes, int], int] = {}
+        self._changed = trio.Event()
+
+    def follow(self, partition: Partition) -> None:
+        leader_id = partition.state.leader
+        self._leader_of[partition.topic_id, partition.index] = leader_id
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None:
+            fetcher = self._fetchers[leader_id] = Fetcher(
+                leader_id, self._address_of, self._settings, self._client_id, self._security
+            )
+            self._changed.set()
+        fetcher.add(partition)
+
+    def unfollow(self, partition: Partition) -> None:
+        leader_id = self._leader_of.pop((partition.topic_id, partition.index), None)
+        if leader_id is not None and (fetcher := self._fetchers.get(leader_id)):
+            fetcher.remove(partition)
+            if not len(fetcher):
+                self._changed.set()
+
+    async def run(self) -> None:
+        """Runs the fetchers until cancelled."""
+        running: dict[int, trio.CancelScope] = {}
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._changed = trio.Event()
+                for leader_id, fetcher in list(self._fetchers.items()):
+                    if not len(fetcher):
+                        del self._fetchers[leader_id]
+                        if scope := running.pop(leader_id, None):
+                            scope.cancel()
+                    elif leader_id not in running:
+                        scope = running[leader_id] = trio.CancelScope()
+                        nursery.start_soon(_run_in, scope, fetcher)
+                await self._changed.wait()
+
+
+async def _run_in(scope: trio.CancelScope, fetcher: Fetcher) -> None:
+    with scope:
+        await fetcher.run()

@@ -1,0 +1,125 @@
+"""What a broker stores on: its log directories, each with a group commit of its own, and the one with the metadata log.
+
+Source: `KafkaRaftServer.initializeLogDirs`, `LogManager.createAndValidateLogDirs` of Kafka. A directory that cannot be read at the start is
+left out, unless it is the one with the metadata log; one that is not formatted, or somebody else's, is a mistake of whoever configured it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.storage.directories import LogDirectories
+from broker.storage.durability import Durability
+from log.directories.directory import CLUSTER_METADATA, LogDirectory
+from log.directories.meta_properties import MetaPropertiesError
+from node.config.server import ServerConfig
+from node.runtime.clock import now_ms
+from node.runtime.errors import StorageFailure
+from node.runtime.group_commit import GroupCommit
+from node.runtime.threads import run_blocking
+from wire.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """`shared` is the directory of a controller in the same process, which closes it, and last."""
+
+    directories: LogDirectories
+    commits: Mapping[LogDirectory, GroupCommit]  # of the partitions' logs
+    metadata_commit: GroupCommit
+    durability: Durability
+    shared: LogDirectory | None
+
+    @property
+    def metadata(self) -> LogDirectory:
+        return self.directories.metadata
+
+    async def commit(self, directory: LogDirectory) -> None:
+        """Runs the group commit of one directory, until that fails; the others go on."""
+        try:
+            await self.commits[directory].run()
+        except StorageFailure:
+            self.directories.storage_failed()
+
+    async def close(self, broker_epoch: int | None, high_watermarks: Mapping[Key, int]) -> None:
+        """Flushes and closes all that is the broker's own. Of a controller's directory the checkpoints are written only."""
+        if self.shared is not None and broker_epoch is not None:
+            self.shared.broker_epoch = broker_epoch
+
+        def close() -> None:
+            self.directories.close(
+                broker_epoch=broker_epoch, high_watermarks=high_watermarks, but=self.shared
+            )
+
+        await run_blocking(close)
+
+
+def open_storage(config: ServerConfig, shared: LogDirectory | None) -> Storage:
+    """Opens all directories of the configuration; `shared` is open already.
+
+    Raises:
+        MetaPropertiesError, DirectoryLocked: the broker cannot start, and why.
+        KafkaError: KAFKA_STORAGE_ERROR, the metadata log's directory cannot be read.
+    """
+    opened: dict[Path, LogDirectory] = {} if shared is None else {shared.path: shared}
+    failed: dict[Path, str] = {}
+    try:
+        for path in dict.fromkeys([config.metadata_directory, *config.log_directories]):
+            if path in opened:
+                continue
+            try:
+                opened[path] = _open(path, config)
+            except KafkaError as error:
+                if path == config.metadata_directory:
+                    raise
+                log.error("%s is offline: %s", path, error)
+                failed[path] = str(error)
+        metadata = opened[config.metadata_directory]
+        _check(list(opened.values()), metadata)
+        data = [opened[path] for path in config.log_directories if path in opened]
+        directories = LogDirectories(data, metadata=metadata, failed_at_start=failed)
+    except BaseException:
+        for directory in opened.values():
+            if directory is not shared:
+                directory.close(broker_epoch=None)
+        raise
+    fsync = config["trimaran.log.fsync"] == "commit"
+    commits = {one: GroupCommit(one.health, fsync=fsync) for one in data}
+    durability = Durability({one.health: commits[one] for one in data}, fsync=fsync)
+    return Storage(directories, commits, GroupCommit(metadata.health), durability, shared)
+
+
+def _open(path: Path, config: ServerConfig) -> LogDirectory:
+    directory = LogDirectory(path, now_ms=now_ms)
+    try:
+        directory.meta_properties.check(path, cluster_id=None, node_id=config.node_id)
+    except BaseException:
+        directory.close(broker_epoch=None)
+        raise
+    for damage in directory.damaged_checkpoints:
+        log.warning("ignored, and made anew: %s", damage)
+    return directory
+
+
+def _check(directories: list[LogDirectory], metadata: LogDirectory) -> None:
+    """One cluster, an id for each, one metadata log. Raises MetaPropertiesError."""
+    cluster_id = metadata.meta_properties.cluster_id
+    ids: dict[bytes, Path] = {}
+    for one in directories:
+        one.meta_properties.check(one.path, cluster_id=cluster_id, node_id=None)
+        twin = ids.setdefault(one.directory_id, one.path)
+        if twin != one.path:
+            raise MetaPropertiesError(
+                f"{one.path} and {twin} have the same directory.id: one is a copy of the other"
+            )
+        if one is not metadata and CLUSTER_METADATA in one:
+            raise MetaPropertiesError(
+                f"{one.path} holds a metadata log, and {metadata.path} is configured to"
+            )

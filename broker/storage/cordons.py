@@ -1,0 +1,34 @@
+"""Which log directories of this broker take no new replicas: `cordoned.log.dirs` (KIP-1066), as the broker's file or its dynamic config says now.
+
+Source: `KafkaConfig.cordonedLogDirs`, `DynamicLogConfig` of Kafka. Replicas that are there stay, and are served. The controller, told with
+every heartbeat, gives nothing to a broker whose directories are all cordoned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from broker.metadata.metadata_cache import BrokerMetadata
+from node.config.server import ServerConfig
+from quorum.metadata import versions
+from quorum.serving.node_configs import NodeConfigs
+
+
+class Cordons:
+    """Nothing is kept: who asks sends a heartbeat or makes a replica, which costs far more."""
+
+    def __init__(
+        self, config: ServerConfig, configs: NodeConfigs, metadata: BrokerMetadata
+    ) -> None:
+        self._config = config
+        self._configs = configs
+        self._metadata = metadata
+
+    def paths(self) -> Collection[Path]:
+        return self._config.cordoned_directories(self._configs.now("cordoned.log.dirs"))
+
+    @property
+    def are_told(self) -> bool:
+        """Whether the cluster's `metadata.version` knows of cordoned directories."""
+        return self._metadata.image.features.metadata_version >= versions.CORDONED_LOG_DIRS

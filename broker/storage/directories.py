@@ -1,0 +1,364 @@
+"""The broker's log directories: which of them holds a replica, where a new one goes, and what happens when one fails (KIP-112, KIP-858).
+
+Source: `LogManager` and `ReplicaManager.handleLogDirFailure` of Kafka. A directory of a partition that holds another topic id than the image says
+is put aside before the new one is made, so no byte of one topic is served as another's (P14). One directory failing takes its replicas
+offline and the broker goes on, unless it is the one with the metadata log, or the last.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+
+import trio
+
+from log.config import LogConfig
+from log.directories.clean_shutdown import EPOCH_UNKNOWN
+from log.directories.directory import LogDirectory
+from log.partitions.partition_log import PartitionLog
+from node.runtime.threads import run_blocking
+from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from wire.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+# Microseconds, of a look for strays: at a name, for taking one away, and between two checkpoints.
+LOOK, RENAME, WORK_PER_TURN = 2, 120, 5_000
+
+Key = tuple[str, int]
+# (topic, partition, topic id, directory id): where a replica is now, which the controller does not know yet
+OnPlaced = Callable[[str, int, bytes, bytes], None]
+
+
+class LogDirectories:
+    """`all` are those that could be opened at the start, `failed_at_start` the others with the reason.
+
+    `preferred` is where an operator wants a replica that does not exist yet; `on_placed` hears of replicas that are not where the image says;
+    `cordoned` gives the paths of those that take no new replicas.
+    """
+
+    def __init__(
+        self,
+        directories: Sequence[LogDirectory],
+        *,
+        metadata: LogDirectory | None = None,
+        failed_at_start: Mapping[Path, str] | None = None,
+    ) -> None:
+        """`metadata` holds the metadata log: one of `directories`, or a directory of its own."""
+        self.all = list(directories)
+        self.metadata = metadata or self.all[0]
+        self._assignable = {one.directory_id for one in self.all}
+        self._assignable |= {UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY}
+        self.failed_at_start = dict(failed_at_start or {})
+        self.preferred: dict[Key, LogDirectory] = {}  # at most one for each partition of an image
+        self.on_placed: OnPlaced = lambda *_: None
+        self.cordoned: Callable[[], Collection[Path]] = tuple
+        self._known_failed: set[bytes] = set()
+        self._told: set[Key] = set()  # damaged replicas; at most those that lie here
+        self._news = trio.Event()
+
+    # -- standing
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        return [one for one in self.all if one.offline is None]
+
+    @property
+    def offline(self) -> str | None:
+        """Why the broker cannot go on: the metadata log's directory is gone, or all are."""
+        if self.metadata.offline is not None:
+            return f"{self.metadata.path}: {self.metadata.offline}"
+        if not self.online:
+            return "; ".join(f"{one.path}: {one.offline}" for one in self.all)
+        return None
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """That of the last life, if that ended cleanly in every directory: then nothing that was acknowledged is missing (KIP-966). Else -1."""
+        if self.failed_at_start:
+            return EPOCH_UNKNOWN
+        first, *others = {one.previous_broker_epoch for one in self.all}
+        return EPOCH_UNKNOWN if first is None or others else first
+
+    def online_ids(self) -> list[bytes]:
+        return [one.directory_id for one in self.online]
+
+    def offline_ids(self) -> list[bytes]:
+        """Of those that failed since the start: the controller is told with every heartbeat."""
+        return [one.directory_id for one in self.all if one.offline is not None]
+
+    def cordoned_ids(self) -> list[bytes]:
+        cordoned = self.cordoned()
+        return [one.directory_id for one in self.all if one.path in cordoned]
+
+    def storage_failed(self) -> None:
+        """Somebody met KAFKA_STORAGE_ERROR: who waits for failures looks whether a directory is offline."""
+        self._news.set()
+
+    async def wait_failed(self) -> list[LogDirectory]:
+        """Those that went offline since the last call, once there are any. One task calls this."""
+        while True:
+            self._news = trio.Event()
+            failed = [
+                one
+                for one in dict.fromkeys([*self.all, self.metadata])
+                if one.offline is not None and one.directory_id not in self._known_failed
+            ]
+            self._known_failed.update(one.directory_id for one in failed)
+            if failed:
+                return failed
+            await self._news.wait()
+
+    # -- finding
+
+    def holding(self, topic: str, index: int) -> LogDirectory | None:
+        """Where the replica is, also if that is offline now; None when it has no directory yet."""
+        key = (topic, index)
+        for one in self.all:  # asked for every partition at a start
+            if key in one:
+                return one
+        return None
+
+    def is_new(self, topic: str, index: int) -> bool:
+        """The replica has no directory yet, nor can it be in one that is offline."""
+        if self.failed_at_start or len(self.online) < len(self.all):
+            return False
+        key = (topic, index)
+        return not any(key in one or key in one.futures for one in self.all)
+
+    def at(self, path: str) -> LogDirectory | None:
+        """The directory that the configuration calls `path`."""
+        return next((one for one in self.all if str(one.path) == path), None)
+
+    def high_watermark(self, topic: str, index: int) -> int:
+        """As checkpointed last, 0 if it was not."""
+        directory = self.holding(topic, index)
+        return 0 if directory is None else directory.high_watermark(topic, index)
+
+    def open_log(
+        self,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        config: LogConfig,
+        assigned: bytes = UNASSIGNED_DIRECTORY,
+    ) -> PartitionLog:
+        """Opens the partition's log, or makes it: in the directory that is `assigned`, or where the fewest replicas are.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, the disk failed, or the replica may be in a directory that is offline.
+        """
+        try:
+            found = self.holding(topic, index)
+            if found is not None and found.topic_id(topic, index) != topic_id:
+                log.warning("%s-%d belongs to another topic id: put aside", topic, index)
+                found.put_aside(topic, index)
+                found = None
+            if found is not None:
+                opened = found.open_log(topic, index, config)
+            else:
+                found = self._place(topic, index, assigned)
+                opened = found.create_log(topic, index, topic_id, config)
+        except KafkaError as error:
+            self.refused(topic, index, topic_id, error)
+            raise
+        if assigned != found.directory_id and (
+            assigned != MIGRATING_DIRECTORY or len(self.all) > 1
+        ):
+            self.on_placed(topic, index, topic_id, found.directory_id)
+        return opened
+
+    def must_check(self, topic: str, index: int) -> bool:
+        """Whether `open_log` would check what a crash left, which may take long: `check_log` does it in a thread."""
+        found = self.holding(topic, index)
+        return found is not None and found.must_check(topic, index)
+
+    async def check_log(self, topic: str, index: int, topic_id: bytes, config: LogConfig) -> None:
+        """Raises KafkaError as `open_log`."""
+        found = self.holding(topic, index)
+        if found is None or found.topic_id(topic, index) != topic_id:
+            return
+        try:
+            await run_blocking(found.check_log, topic, index, config)
+        except KafkaError as error:
+            self.refused(topic, index, topic_id, error)
+            raise
+
+    def refused(self, topic: str, index: int, topic_id: bytes, error: KafkaError) -> None:
+        """A log could not be opened: its directory failed, or the replica is damaged, which then leaves ISR and leadership to others."""
+        self.storage_failed()
+        found = self.holding(topic, index)
+        if found is None or found.offline is not None:
+            return
+        if (topic, index) not in self._told:
+            self._told.add((topic, index))
+            log.error(
+                "%s-%d: %s; this replica is out of service. To have it fetched anew from its leader stop this broker, move %s-%d in %s"
+                " away, and start it again",
+                *(topic, index, error.message, topic, index, found.path),
+            )
+        self.on_placed(topic, index, topic_id, LOST_DIRECTORY)
+
+    def claim(
+        self, topic: str, index: int, topic_id: bytes, assigned: bytes, *, is_only_replica: bool
+    ) -> None:
+        """Of a replica that nobody leads, so that nobody opens its log: tells where it is if `assigned` is no directory here any more, as
+        when its disk was replaced or it was moved; else it could never lead again (KIP-858).
+
+        One that is not here is begun anew only where nobody else may have its records.
+        """
+        if assigned in self._assignable or (topic, index) in self._told:
+            return
+        found = self.holding(topic, index)
+        try:
+            if found is None:
+                if is_only_replica and self.is_new(topic, index):
+                    self.on_placed(topic, index, topic_id, UNASSIGNED_DIRECTORY)
+            elif found.offline is None and found.topic_id(topic, index) == topic_id:
+                self.on_placed(topic, index, topic_id, found.directory_id)
+        except KafkaError as error:
+            log.error("%s-%d: %s", topic, index, error)
+            self.storage_failed()
+
+    def _place(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
+        online = self.online
+        wanted = next((one for one in online if one.directory_id == assigned), None)
+        if wanted is not None:
+            return wanted
+        some_are_offline = len(online) < len(self.all) or bool(self.failed_at_start)
+        came_too_far = any((topic, index) in one.futures for one in self.all)
+        if not online or (some_are_offline and (assigned != UNASSIGNED_DIRECTORY or came_too_far)):
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{topic}-{index} may be in a log directory that is offline",
+            )
+        preferred = self.preferred.pop((topic, index), None)
+        if preferred in online:
+            return preferred
+        cordoned = self.cordoned()  # all may be since the controller has chosen this broker
+        open_ones = [one for one in online if one.path not in cordoned]
+        return min(open_ones or online, key=lambda one: one.replicas)
+
+    # -- taking away
+
+    def delete_log(self, topic: str, index: int, topic_id: bytes) -> None:
+        """Takes the partition's directory away if it is of that topic id; the files go later (`purge`)."""
+        self.preferred.pop((topic, index), None)
+        self._told.discard((topic, index))
+        directory = self.holding(topic, index)
+        try:
+            if directory is not None and directory.topic_id(topic, index) == topic_id:
+                directory.delete_log(topic, index)
+        except KafkaError as error:
+            log.error("%s-%d could not be deleted: %s", topic, index, error)
+            self.storage_failed()
+
+    async def drop_strays(self, wanted: Container[Key]) -> None:
+        """Puts aside every partition that is not `wanted` here, some at a time: `wanted` is asked anew for each.
+
+        Only names are looked at: whether one is of the wanted topic id shows when it is opened, so that a start opens nothing.
+        """
+        for directory in self.online:
+            with self.noting_failure(f"strays in {directory.path}"):
+                work = 0
+                for key in directory.partitions():
+                    work += LOOK
+                    if key in directory and key not in wanted:
+                        log.warning("%s-%d is not assigned to this broker: put aside", *key)
+                        directory.put_aside(*key)
+                        self._told.discard(key)
+                        work += RENAME
+                    if work >= WORK_PER_TURN:
+                        work = 0
+                        await trio.lowlevel.checkpoint()
+                for key in directory.futures:
+                    if key not in wanted:
+                        directory.futures.drop(*key)
+
+    async def finish_moves(self) -> None:
+        """What a crash left of moves between directories: of each replica exactly one is kept (KAFKA-8069).
+
+        Two of one name: the move was done, or Kafka was about to remove the old one; the longer has all that the other has.
+        A future one alone: it was complete, and the old one is gone, unless that lies in a directory that is offline.
+        What a disk that fails meanwhile leaves undone, the next start does.
+        """
+        for one, other in combinations(self.online, 2):
+            for topic, index in one.in_both(other):
+                await self._settle_twins(topic, index)
+        if self.failed_at_start:
+            return
+        for directory in self.online:
+            for topic, index in directory.futures:
+                if self.holding(topic, index) is None:
+                    with self.noting_failure(f"{topic}-{index} does not move"):
+                        directory.promote_future(topic, index)
+
+    async def _settle_twins(self, topic: str, index: int) -> None:
+        with self.noting_failure(f"{topic}-{index} is in two directories"):
+            twins = [one for one in self.online if (topic, index) in one]
+            ends = {one.path: await run_blocking(one.end_of, topic, index) for one in twins}
+            twins.sort(key=lambda one: ends[one.path])
+            for one in twins[:-1]:
+                log.warning(
+                    "%s-%d is in %s too: put aside in %s", topic, index, twins[-1].path, one.path
+                )
+                one.put_aside(topic, index)
+
+    @contextmanager
+    def noting_failure(self, what: str) -> Iterator[None]:
+        """Of a disk: who waits for that takes the directory out of service."""
+        try:
+            yield
+        except KafkaError as error:
+            log.error("%s: %s", what, error)
+            self.storage_failed()
+
+    # -- upkeep
+
+    async def purge(self, delay_ms: int | None = None) -> None:
+        """Removes the files of deleted segments and partitions, in a thread; see `LogDirectory.purge`."""
+        for directory in self.online:
+            try:
+                await run_blocking(directory.purge, delay_ms)
+            except KafkaError:
+                self.storage_failed()
+                raise
+
+    async def save_checkpoints(self, high_watermarks: Mapping[Key, int]) -> None:
+        """Writes recovery points, log starts and high watermarks, in a thread."""
+        for directory in self.online:
+            held = _held(directory, high_watermarks, alone=len(self.all) == 1)
+            collected = directory.collect_checkpoints(held)
+            try:
+                await run_blocking(directory.write_checkpoints, collected)
+            except KafkaError:
+                self.storage_failed()
+                raise
+
+    def close(
+        self,
+        *,
+        broker_epoch: int | None,
+        high_watermarks: Mapping[Key, int],
+        but: LogDirectory | None = None,
+    ) -> None:
+        """Closes all directories, see `LogDirectory.close`; of the one that somebody else closes (`but`) checkpoints are written. Blocks."""
+        for directory in dict.fromkeys([*self.all, self.metadata]):
+            held = _held(directory, high_watermarks, alone=len(self.all) == 1)
+            try:
+                if directory is not but:
+                    directory.close(broker_epoch=broker_epoch, high_watermarks=held)
+                elif broker_epoch is not None:
+                    directory.save_checkpoints(held)
+            except KafkaError as error:
+                log.error("%s could not be closed: %s", directory.path, error)
+
+
+def _held(directory: LogDirectory, offsets: Mapping[Key, int], *, alone: bool) -> Mapping[Key, int]:
+    """The offsets of the replicas in `directory`; with one directory those of replicas without a file yet too."""
+    return (
+        offsets if alone else {key: offset for key, offset in offsets.items() if key in directory}
+    )

@@ -1,0 +1,37 @@
+"""How far a log is as durable as the configuration asks: what may be reported to others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from log.disk.health import DirectoryHealth
+from log.partitions.partition_log import PartitionLog
+from node.runtime.group_commit import GroupCommit, OnFlushed
+
+
+class Durability:
+    """Says up to where a log is as durable as `trimaran.log.fsync` asks.
+
+    `commit` (the default): on disk, by group commit. `none`: written, as in Apache Kafka; a power cut may take records
+    that were acknowledged, a killed process does not.
+    """
+
+    def __init__(self, commits: Mapping[DirectoryHealth, GroupCommit], *, fsync: bool) -> None:
+        """`commits`: of each log directory, by what its logs share: found by identity, as it is asked for at each append."""
+        self._commits = commits
+        self._fsync = fsync
+
+    def durable_end(self, log: PartitionLog) -> int:
+        """The end (exclusive) of what may be reported to others."""
+        return log.flushed_offset if self._fsync else log.log_end_offset
+
+    def mark_dirty(self, log: PartitionLog, on_flushed: OnFlushed) -> None:
+        """As `GroupCommit.mark_dirty`."""
+        self._commits[log.health].mark_dirty(log, on_flushed)
+
+    def flush_soon(self, log: PartitionLog) -> None:
+        """As `GroupCommit.flush_soon`."""
+        self._commits[log.health].flush_soon(log)
+
+    def forget(self, log: PartitionLog) -> None:
+        self._commits[log.health].forget(log)

@@ -1,0 +1,269 @@
+"""Records of batches in bulk: as columns, checked, or thinned out, without a Python object a record.
+
+The loops are `log.batches.columns_walk`, C where it was compiled (`COMPILED`), else the same source interpreted, some hundred times slower.
+`log.batches.records.decode_records` is the plain decoder that both are tested against. Bodies are the decompressed bytes behind a
+batch's header (`log.batches.records.records_bytes`). The interpreter's lock is released while a body of more than 64 KiB is walked.
+
+Columns are `array.array`s, which numpy and Arrow wrap without a copy (`numpy.frombuffer`, `pyarrow.py_buffer`).
+Memory: 52 bytes a record, which takes 7 bytes of a body at the least; nothing is allocated for a count that the body cannot hold.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+from log.batches.batch import ATTRIBUTES_LOG_APPEND_TIME, HEADER_BYTES, BatchView, Buffer
+from log.batches.columns_walk import COMPILED, Problem, Walker
+from log.batches.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_bytes
+from wire.errors import RemoteProtocolError
+
+__all__ = [
+    "COMPILED",
+    "Columns",
+    "HeaderColumns",
+    "Kept",
+    "LargestTimestamp",
+    "MalformedRecords",
+    "Problem",
+    "check_records",
+    "decode_columns",
+    "decode_columns_within",
+    "decode_headers",
+    "retain",
+]
+
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+DATA_BYTES_MAX = (1 << 31) - 1  # positions are int32, as Arrow's are
+_GROWTH_BYTES_MAX = (
+    13  # of a record whose timestamp delta is written anew: ten bytes for one, five for two
+)
+
+_WHY = {
+    Problem.CUT_SHORT: "is cut short",
+    Problem.RECORD_SIZE: "has a size that is not that of its fields",
+    Problem.VARINT: "has a varint without end",
+    Problem.SIZE: "has a size below -1 or beyond its end",
+    Problem.HEADER_COUNT: "has a header count that it cannot hold",
+    Problem.HEADER_KEY: "has a header without a key",
+    Problem.TIMESTAMP_OVERFLOW: "has a timestamp beyond 64 bits",
+    Problem.OFFSET_DELTA: "has an offset delta that is not its own",
+    Problem.NULL_KEY: "has no key, the topic is compacted",
+    Problem.TIMESTAMP_RANGE: "has a timestamp outside the topic's limits",
+    Problem.TRAILING_BYTES: "would begin behind the last one: bytes are left over",
+}
+
+
+class MalformedRecords(RemoteProtocolError):
+    """The record at `index` (from 0) is not what its batch says, for the reason `problem`."""
+
+    def __init__(self, problem: Problem, index: int) -> None:
+        super().__init__(f"record {index} {_WHY[problem]}")
+        self.problem = problem
+        self.index = index
+
+
+class LargestTimestamp(NamedTuple):
+    """The largest timestamp of a body and the offset delta of the first record that has it; both -1 where all are -1."""
+
+    timestamp_ms: int
+    offset_delta: int
+
+
+class Columns:
+    """The records of some batches, an element each; positions point into `data`, the bodies end to end.
+
+    ```
+    batch          int32   index of the batch in the sequence that was decoded
+    offset         int64
+    timestamp_ms   int64   that of the append where the batch says so
+    record_start   int32   where the record's length begins
+    key_start      int32   key_size     int32, -1 null
+    value_start    int32   value_size   int32, -1 null
+    headers_start  int32   the first header, behind the count
+    headers_count  int32
+    ```
+    """
+
+    __slots__ = (
+        "batch",
+        "data",
+        "headers_count",
+        "headers_start",
+        "key_size",
+        "key_start",
+        "offset",
+        "record_start",
+        "timestamp_ms",
+        "value_size",
+        "value_start",
+    )
+
+    def __init__(self, data: Buffer, count: int) -> None:
+        self.data = data
+        self.offset, self.timestamp_ms = _column("q", count), _column("q", count)
+        self.batch, self.record_start = _column("i", count), _column("i", count)
+        self.key_start, self.key_size = _column("i", count), _column("i", count)
+        self.value_start, self.value_size = _column("i", count), _column("i", count)
+        self.headers_start, self.headers_count = _column("i", count), _column("i", count)
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def key(self, row: int) -> bytes | None:
+        start, size = self.key_start[row], self.key_size[row]
+        return None if size < 0 else bytes(self.data[start : start + size])
+
+    def value(self, row: int) -> bytes | None:
+        start, size = self.value_start[row], self.value_size[row]
+        return None if size < 0 else bytes(self.data[start : start + size])
+
+
+class HeaderColumns(NamedTuple):
+    """The headers of some records, an element each, in their order; positions as in `Columns`, value size -1 is null."""
+
+    key_start: array[int]
+    key_size: array[int]
+    value_start: array[int]
+    value_size: array[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What `retain` leaves: the new body and what its header says. With `count` 0 the deltas and the timestamp are -1."""
+
+    body: memoryview
+    count: int
+    last_offset_delta: int  # of the last record kept; the batch's own may stay larger
+    max_timestamp_ms: int
+    max_timestamp_offset_delta: int
+
+
+def decode_columns(batches: Sequence[BatchView], limit_bytes: int = RECORDS_BYTES_MAX) -> Columns:
+    """All records of the batches, each decompressed to at most `limit_bytes`.
+
+    Offset deltas may leave gaps (compaction does) but lie within the batch.
+
+    Raises:
+        MalformedRecords: the records are not what their header says.
+        RemoteProtocolError: damaged compressed data, too much of it, or 2 GiB in all.
+        KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    bodies = [records_bytes(batch, limit_bytes) for batch in batches]
+    data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
+    starts = list(accumulate(map(len, bodies), initial=0))
+    return _decode(data, batches, starts[:-1], starts[1:])
+
+
+def decode_columns_within(
+    data: Buffer, batches: Sequence[BatchView], starts: Sequence[int]
+) -> Columns:
+    """As `decode_columns` of batches that are not compressed and whose bodies lie at `starts` in `data`, which is not copied."""
+    ends = [start + batch.size - HEADER_BYTES for start, batch in zip(starts, batches, strict=True)]
+    return _decode(data, batches, starts, ends)
+
+
+def _decode(
+    data: Buffer, batches: Sequence[BatchView], starts: Sequence[int], ends: Sequence[int]
+) -> Columns:
+    if len(data) > DATA_BYTES_MAX:
+        raise RemoteProtocolError(f"{len(data)} bytes of records at once, decode fewer batches")
+    for batch, start, end in zip(batches, starts, ends, strict=True):
+        _ensure_room(batch.count, end - start)
+    columns = Columns(data, sum(batch.count for batch in batches))
+    walker = Walker(data)
+    walker.write_to(columns)
+    for index, (batch, start, end) in enumerate(zip(batches, starts, ends, strict=True)):
+        appended = batch.attributes & ATTRIBUTES_LOG_APPEND_TIME
+        problem, record = walker.fill(
+            start,
+            end,
+            index,
+            batch.count,
+            batch.base_offset,
+            min(batch.last_offset_delta, INT64_MAX - batch.base_offset),
+            batch.base_timestamp,
+            batch.max_timestamp if appended else None,
+        )
+        if problem:
+            raise MalformedRecords(Problem(problem), record)
+    return columns
+
+
+def decode_headers(
+    data: Buffer, headers_start: array[int], headers_count: array[int]
+) -> HeaderColumns:
+    """The headers of the records whose two columns are given (int32, of `Columns` over the same `data`)."""
+    total = sum(headers_count)
+    places = HeaderColumns(*(_column("i", total) for _ in range(4)))
+    problem = Walker(data).headers(headers_start, headers_count, places)
+    if problem:
+        raise MalformedRecords(Problem(problem), 0)
+    return places
+
+
+def check_records(
+    body: Buffer,
+    count: int,
+    base_timestamp: int,
+    *,
+    requires_keys: bool = False,
+    timestamp_min_ms: int = INT64_MIN,
+    timestamp_max_ms: int = INT64_MAX,
+) -> LargestTimestamp:
+    """Walks a body as Kafka's `LogValidator` does: `count` whole records with the offset deltas 0, 1, … and nothing behind them.
+
+    A timestamp of -1 means none and is always within the limits.
+
+    Raises:
+        MalformedRecords: `problem` is NULL_KEY only with `requires_keys`, TIMESTAMP_RANGE only with limits.
+    """
+    _ensure_room(count, len(body))
+    problem, index, timestamp, delta = Walker(body).check(
+        count, base_timestamp, requires_keys, timestamp_min_ms, timestamp_max_ms
+    )
+    if problem:
+        raise MalformedRecords(Problem(problem), index)
+    return LargestTimestamp(timestamp, delta)
+
+
+def retain(
+    body: Buffer,
+    count: int,
+    base_timestamp: int,
+    keep: Buffer,
+    *,
+    new_base_timestamp: int | None = None,
+) -> Kept:
+    """The records for which the byte of `keep` is not 0, one byte a record; offset deltas stay as they are.
+
+    With `new_base_timestamp` (a delete horizon, KIP-534) timestamps stay and their deltas are written anew, else the bytes are copied.
+
+    Raises:
+        MalformedRecords: as `check_records`, offset deltas and keys are not looked at.
+    """
+    if len(keep) != count:
+        raise ValueError(f"{len(keep)} bytes say what to keep of {count} records")
+    _ensure_room(count, len(body))
+    shift = 0 if new_base_timestamp is None else new_base_timestamp - base_timestamp
+    if not INT64_MIN < shift <= INT64_MAX:
+        raise MalformedRecords(Problem.TIMESTAMP_OVERFLOW, 0)
+    out = bytearray(len(body) + (_GROWTH_BYTES_MAX * count if shift else 0))
+    problem, index, size, kept, last_delta, timestamp, delta = Walker(body).retain(
+        keep, out, count, base_timestamp, shift
+    )
+    if problem:
+        raise MalformedRecords(Problem(problem), index)
+    return Kept(memoryview(out)[:size], kept, last_delta, timestamp, delta)
+
+
+def _column(kind: str, count: int) -> array[int]:
+    return array(kind, (0,)) * count
+
+
+def _ensure_room(count: int, body_bytes: int) -> None:
+    if not 0 <= count * RECORD_BYTES_MIN <= body_bytes:
+        raise MalformedRecords(Problem.CUT_SHORT, max(0, body_bytes // RECORD_BYTES_MIN))

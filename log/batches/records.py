@@ -1,0 +1,307 @@
+"""The records of a batch of format v2: decoding and encoding them. Their grammar is in `log.batches.batch.BatchView`.
+
+Source: Kafka's `DefaultRecord` and `MemoryRecordsBuilder` (KIP-98, KIP-82 headers).
+Left out: checks that belong to Produce (`log/validation/validate.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypedDict, Unpack
+
+import crc32c
+
+from log.batches.batch import (
+    ATTRIBUTES_COMPRESSION,
+    ATTRIBUTES_CONTROL,
+    ATTRIBUTES_LOG_APPEND_TIME,
+    ATTRIBUTES_TRANSACTIONAL,
+    CRC,
+    CRC_POSITION,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    PREFIX_BYTES,
+    BatchView,
+    Buffer,
+    TimestampType,
+)
+from log.codecs.compression import Compression, compress, decompress
+from wire.errors import RemoteProtocolError
+from wire.primitives import read_varint, read_varlong, write_varint, write_varlong
+
+RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header count, a byte each
+RECORDS_BYTES_MAX = (
+    256 << 20
+)  # output limit of `decode_records` unless told otherwise: 2.5 times the largest frame
+
+
+class RecordHeader(NamedTuple):
+    """A header of a record; keys may repeat, and what is no UTF-8 in them is replaced, as Kafka does. `value` may be null."""
+
+    key: str
+    value: bytes | None
+
+
+class Record(NamedTuple):
+    """A record as read: absolute offset and timestamp."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[RecordHeader, ...]
+
+
+class NewRecord(NamedTuple):
+    """A record to be put into a batch."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+def records_bytes(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> Buffer:
+    """The bytes of the records, decompressed; at most `limit_bytes` of them (`codecs.OutputTooLarge`)."""
+    payload = memoryview(batch.buffer)[HEADER_BYTES:]
+    if not batch.attributes & ATTRIBUTES_COMPRESSION:
+        return payload
+    return decompress(batch.compression, payload, limit_bytes)
+
+
+def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> list[Record]:
+    """All records of a whole batch, key, value and headers copied.
+
+    Raises:
+        RemoteProtocolError: the records are not what the header says, or expand beyond `limit_bytes`.
+        KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    data = bytes(records_bytes(batch, limit_bytes))
+    count = batch.count
+    if not 0 <= count * RECORD_BYTES_MIN <= len(data):
+        raise RemoteProtocolError(f"{count} records cannot lie in {len(data)} bytes")
+    append_time = batch.max_timestamp if batch.attributes & ATTRIBUTES_LOG_APPEND_TIME else None
+    base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
+    records: list[Record] = []
+    position = 0
+    try:
+        for _ in range(count):
+            position, timestamp_delta, offset_delta, key, value, headers = _read_record(
+                data, position
+            )
+            timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+            records.append(Record(base_offset + offset_delta, timestamp, key, value, headers))
+    except IndexError as error:
+        raise RemoteProtocolError(
+            f"malformed record {len(records)} in {batch!r}: {error}"
+        ) from None
+    if position != len(data):
+        raise RemoteProtocolError(f"{len(data) - position} bytes after the records of {batch!r}")
+    return records
+
+
+_RawRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[RecordHeader, ...]]
+
+
+def _read_record(data: bytes, position: int) -> _RawRecord:
+    """The record at `position`: where the next begins, timestamp delta, offset delta, key, value, headers."""
+    size, start = read_varint(data, position)
+    end = start + size
+    if size < RECORD_BYTES_MIN - 1 or end > len(data):
+        raise RemoteProtocolError(f"record of {size} bytes, {len(data) - start} are left")
+    timestamp_delta, position = read_varlong(data, start + 1)  # one byte of unused attributes
+    offset_delta, position = read_varint(data, position)
+    key, position = _read_sized(data, position, end)
+    value, position = _read_sized(data, position, end)
+    count = data[position]
+    headers: tuple[RecordHeader, ...] = ()
+    if count:
+        headers, position = _read_headers(data, position, end)
+    else:
+        position += 1
+    if position != end:
+        raise RemoteProtocolError(f"record of {size} bytes whose fields take {position - start}")
+    return end, timestamp_delta, offset_delta, key, value, headers
+
+
+def _read_sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(data, position)
+    if size < 0:
+        if size != -1:
+            raise RemoteProtocolError(f"size {size} in a record")
+        return None, position
+    if size > end - position:
+        raise RemoteProtocolError(f"size {size} in a record, {end - position} bytes are left")
+    return data[position : position + size], position + size
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[RecordHeader, ...], int]:
+    count, position = read_varint(data, position)
+    if not 0 <= count <= (end - position) // 2:  # a header takes two bytes at the least
+        raise RemoteProtocolError(f"{count} headers in {end - position} bytes")
+    headers = []
+    for _ in range(count):
+        key, position = _read_sized(data, position, end)
+        if key is None:
+            raise RemoteProtocolError("a header without a key")
+        value, position = _read_sized(data, position, end)
+        headers.append(RecordHeader(key.decode(errors="replace"), value))
+    return tuple(headers), position
+
+
+class BatchHeader(TypedDict, total=False):
+    """What may be said of a batch besides its records; `BatchBuilder.build` has the defaults."""
+
+    base_offset: int
+    leader_epoch: int
+    compression: Compression
+    compression_level: int | None
+    timestamp_type: TimestampType
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_control: bool
+    is_transactional: bool
+
+
+class BatchBuilder:
+    """A batch of consecutive records, one at the least, made one by one; deltas count from the first record's timestamp."""
+
+    __slots__ = ("_base_timestamp", "_count", "_last_delta", "_max_timestamp", "_payload")
+
+    def __init__(self) -> None:
+        self._payload = bytearray()
+        self._count = 0
+        self._last_delta = -1
+        self._base_timestamp = self._max_timestamp = NO_TIMESTAMP
+
+    def add(self, record: NewRecord, offset_delta: int | None = None) -> None:
+        """`offset_delta`, ascending from 0, is for records that are not consecutive: what compaction left."""
+        timestamp_ms = record.timestamp_ms
+        if not self._count:
+            self._base_timestamp = self._max_timestamp = timestamp_ms
+        elif timestamp_ms > self._max_timestamp:
+            self._max_timestamp = timestamp_ms
+        self._last_delta = self._last_delta + 1 if offset_delta is None else offset_delta
+        _write_record(self._payload, record, timestamp_ms - self._base_timestamp, self._last_delta)
+        self._count += 1
+
+    def build(
+        self,
+        *,
+        base_offset: int = 0,
+        leader_epoch: int = -1,
+        compression: Compression = Compression.NONE,
+        compression_level: int | None = None,
+        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        is_control: bool = False,
+        is_transactional: bool = False,
+    ) -> bytes:
+        """The batch of what was added."""
+        assert self._count, "a batch without records has no offset"
+        packed = compress(compression, self._payload, level=compression_level)
+        attributes = (
+            compression
+            | ATTRIBUTES_LOG_APPEND_TIME * timestamp_type
+            | ATTRIBUTES_TRANSACTIONAL * is_transactional
+            | ATTRIBUTES_CONTROL * is_control
+        )
+        out = bytearray(HEADER_BYTES)
+        HEADER.pack_into(
+            out,
+            0,
+            base_offset,
+            HEADER_BYTES - PREFIX_BYTES + len(packed),
+            leader_epoch,
+            MAGIC,
+            0,
+            attributes,
+            self._last_delta,
+            self._base_timestamp,
+            self._max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            self._count,
+        )
+        out += packed
+        CRC.pack_into(out, CRC_POSITION, crc32c.crc32c(memoryview(out)[CRC_START:]))
+        return bytes(out)
+
+
+def build_batch(
+    records: Iterable[NewRecord],
+    *,
+    offset_deltas: Sequence[int] | None = None,
+    **header: Unpack[BatchHeader],
+) -> bytes:
+    """A batch of all the records at once; see `BatchBuilder`."""
+    builder = BatchBuilder()
+    for number, record in enumerate(records):
+        builder.add(record, None if offset_deltas is None else offset_deltas[number])
+    return builder.build(**header)
+
+
+def rebuilt(
+    batch: BatchView,
+    body: Buffer,
+    *,
+    attributes: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    count: int,
+) -> BatchView:
+    """`batch` with another body, compressed as `attributes` say; offsets, epochs and sequences stay."""
+    out = bytearray(HEADER_BYTES + len(body))
+    HEADER.pack_into(
+        out,
+        0,
+        batch.base_offset,
+        len(out) - PREFIX_BYTES,
+        batch.leader_epoch,
+        batch.magic,
+        0,
+        attributes,
+        batch.last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        count,
+    )
+    out[HEADER_BYTES:] = body
+    CRC.pack_into(out, CRC_POSITION, crc32c.crc32c(memoryview(out)[CRC_START:]))
+    return BatchView(memoryview(out))
+
+
+def _write_record(
+    out: bytearray, record: NewRecord, timestamp_delta: int, offset_delta: int
+) -> None:
+    key, value, _, headers = record
+    body = bytearray(1)  # attributes, unused
+    write_varlong(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    _write_sized(body, key)
+    _write_sized(body, value)
+    write_varint(body, len(headers))
+    for name, text in headers:
+        _write_sized(body, name.encode())
+        _write_sized(body, text)
+    write_varint(out, len(body))
+    out += body
+
+
+def _write_sized(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)  # -1
+    else:
+        write_varint(out, len(data))
+        out += data

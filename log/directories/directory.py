@@ -1,0 +1,458 @@
+"""A log directory: the partitions' directories, what is remembered of them, and its standing (locked, healthy, clean).
+
+Source: Kafka's `LogManager`, KIP-858 (directory ids). Opening is lazy: a partition that nobody touches is a name in a list; a
+restart costs one directory listing. Several directories are several of these; who has them chooses (`broker.storage.directories`).
+
+Threads: the calls that may take long (`purge`, `write_checkpoints`, `close`, measuring) may run in a thread; the others belong to the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from threading import Lock
+
+from log.config import LogConfig
+from log.directories.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
+from log.directories.directory_lock import DirectoryLock
+from log.directories.future_replicas import FutureReplicas
+from log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from log.directories.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
+from log.disk.checkpoints import TopicPartition
+from log.disk.files import REAL_FILES, Files, FileStatus, Volume
+from log.disk.health import DirectoryHealth
+from log.partitions.flush import Names
+from log.partitions.names import (
+    DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    STRAY_SUFFIX,
+    aside_name,
+    is_deleted_directory,
+    is_partition_directory,
+    partition_of,
+)
+from log.partitions.partition_log import PartitionLog
+from log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
+from log.partitions.partition_metadata import make_partition_directory, read_partition_metadata
+from log.segments.segment import LOG_SUFFIX
+from log.segments.segments import due
+from wire.errors import ErrorCode, KafkaError
+
+CLUSTER_METADATA = ("__cluster_metadata", 0)
+# Five fsyncs close a log that was written to. Beyond so many logs the whole volume is synced instead, once.
+SYNCS_MAX = 100
+
+
+class LogDirectory:
+    """One log directory, locked from construction to `close`.
+
+    `previous_broker_epoch` is that of a clean shutdown, None when the last process died: the marker is gone as soon as it was
+    read, before any log is opened, so a crash during loading counts as a crash (KAFKA-10471).
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        now_ms: Callable[[], int] = lambda: 0,
+        files: Files = REAL_FILES,
+        health: DirectoryHealth | None = None,
+    ) -> None:
+        """Takes the lock, reads identity, checkpoints and names.
+
+        Raises:
+            DirectoryLocked; MetaPropertiesError: not formatted.
+            KafkaError: KAFKA_STORAGE_ERROR, unreadable.
+        """
+        self.path = path
+        self.health = health or DirectoryHealth()
+        self.broker_epoch = EPOCH_UNKNOWN  # for the marker of a clean shutdown
+        self._files = files
+        self._now_ms = now_ms
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        # Opened ahead by a thread, most after a crash, and what keeps two from opening the same log.
+        self._checked: dict[TopicPartition, PartitionLog] = {}
+        self._opening: dict[TopicPartition, Lock] = {}
+        self._unusable: dict[TopicPartition, str] = {}
+        self._names: set[TopicPartition] = set()
+        self._topic_ids: dict[TopicPartition, bytes | None] = {}
+        self._deleted: dict[Path, int | None] = {}  # and when `purge` saw them first
+        self.futures = FutureReplicas(path, files, self.health, now_ms, self._deleted)
+        self._lock = self._take_lock()
+        try:
+            self.meta_properties = MetaProperties.load(path, files)
+            if not self.meta_properties.cluster_id:
+                raise MetaPropertiesError(
+                    f"{path}: meta.properties has no cluster.id, Kafka before 2.4 wrote it; add that of the cluster it is to belong to"
+                )
+            with self.health.guard(f"opening {path}"):
+                if not self.meta_properties.has_directory_id:
+                    self.meta_properties = self.meta_properties.with_directory_id()
+                    self.meta_properties.save(path, files)
+                self.previous_broker_epoch = take_marker(path, files)
+                self._list_names()
+                self.offsets = OffsetCheckpoints(path, files, self.health)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __repr__(self) -> str:
+        return f"{self.path}: {len(self._names)} partitions, {len(self._logs)} open"
+
+    # Identity and state
+
+    @property
+    def directory_id(self) -> bytes:
+        return self.meta_properties.directory_id
+
+    @property
+    def offline(self) -> str | None:
+        """Why the directory may not be used any more; set by the first OSError, for good."""
+        return self.health.offline
+
+    @offline.setter
+    def offline(self, reason: str) -> None:
+        self.health.fail(reason)
+
+    @property
+    def clean_shutdown(self) -> bool:
+        return self.previous_broker_epoch is not None
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas lie here, those on their way included."""
+        return len(self._names) + len(self.futures)
+
+    def partitions(self) -> set[TopicPartition]:
+        """All partitions with a directory, `__cluster_metadata-0` not among them."""
+        return self._names - {CLUSTER_METADATA}
+
+    def in_both(self, other: LogDirectory) -> list[TopicPartition]:
+        """Partitions that have a directory here and in `other`."""
+        return sorted(self._names & other._names)
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._names
+
+    def topic_id(self, topic: str, partition: int) -> bytes | None:
+        """From `partition.metadata`; None when it is missing or damaged: the directory is a stray (KAFKA-16814)."""
+        key = (topic, partition)
+        if key not in self._topic_ids:
+            with self.health.guard(f"reading {PARTITION_METADATA}"):
+                self._topic_ids[key] = read_partition_metadata(self._directory(key), self._files)
+        return self._topic_ids[key]
+
+    def high_watermark(self, topic: str, partition: int) -> int:
+        """As checkpointed last; 0 when unknown. It may be ahead of the log after a crash: the caller bounds it."""
+        return self.offsets.high_watermarks.get((topic, partition), 0)
+
+    def segment_files(self, topic: str, partition: int) -> list[FileStatus]:
+        """Sizes and times of a partition's `.log` files, without opening them; none if it is not here. Blocks. Raises OSError."""
+        directory = self._directory((topic, partition))
+        try:
+            names = self._files.list_directory(directory)
+            return [
+                self._files.status(directory / name) for name in names if name.endswith(LOG_SUFFIX)
+            ]
+        except FileNotFoundError:
+            return []  # deleted meanwhile
+
+    def volume(self) -> Volume:
+        """Blocks. Raises OSError."""
+        return self._files.volume(self.path)
+
+    def unsettled(self) -> list[TopicPartition]:
+        """After a crash: the partitions that were being written to, so that there may be something to check.
+
+        Of the others nothing but the last seconds can be unchecked, and whoever opens them checks it.
+        """
+        return sorted(self._names & self.offsets.written_logs)
+
+    # Logs
+
+    def open_log(self, topic: str, partition: int, config: LogConfig) -> PartitionLog:
+        """The log of an existing partition, opened (and recovered) when first asked for.
+
+        After a crash this reads all that lies above the recovery point: checkpoint often, and it is little.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, there is no directory; KAFKA_STORAGE_ERROR, see `PartitionLog.open`.
+        """
+        self.health.check()
+        key = (topic, partition)
+        log = self._logs.get(key)
+        if log is not None:
+            return log
+        if key not in self._names:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition} is not in {self.path}"
+            )
+        with self._alone(key):
+            log = self._checked.pop(key, None) or self._load(key, config)
+        log.config = config
+        return self._adopt(key, log)
+
+    def must_check(self, topic: str, partition: int) -> bool:
+        """Whether opening the log reads all that a crash may have left in it: `check_log` does that in a thread."""
+        key = (topic, partition)
+        if self.clean_shutdown or key in self._logs or key in self._checked:
+            return False
+        return key in self._names and key not in self._unusable
+
+    def try_again(self, topic: str, partition: int) -> None:
+        """What made a log unusable was mended."""
+        self._unusable.pop((topic, partition), None)
+
+    def check_log(self, topic: str, partition: int, config: LogConfig) -> None:
+        """Opens a log, so that `open_log` finds it ready. For a thread; who opens or deletes the log meanwhile waits.
+
+        Raises:
+            KafkaError: as `open_log`, which raises it again.
+        """
+        key = (topic, partition)
+        with self._alone(key):
+            if self.must_check(topic, partition):
+                self._checked[key] = self._load(key, config)
+
+    def end_of(self, topic: str, partition: int) -> tuple[int, int]:
+        """Latest leader epoch and end offset, (-1, -1) of a damaged log. Opens the log, which may take long; `open_log` finds it ready.
+
+        For a thread. Raises KafkaError: the disk failed.
+        """
+        key = (topic, partition)
+        try:
+            with self._alone(key):
+                log = self._checked[key] = self._load(key, LogConfig())
+        except KafkaError:
+            self.health.check()
+            return -1, -1
+        return log.latest_epoch, log.log_end_offset
+
+    def _alone(self, key: TopicPartition) -> AbstractContextManager[object]:
+        return nullcontext() if self.clean_shutdown else self._opening.setdefault(key, Lock())
+
+    def _load(self, key: TopicPartition, config: LogConfig) -> PartitionLog:
+        if (reason := self._unusable.get(key)) is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        try:
+            return PartitionLog.open(
+                self._directory(key),
+                config,
+                recovery_point=self.offsets.recovery_points.get(key, 0),
+                clean_shutdown=self.clean_shutdown,
+                now_ms=self._now_ms(),
+                log_start_offset=self.offsets.log_starts.get(key, 0),
+                cleaned_to=self.offsets.cleaner_offsets.get(key, 0),
+                files=self._files,
+                health=self.health,
+            )
+        except (
+            KafkaError
+        ) as error:  # it is as damaged when it is asked for next, and checking it takes long
+            self._unusable[key] = error.message
+            raise
+
+    def create_log(
+        self, topic: str, partition: int, topic_id: bytes | None, config: LogConfig
+    ) -> PartitionLog:
+        """The log of a new partition: a directory and `partition.metadata`; segments come with the first append.
+
+        The names become durable with the log's first flush. `topic_id` is None for `__cluster_metadata` only.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, no name for a directory.
+        """
+        key = (topic, partition)
+        if key in self._names:
+            return self.open_log(topic, partition, config)
+        _check_name(topic, partition)
+        self.offsets.begin(key)
+        directory = self._directory(key)
+        with self.health.guard(f"creating {directory}"):
+            make_partition_directory(directory, topic_id, self._files)
+        self._names.add(key)
+        self._topic_ids[key] = topic_id
+        log = PartitionLog.open(
+            directory,
+            config,
+            recovery_point=0,
+            clean_shutdown=True,
+            now_ms=self._now_ms(),
+            files=self._files,
+            health=self.health,
+        )
+        return self._adopt(key, log)
+
+    def delete_log(self, topic: str, partition: int) -> None:
+        """Renames the partition's directory to `…-delete`; `purge` removes it. Readers keep what they have open.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        if (topic, partition) in self._names:
+            self._deleted[self._take_away((topic, partition), DELETE_SUFFIX)] = None
+
+    def put_aside(self, topic: str, partition: int) -> None:
+        """Renames the directory of a partition that is not ours to `…-stray`, where a human finds it. Raises KafkaError."""
+        if (topic, partition) in self._names:
+            self._take_away((topic, partition), STRAY_SUFFIX)
+
+    def _take_away(self, key: TopicPartition, suffix: str) -> Path:
+        with self._alone(key):
+            log = self._logs.pop(key, None) or self._checked.pop(key, None)
+            if log is not None:
+                log.close(clean=False)
+            names = Names() if log is None else log.names
+            target = self.path / aside_name(*key, suffix)
+            with self.health.guard(f"renaming {key[0]}-{key[1]}"), names.taken_away():
+                self._files.rename(self._directory(key), target)
+            self._names.discard(key)
+        self._unusable.pop(key, None)
+        self._topic_ids.pop(key, None)
+        self.offsets.forget(key)
+        return target
+
+    def purge(self, delay_ms: int | None = None) -> None:
+        """Removes deleted segments and partitions from the disk. Blocks; may run in a thread. Raises KafkaError.
+
+        `delay_ms`: partitions stay for so long after the first call that sees them, segments for as long as their topic says; None:
+        all go now.
+        """
+        now_ms = None if delay_ms is None else self._now_ms()
+        for log in list(self._logs.values()):
+            log.purge(now_ms)
+        with self.health.guard(f"deleting in {self.path}"):
+            for directory in due(self._deleted, now_ms, delay_ms or 0):
+                self._remove(directory)
+                self._deleted.pop(directory, None)
+
+    def _remove(self, directory: Path) -> None:
+        for name in self._files.list_directory(directory):
+            try:
+                self._files.unlink(directory / name)
+            except IsADirectoryError:
+                # Somebody else's; left there, it would make a failing disk of this one.
+                self._remove(directory / name)
+        self._files.rmdir(directory)
+
+    # Moves between directories
+
+    def promote_future(
+        self, topic: str, partition: int, *, start_offset: int = 0, end_offset: int = 0
+    ) -> None:
+        """The copy is closed and flushed up to `end_offset`, and the other replica's name is gone: it takes that name. Blocks shortly.
+
+        Raises KafkaError.
+        """
+        key = (topic, partition)
+        self.offsets.begin(key)
+        self.futures.promote(key, self._directory(key))
+        self._names.add(key)
+        self.offsets.log_starts[key] = start_offset
+        self.offsets.recovery_points[key] = end_offset
+
+    def settle_names(self) -> None:
+        """Makes all renames so far durable. Blocks shortly. Raises KafkaError."""
+        with self.health.guard(f"fsync of {self.path}"):
+            self._files.fsync_directory(self.path)
+
+    # Checkpoints
+
+    @property
+    def damaged_checkpoints(self) -> list[str]:
+        """What was ignored, for the log."""
+        return self.offsets.damaged
+
+    def save_checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+        """Writes recovery points, log start offsets and (when given) high watermarks. Blocks. Raises KafkaError."""
+        self.write_checkpoints(self.collect_checkpoints(high_watermarks))
+
+    def collect_checkpoints(
+        self, high_watermarks: Mapping[TopicPartition, int] | None = None
+    ) -> CollectedCheckpoints:
+        """What `write_checkpoints` writes, taken on the loop so that a thread can write it."""
+        for key, log in self._logs.items():
+            self._note_offsets(key, log)
+        written = {key for key, log in self._logs.items() if log.must_close}
+        return self.offsets.collect(high_watermarks, written)
+
+    def write_checkpoints(self, collected: CollectedCheckpoints) -> bool:
+        """Blocks; for a thread. Offsets older than a truncation are left out: gives False then. Raises KafkaError."""
+        return self.offsets.write(collected)
+
+    def close(
+        self,
+        *,
+        broker_epoch: int | None,
+        high_watermarks: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        """Closes all logs and gives the lock back. Blocks.
+
+        `broker_epoch`: the shutdown is clean and the marker says so (-1: as `self.broker_epoch` says, which a controller leaves at
+        unknown); None: leave everything as a crash would.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR; the marker was not written then.
+        """
+        try:
+            while self._checked:
+                self._adopt(*self._checked.popitem())
+            clean = broker_epoch is not None and self.offline is None
+            self._close_logs(clean=clean)
+            if clean:
+                assert broker_epoch is not None
+                self.save_checkpoints(high_watermarks)
+                with self.health.guard("clean shutdown marker"):
+                    write_marker(self.path, max(broker_epoch, self.broker_epoch), self._files)
+        finally:
+            self._logs.clear()
+            self._lock.release()
+
+    def _close_logs(self, *, clean: bool) -> None:
+        unsynced = [log for log in self._logs.values() if clean and log.must_close]
+        if len(unsynced) < SYNCS_MAX:
+            unsynced = []
+        for log in unsynced:
+            log.close_unsynced()
+        if unsynced:
+            with self.health.guard(f"sync of {self.path}"):
+                self._files.sync_volume(self.path)
+        for log in unsynced:
+            log.note_synced()
+        for log in self._logs.values():
+            log.close(clean=clean)
+
+    # Inside
+
+    def _adopt(self, key: TopicPartition, log: PartitionLog) -> PartitionLog:
+        log.before_truncate = lambda offset: self.offsets.lower_recovery_point(key, offset)
+        self._logs[key] = log
+        return log
+
+    def _note_offsets(self, key: TopicPartition, log: PartitionLog) -> None:
+        self.offsets.recovery_points[key] = log.flushed_offset
+        self.offsets.log_starts[key] = log.log_start_offset
+
+    def _directory(self, key: TopicPartition) -> Path:
+        return self.path / f"{key[0]}-{key[1]}"
+
+    def _list_names(self) -> None:
+        for name in self._files.list_directory(self.path):
+            if (key := partition_of(name)) is not None:
+                self._names.add(key)
+            elif is_deleted_directory(name):
+                self._deleted[self.path / name] = None
+            elif name.endswith(FUTURE_SUFFIX):
+                self.futures.note(name)
+
+    def _take_lock(self) -> DirectoryLock:
+        if not self._files.is_directory(self.path):
+            raise MetaPropertiesError(f"{self.path} does not exist: it is not formatted")
+        with self.health.guard(f"locking {self.path}"):
+            return DirectoryLock(self.path, self._files)
+
+
+def _check_name(topic: str, partition: int) -> None:
+    if not is_partition_directory(f"{topic}-{partition}"):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic!r} cannot be a directory")

@@ -1,0 +1,114 @@
+"""The replicas that are being moved into a log directory: each is copied into a `…-future` directory before it takes its partition's name.
+
+Source: Kafka's `LogManager` (`futureLogs`, KIP-113). Which records are copied, and when it is done, is of `broker/background/directory_moves.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from log.config import LogConfig
+from log.disk.checkpoints import TopicPartition
+from log.disk.files import Files
+from log.disk.health import DirectoryHealth
+from log.partitions.flush import Names
+from log.partitions.names import DELETE_SUFFIX, aside_name, future_name, parse_directory_name
+from log.partitions.partition_log import PartitionLog
+from log.partitions.partition_metadata import (
+    FILE_NAME,
+    make_partition_directory,
+    read_partition_metadata,
+)
+from wire.errors import ErrorCode, KafkaError
+
+
+class FutureReplicas:
+    """The partitions that are on their way here, in order. `deleted` gets the directories of those that were given up."""
+
+    def __init__(
+        self,
+        path: Path,
+        files: Files,
+        health: DirectoryHealth,
+        now_ms: Callable[[], int],
+        deleted: dict[Path, int | None],
+    ) -> None:
+        self._path = path
+        self._files = files
+        self._health = health
+        self._now_ms = now_ms
+        self._deleted = deleted
+        self._directories: dict[TopicPartition, Path] = {}
+
+    def __len__(self) -> int:
+        return len(self._directories)
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(sorted(self._directories))
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._directories
+
+    def note(self, name: str) -> None:
+        """A directory that an earlier process left."""
+        try:
+            key = parse_directory_name(name)
+        except ValueError:
+            return
+        if key in self:  # one was given up in a crash: either is a prefix of the replica
+            self._deleted[self._path / name] = None
+        else:
+            self._directories[key] = self._path / name
+
+    def open(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
+        """The log that a replica is copied into before it lives here; one that an earlier process began is checked and goes on.
+
+        The caller keeps it and closes it. Raises KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, the name is too long.
+        """
+        found = self._directories.get((topic, partition))
+        if found is not None and not self.is_of(topic, partition, topic_id):
+            self.drop(topic, partition)
+            found = None
+        return PartitionLog.open(
+            found or self._make(topic, partition, topic_id),
+            config,
+            recovery_point=0,
+            clean_shutdown=found is None,
+            now_ms=self._now_ms(),
+            files=self._files,
+            health=self._health,
+        )
+
+    def is_of(self, topic: str, partition: int, topic_id: bytes) -> bool:
+        """Whether the copy that is here belongs to the topic of that id. Raises KafkaError."""
+        directory = self._directories[topic, partition]
+        with self._health.guard(f"reading {FILE_NAME}"):
+            return read_partition_metadata(directory, self._files) == topic_id
+
+    def _make(self, topic: str, partition: int, topic_id: bytes) -> Path:
+        try:
+            directory = self._path / future_name(topic, partition)
+        except ValueError as error:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, str(error)) from None
+        with self._health.guard(f"creating {directory}"):
+            make_partition_directory(directory, topic_id, self._files)
+        self._directories[topic, partition] = directory
+        return directory
+
+    def drop(self, topic: str, partition: int, names: Names | None = None) -> None:
+        """Gives a move up; the caller has closed the log, whose `names` a flush may still be at. Raises KafkaError."""
+        directory = self._directories.pop((topic, partition), None)
+        if directory is not None:
+            target = self._path / aside_name(topic, partition, DELETE_SUFFIX)
+            names = names or Names()
+            with self._health.guard(f"renaming {directory}"), names.taken_away():
+                self._files.rename(directory, target)
+            self._deleted[target] = None
+
+    def promote(self, partition: TopicPartition, target: Path) -> None:
+        """The copy takes its partition's name, durably. Blocks shortly. Raises KafkaError."""
+        with self._health.guard(f"renaming {self._directories[partition]}"):
+            self._files.rename(self._directories[partition], target)
+            self._files.fsync_directory(self._path)
+        del self._directories[partition]

@@ -1,0 +1,117 @@
+"""`meta.properties`: whose directory this is.
+
+Source: Kafka's `MetaProperties`, KIP-858. A Java properties file:
+
+```
+version       1; 0, or none, in ZooKeeper's times
+cluster.id    text; version 0 may lack it
+node.id       int; broker.id in version 0
+directory.id  UUID in base64url; files from before Kafka 3.7 lack it, and get one when the directory is used
+```
+
+Unknown keys are dropped, as Kafka does. A file of version 0 that lacks its cluster or node is refused: nobody knows whose directory it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+import javaproperties
+
+from log.disk.atomic_file import write_atomically
+from log.disk.files import REAL_FILES, Files
+from wire.primitives import NIL_UUID, uuid_from_text, uuid_to_text
+
+FILE_NAME = "meta.properties"
+RESERVED_END = (100).to_bytes(16, "big")  # Kafka keeps the ids below for what is no directory
+
+
+class MetaPropertiesError(Exception):
+    """The file is missing, damaged, or of another cluster or node; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """Identity of a log directory; `directory_id` is a UUID of 16 bytes, nil where the file has none.
+
+    `cluster_id` is empty where the file has none: Kafka before 2.4 wrote none. Such a directory can be read, not served (`log/directories/directory.py`).
+    """
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes
+    version: int = 1
+
+    @classmethod
+    def load(cls, directory: Path, files: Files = REAL_FILES) -> MetaProperties:
+        path = directory / FILE_NAME
+        try:
+            text = files.read_bytes(path).decode()
+        except FileNotFoundError:
+            raise MetaPropertiesError(
+                f"{path} is missing: the directory is not formatted"
+            ) from None
+        except UnicodeDecodeError as error:
+            raise MetaPropertiesError(f"{path}: {error}") from None
+        try:
+            properties = javaproperties.loads(text)
+            version = int(properties.get("version", "0"))
+            if version not in (0, 1):
+                raise ValueError(f"version {version} where 0 and 1 are known")
+            directory_id = properties.get("directory.id")
+            return cls(
+                cluster_id=properties["cluster.id"]
+                if version
+                else properties.get("cluster.id", ""),
+                node_id=int(properties[_node_key(version)]),
+                directory_id=NIL_UUID if directory_id is None else uuid_from_text(directory_id),
+                version=version,
+            )
+        except KeyError as error:
+            raise MetaPropertiesError(f"{path} has no {error.args[0]}") from None
+        except ValueError as error:
+            raise MetaPropertiesError(f"{path}: {error}") from None
+
+    @property
+    def has_directory_id(self) -> bool:
+        return self.directory_id != NIL_UUID
+
+    def with_directory_id(self) -> MetaProperties:
+        """The same directory with a new id of its own."""
+        return replace(self, directory_id=new_directory_id())
+
+    def save(self, directory: Path, files: Files = REAL_FILES) -> None:
+        """Writes the file atomically. Blocks; raises OSError."""
+        lines = {
+            "version": str(self.version),
+            "cluster.id": self.cluster_id,
+            _node_key(self.version): str(self.node_id),
+            "directory.id": uuid_to_text(self.directory_id),
+        }
+        text = javaproperties.dumps(lines, timestamp=False)
+        write_atomically(directory / FILE_NAME, text.encode(), files)
+
+    def check(self, directory: Path, *, cluster_id: str | None, node_id: int | None) -> None:
+        """Raises MetaPropertiesError when the directory belongs to another cluster or node."""
+        for name, ours, wanted in (
+            ("cluster", self.cluster_id, cluster_id),
+            ("node", self.node_id, node_id),
+        ):
+            if wanted is not None and ours != wanted:
+                raise MetaPropertiesError(
+                    f"{directory} belongs to {name} {ours}, this process is of {name} {wanted}"
+                )
+
+
+def new_directory_id() -> bytes:
+    """Random; not a reserved one, and its text does not look like an option (as Kafka's `Uuid.randomUuid`)."""
+    while True:
+        found = uuid4().bytes
+        if found >= RESERVED_END and not uuid_to_text(found).startswith("-"):
+            return found
+
+
+def _node_key(version: int) -> str:
+    return "node.id" if version else "broker.id"

@@ -1,0 +1,40 @@
+"""A file by its name: opened when it is used, closed when too many others are (`log/disk/open_files.py`), and opened again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from log.disk.files import Files, OpenFile
+
+
+class NamedFile:
+    """A file that is open while it is used; `get` opens it again under its name.
+
+    Only for files whose name does not change hands while this object is used.
+    """
+
+    __slots__ = ("__weakref__", "_file", "_files", "listed", "path", "used")
+
+    def __init__(self, path: Path, files: Files) -> None:
+        self.path = path
+        self.listed = False  # the clock knows it
+        self.used = False  # since the hand passed
+        self._files = files
+        self._file: OpenFile | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    def get(self, *, create: bool = False) -> OpenFile:
+        """The open file; keep it only as long as it is worked with. Raises OSError."""
+        file = self._file  # another thread may close it between two looks
+        if file is None:
+            file = self._file = self._files.open(self.path, create=create)
+            self._files.open_files.note(self)
+        self.used = True
+        return file
+
+    def close(self) -> None:
+        """Lets go of the file; it is closed when nobody else works with it."""
+        self._file = None

@@ -1,0 +1,1 @@
+"""Directories that somebody else writes, read and verified: never written, never trusted."""

@@ -1,0 +1,91 @@
+"""Batches of v2 as message sets of v0 or v1, for consumers that know no other: Fetch v0 and v1 get v0, v2 and v3 get v1.
+
+Offsets and timestamps stay, each batch keeps its compression; headers are lost and control batches left out, as the old formats have
+neither. Of batches without compression the records below the offset asked for are left out; compressed ones stay whole, and the
+consumer skips what it did not ask for. What the log holds in an old format already (an old Kafka wrote it) is sent as it is.
+
+Source: Kafka 3.9's `RecordsUtil.downConvert` and `LazyDownConversionRecords`. Unlike there the answer ends with a whole message.
+Left out: zstd, which the old formats cannot say: UNSUPPORTED_COMPRESSION_TYPE, after everything before it has been read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from log.batches.batch import BatchView, Buffer, TimestampType, iter_batches
+from log.batches.columns import Columns, decode_columns
+from log.batches.records import Record
+from log.codecs.compression import Compression
+from log.old_formats.message_sets import MESSAGES_MAX, SET_BYTES_MAX, build_message_set
+from log.old_formats.old_batches import as_v2
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+
+OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)
+"""The head of a message that does not fit: a consumer that finds nothing else says that its fetch size is too small."""
+
+
+def down_convert(batches: Buffer, magic: int, first_offset: int) -> bytes:
+    """The message set of format `magic` that whole `batches` become, cut off at their size: the first one comes in any case.
+
+    `OVERFLOW` when nothing of them can be said in the old format (as Kafka answers). A record costs about 10 µs: not for an event loop.
+
+    Raises:
+        KafkaError: UNSUPPORTED_COMPRESSION_TYPE, the first batch is of zstd; MESSAGE_TOO_LARGE, it has more than a million records;
+            CORRUPT_MESSAGE, its records are damaged.
+    """
+    out = bytearray()
+    view = memoryview(batches)
+    for batch in iter_batches(view, allow_partial_tail=True, allow_old=True):
+        if batch.is_control:
+            continue
+        try:
+            converted = _converted(batch, magic, first_offset)
+        except KafkaError:
+            if out:
+                break  # the next fetch begins here, and is told
+            raise
+        if out and len(out) + len(converted) > len(view):
+            break
+        out += converted
+    if not out:
+        return OVERFLOW if view else b""
+    return bytes(out)
+
+
+def _converted(batch: BatchView, magic: int, first_offset: int) -> Buffer:
+    if batch.magic <= magic:
+        return batch.buffer
+    compression = batch.compression
+    if compression is Compression.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"{batch} is of zstd, for a consumer older than it",
+        )
+    if batch.count > MESSAGES_MAX:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{batch} is not converted")
+    try:
+        batch = as_v2(batch)
+        columns = decode_columns([batch], SET_BYTES_MAX)
+    except RemoteProtocolError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    return build_message_set(
+        _records(columns, batch, first_offset if compression is Compression.NONE else 0),
+        magic=magic,
+        compression=compression,
+        append_time_ms=batch.max_timestamp if append_time else None,
+    )
+
+
+def _records(columns: Columns, batch: BatchView, first_offset: int) -> Iterator[Record]:
+    """Those at or above `first_offset`, without headers; raises CORRUPT_MESSAGE where offsets do not ascend."""
+    before = batch.base_offset - 1
+    for row, offset in enumerate(columns.offset):
+        if offset <= before:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"offset {offset} again in {batch!r}")
+        before = offset
+        if offset >= first_offset:
+            yield Record(
+                offset, columns.timestamp_ms[row], columns.key(row), columns.value(row), ()
+            )

@@ -1,0 +1,71 @@
+"""Messages of v0 and v1 in logs, as batches: what a wrapper holds, and the batch of v2 that says the same.
+
+Readers, timestamp look-ups and compaction know one thing, batches of v2: `as_v2` gives them one whatever the log holds. Compaction writes it
+too, so an old segment is of v2 once it was compacted, as Kafka's are.
+
+Source: Kafka's `AbstractLegacyRecordBatch`, `MemoryRecords.buildRetainedRecordsInto`; KIP-724. A message of v0, which has no timestamp, has -1.
+"""
+
+from __future__ import annotations
+
+from log.batches.batch import ATTRIBUTES_COMPRESSION, MAGIC, BatchView, TimestampType
+from log.batches.records import NewRecord, build_batch
+from log.codecs.compression import Compression
+from log.old_formats.message_sets import Message, decode_message_set, inner_messages, iter_messages
+from wire.errors import RemoteProtocolError
+
+NO_TIMESTAMP_TYPE = -1
+
+
+def opened(view: BatchView) -> BatchView:
+    """The whole batch `view` with base offset and count known, which a wrapper's header does not tell; looks at the first and last inner message.
+
+    A wrapper that is damaged stays as it is: whoever reads its records is told.
+    """
+    if view.magic >= MAGIC or not view.attributes & ATTRIBUTES_COMPRESSION:
+        return view
+    try:
+        [wrapper] = iter_messages(view.buffer)
+        first: Message | None = None
+        count = 0
+        for message in inner_messages(wrapper):
+            first = first or message
+            count += 1
+    except RemoteProtocolError:
+        return view
+    assert first is not None  # an empty wrapper is an error
+    if not 0 <= first.offset <= view.base_offset:
+        return view
+    view.last_offset_delta = view.base_offset - first.offset
+    view.base_offset = first.offset
+    view.base_timestamp = first.timestamp_ms
+    view.count = count
+    return view
+
+
+def as_v2(view: BatchView, *, keep_codec: bool = False) -> BatchView:
+    """`view`, a whole batch, or what it is in v2; offsets and timestamps stay, `keep_codec` compresses it as it was.
+
+    Raises:
+        RemoteProtocolError: the content of an old message is damaged.
+    """
+    if view.magic >= MAGIC:
+        return view
+    records = decode_message_set(view.buffer)
+    if not records:
+        raise RemoteProtocolError(f"no message in {view!r}")
+    codec = Compression(view.attributes & ATTRIBUTES_COMPRESSION)
+    append_time = view.timestamp_type is TimestampType.LOG_APPEND_TIME
+    data = build_batch(
+        (NewRecord(record.key, record.value, record.timestamp_ms) for record in records),
+        base_offset=records[0].offset,
+        compression=codec if keep_codec else Compression.NONE,
+        timestamp_type=TimestampType(append_time),
+        offset_deltas=[record.offset - records[0].offset for record in records],
+    )
+    return BatchView(memoryview(data))
+
+
+def timestamp_type_id(view: BatchView) -> int:
+    """As Kafka's clients number it: 0 create time, 1 log append time, -1 none (v0)."""
+    return int(view.timestamp_type) if view.magic else NO_TIMESTAMP_TYPE

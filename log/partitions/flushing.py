@@ -1,0 +1,100 @@
+"""How far a log is durable: what the next fsync must cover, and what the last ones did.
+
+Source: Kafka's `LocalLog.flush` and recovery points. The fsync itself is `log/partitions/flush.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from log.disk.checkpoints import LEADER_EPOCHS
+from log.disk.files import Files, OpenFile
+from log.disk.health import DirectoryHealth
+from log.partitions.flush import Flush, Names
+from log.partitions.leader_epochs import LeaderEpochs
+from log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
+from log.segments.segment import Segment
+
+
+class Flushing:
+    """The books of one log. `flushed_offset` never passes what a finished flush covered; `lower` takes it back for a truncation."""
+
+    def __init__(
+        self, directory: Path, epochs: LeaderEpochs, files: Files, health: DirectoryHealth
+    ) -> None:
+        self.flushed_offset = 0
+        self.names = Names()
+        self.touched = False  # something was written since the log was opened
+        self._directory = directory
+        self._epochs = epochs
+        self._files = files
+        self._health = health
+        self._running: list[Flush] = []
+        # Counts changes of names in the directory. The first flush makes them durable as it finds them, and the directory's own:
+        # the process that made or recovered them may have been killed before its flush.
+        self._names_version = 1
+        self._names_saved = 0
+        self._epochs_saved = -1 if epochs.version else 0
+        self._directory_is_durable = False
+
+    def names_changed(self) -> None:
+        """A file was made, renamed or removed; the next flush makes that durable."""
+        self._names_version += 1
+        self.touched = True
+
+    def prepare(self, end_offset: int, segments: Iterable[Segment], active: Segment) -> Flush:
+        """What makes everything below `end_offset` durable; `segments` hold what is not yet. Raises OSError."""
+        with self._health.guard_raw(f"opening files of {self._directory}"):
+            flush = Flush(end_offset, self._files, self._health, self.names)
+            for segment in segments:
+                if segment.exists:
+                    flush.open_files.append(segment.file)
+                    if segment is not active:
+                        flush.open_files += segment.index_files()
+                    elif segment.transaction_index.changed:
+                        flush.open_files.append(segment.transaction_index.file())
+            if not self._directory_is_durable:
+                flush.open_files += self._identity()
+        flush.epochs = self.unsaved_epochs()
+        flush.epochs_version = self._epochs.version
+        flush.names_version = self._names_version
+        if self._names_version != self._names_saved:
+            flush.directories.append(self._directory)
+        if not self._directory_is_durable:
+            flush.directories.append(self._directory.parent)
+        self._running.append(flush)
+        return flush
+
+    def _identity(self) -> list[OpenFile]:
+        """Without its topic id the replica would be taken for another topic's, and put aside."""
+        try:
+            return [self._files.open(self._directory / PARTITION_METADATA, write=False)]
+        except FileNotFoundError:
+            return []  # the metadata log
+
+    def unsaved_epochs(self) -> tuple[Path, bytes] | None:
+        """The file of leader epochs, if it must be written."""
+        if self._epochs.version == self._epochs_saved:
+            return None
+        return self._directory / LEADER_EPOCHS, self._epochs.format()
+
+    def finish(self, flush: Flush) -> int:
+        """Notes what a flush that ran made durable; gives the flushed offset. A failed one changes nothing."""
+        if flush in self._running:
+            self._running.remove(flush)
+        if not flush.done:
+            return self.flushed_offset
+        self._epochs_saved = max(self._epochs_saved, flush.epochs_version)
+        self._names_saved = max(self._names_saved, flush.names_version)
+        if not self._directory_is_durable and self._directory.parent in flush.directories:
+            self._directory_is_durable = True
+        self.flushed_offset = max(self.flushed_offset, flush.end_offset)
+        return self.flushed_offset
+
+    def lower(self, offset: int) -> None:
+        """A truncation to `offset`, also for flushes that run."""
+        self.touched = True
+        self.flushed_offset = min(self.flushed_offset, offset)
+        for flush in self._running:
+            flush.end_offset = min(flush.end_offset, offset)

@@ -1,0 +1,108 @@
+"""Which leader epoch began at which offset of a log, and where each ended (KIP-101, KIP-279).
+
+Source: Kafka's `LeaderEpochFileCache`. Entries ascend in both epoch and start offset. The file is written by the log's
+flush, before the flushed offset moves, so entries of flushed batches are never lost; later ones are found by recovery.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from pathlib import Path
+
+from log.disk.checkpoints import CheckpointDamaged, format_checkpoint, parse_checkpoint
+
+UNDEFINED = -1
+
+
+class LeaderEpochs:
+    """The entries of one log; `version` counts changes so that a flush knows what it saved."""
+
+    __slots__ = ("_epochs", "_starts", "version")
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self.version = 0
+        for epoch, start_offset in entries:
+            self.assign(epoch, start_offset)
+        self.version = 0
+
+    @classmethod
+    def parse(cls, path: Path, text: bytes) -> LeaderEpochs:
+        """Reads a checkpoint file; raises CheckpointDamaged, also when the entries do not ascend."""
+        try:
+            entries = [(int(epoch), int(start)) for epoch, start in parse_checkpoint(path, text)]
+        except ValueError as error:
+            raise CheckpointDamaged(f"{path}: {error}") from None
+        for before, after in zip([(-1, -1), *entries], entries, strict=False):
+            if not (before[0] < after[0] and before[1] < after[1]):
+                raise CheckpointDamaged(f"{path}: {after} after {before}")
+        return cls(entries)
+
+    def format(self) -> bytes:
+        return format_checkpoint(f"{epoch} {start}" for epoch, start in self.entries())
+
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, start offset), ascending."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    @property
+    def latest_epoch(self) -> int:
+        return self._epochs[-1] if self._epochs else UNDEFINED
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Says that `epoch` begins at `start_offset`; entries that contradict it go."""
+        if epoch < 0:
+            return
+        epochs, starts = self._epochs, self._starts
+        if epochs and epoch == epochs[-1] and start_offset >= starts[-1]:
+            return
+        while epochs and (epochs[-1] >= epoch or starts[-1] >= start_offset):
+            epochs.pop()
+            starts.pop()
+        epochs.append(epoch)
+        starts.append(start_offset)
+        self.version += 1
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest known epoch not above `epoch` and where it ended; (-1, -1) when nothing is known.
+
+        Below the first known epoch: (`epoch`, the first known start), so that a follower begins at our start.
+        """
+        if epoch == UNDEFINED:
+            return UNDEFINED, UNDEFINED
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        higher = bisect_right(self._epochs, epoch)
+        if higher == len(self._epochs):
+            return UNDEFINED, UNDEFINED
+        if higher == 0:
+            return epoch, self._starts[0]
+        return self._epochs[higher - 1], self._starts[higher]
+
+    def epoch_for(self, offset: int) -> int:
+        """The epoch that wrote `offset`; -1 below all entries."""
+        at = bisect_right(self._starts, offset)
+        return self._epochs[at - 1] if at else UNDEFINED
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forgets epochs that began at `end_offset` or later."""
+        keep = bisect_left(self._starts, end_offset)
+        if keep < len(self._starts):
+            del self._epochs[keep:], self._starts[keep:]
+            self.version += 1
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forgets what ended before `start_offset`; the epoch that reaches over it begins there now."""
+        at = bisect_right(self._starts, start_offset)
+        if at and self._starts[at - 1] != start_offset:
+            self._starts[at - 1] = start_offset
+            del self._epochs[: at - 1], self._starts[: at - 1]
+            self.version += 1
+        elif at > 1:
+            del self._epochs[: at - 1], self._starts[: at - 1]
+            self.version += 1
+
+    def clear(self) -> None:
+        self.truncate_from_end(0)

@@ -1,0 +1,197 @@
+"""Loading a partition's directory into segments and leader epochs that agree with each other.
+
+Source: Kafka's `LogLoader.load`. The checks that cut or refuse are in `log/segments/recovery.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from pathlib import Path
+
+from log.batches.batch import BatchView
+from log.config import LogConfig
+from log.disk.checkpoints import LEADER_EPOCHS, CheckpointDamaged
+from log.disk.files import Files
+from log.partitions.leader_epochs import LeaderEpochs
+from log.producers.snapshots import remove_snapshots
+from log.segments.recovery import list_segments, recover_segment
+from log.segments.scan import scan_headers
+from log.segments.segment import (
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    SegmentDamaged,
+)
+
+log = logging.getLogger(__name__)
+
+
+def load_log(
+    directory: Path,
+    config: LogConfig,
+    files: Files,
+    *,
+    recovery_point: int,
+    clean_shutdown: bool,
+    log_start_offset: int,
+    cleaned_to: int,
+) -> tuple[list[Segment], LeaderEpochs]:
+    """The segments, the last one ready for appending, and the epochs of what they hold.
+
+    Raises:
+        SegmentDamaged: what was flushed is not there any more, or not intact.
+        OSError
+    """
+    segments = list_segments(directory, files)
+    if not segments:
+        if recovery_point > log_start_offset:
+            raise SegmentDamaged(
+                f"{directory} has no segments, {recovery_point} offsets were flushed"
+            )
+        segments = [Segment(directory, log_start_offset, files, size=0, created=True)]
+    epochs = _read_epochs(directory, files)
+    if clean_shutdown:
+        _load_after_clean_shutdown(segments[-1], config)
+    else:
+        found = LeaderEpochs() if epochs is None else epochs
+        _recover(segments, config, recovery_point, cleaned_to, found, files)
+    end_offset = segments[-1].next_offset
+    if not clean_shutdown and end_offset < recovery_point:
+        raise SegmentDamaged(
+            f"{directory} ends at {end_offset}, {recovery_point} offsets were flushed"
+        )
+    if end_offset < log_start_offset:
+        segments = _begin_anew(segments, log_start_offset, files)
+        end_offset = log_start_offset
+    start_offset = max(log_start_offset, segments[0].base_offset)
+    if (
+        epochs is None
+        or not _knows_end(epochs, segments[-1])
+        or not (clean_shutdown or _knows_start(epochs, segments[0], start_offset))
+    ):
+        epochs = _epochs_of(segments, files)
+    epochs.truncate_from_start(start_offset)
+    epochs.truncate_from_end(
+        end_offset
+    )  # last: an empty log has none, also where emptying it was not noted
+    return segments, epochs
+
+
+def _load_after_clean_shutdown(active: Segment, config: LogConfig) -> None:
+    if not active.exists:
+        return
+    reached = active.load_tail(config.index_interval_bytes)
+    if reached != active.size:
+        raise SegmentDamaged(
+            f"{active.path(LOG_SUFFIX)}: no valid batch at position {reached} of {active.size}, after a clean shutdown"
+        )
+
+
+def _recover(
+    segments: list[Segment],
+    config: LogConfig,
+    recovery_point: int,
+    cleaned_to: int,
+    epochs: LeaderEpochs,
+    files: Files,
+) -> None:
+    """Checks all segments that reach over the recovery point; those after a cut or a hole go.
+
+    Compaction leaves holes too, but in the flushed part only: what it cleans is below the recovery point, or `cleaned_to` of a Kafka.
+    """
+
+    def note(view: BatchView) -> None:
+        if view.leader_epoch > epochs.latest_epoch:
+            epochs.assign(view.leader_epoch, view.base_offset)
+
+    bases = [segment.base_offset for segment in segments]
+    # With the one that ends at the recovery point: a truncation to there may be undone.
+    first = max(0, bisect_right(bases, recovery_point - 1) - 1)
+    keep = first
+    for segment in segments[first:]:
+        before = segments[keep - 1].next_offset if keep > first else segment.base_offset
+        has_hole = segment.base_offset > max(before, recovery_point, cleaned_to)
+        if segment.base_offset < before or has_hole:
+            break
+        keep += 1
+        if not segment.exists:
+            continue
+        cut = recover_segment(
+            segment,
+            recovery_point=recovery_point,
+            index_interval=config.index_interval_bytes,
+            note=note,
+        )
+        if cut:
+            break
+    for segment in segments[keep:]:
+        log.warning("%s goes: what is before it was cut off", segment.path(LOG_SUFFIX))
+        _remove(segment, files)
+    del segments[keep:]
+    for segment in segments[first:]:
+        segment.transaction_index.truncate_to(recovery_point)
+    # So that the aborts above it are read, and indexed, again.
+    remove_snapshots(segments[0].directory, files, above=recovery_point)
+
+
+def _begin_anew(segments: list[Segment], start_offset: int, files: Files) -> list[Segment]:
+    """The start is noted, and a crash took the records that it was moved to: what is left was deleted, and nothing may follow it."""
+    directory = segments[0].directory
+    log.warning(
+        "%s ends at %d, below its start: it begins anew at %d",
+        directory,
+        segments[-1].next_offset,
+        start_offset,
+    )
+    for segment in segments:
+        _remove(segment, files)
+    remove_snapshots(directory, files, above=-1)
+    return [Segment(directory, start_offset, files, size=0, created=True)]
+
+
+def _remove(segment: Segment, files: Files) -> None:
+    segment.release()
+    for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX):
+        files.unlink(segment.path(suffix))
+
+
+def _read_epochs(directory: Path, files: Files) -> LeaderEpochs | None:
+    """None when the file is missing or damaged: the log itself says it then."""
+    path = directory / LEADER_EPOCHS
+    try:
+        return LeaderEpochs.parse(path, files.read_bytes(path))
+    except (FileNotFoundError, CheckpointDamaged):
+        return None
+
+
+def _knows_start(epochs: LeaderEpochs, first: Segment, start_offset: int) -> bool:
+    """After a crash the log may start lower again than the file says: deletions come back that were not checkpointed."""
+    if not first.exists or epochs.epoch_for(start_offset) >= 0:
+        return True
+    for _, view in scan_headers(first.files, first.file, 0, first.size):
+        if view.last_offset >= start_offset:
+            return view.leader_epoch < 0 or epochs.epoch_for(view.base_offset) >= 0
+    return True
+
+
+def _knows_end(epochs: LeaderEpochs, active: Segment) -> bool:
+    """An old copy of the file would not know the epoch of the last batch."""
+    if active.last_epoch is None or active.last_epoch < 0:
+        return True
+    return epochs.epoch_for(active.next_offset - 1) == active.last_epoch
+
+
+def _epochs_of(segments: list[Segment], files: Files) -> LeaderEpochs:
+    epochs = LeaderEpochs()
+    for segment in segments:
+        if not segment.exists:
+            continue
+        for _, view in scan_headers(files, segment.file, 0, segment.size):
+            if view.leader_epoch > epochs.latest_epoch:
+                epochs.assign(view.leader_epoch, view.base_offset)
+        if segment is not segments[-1]:
+            segment.release()
+    epochs.version += 1
+    return epochs

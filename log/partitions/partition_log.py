@@ -1,0 +1,478 @@
+"""The log of one partition: append, read, find, truncate, retain; its leader epochs, its producers, and where it starts.
+
+Source: Kafka's `UnifiedLog`; the bytes are of `log/partitions/local_log.py`. The same class serves data partitions and `__cluster_metadata-0`.
+Synchronous, and called from one thread (the event loop), except `Flush.run`. Left out: high watermark and leadership (the broker's).
+
+Errors: as those of `LocalLog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from log.batches.batch import LOG_APPEND_TIME, MAGIC, BatchView, check_crc, iter_batches
+from log.config import LogConfig
+from log.disk.atomic_file import write_unsynced
+from log.disk.files import REAL_FILES, Files
+from log.disk.health import DirectoryHealth
+from log.partitions.leader_epochs import LeaderEpochs
+from log.partitions.local_log import LocalLog
+from log.partitions.names import parse_directory_name
+from log.partitions.opening import load_log
+from log.partitions.retention import LogBounds, deletable
+from log.partitions.timestamps import (
+    TimestampOffset,
+    find_max_timestamp,
+    find_timestamp,
+    offsets_before,
+)
+from log.producers.manager import ProducerStateManager
+from log.producers.state import ProducerState
+from log.segments.index import IndexDamaged
+from log.segments.rolling import must_roll, runs_within_segment
+from log.segments.segment import Segment, SegmentDamaged
+from log.segments.slices import LogSlice
+from log.segments.transaction_index import AbortedTransaction
+from wire.errors import ErrorCode, KafkaError
+
+
+class AppendInfo(NamedTuple):
+    """What an append did. `log_append_time_ms` is -1 unless the topic stamps append time."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+
+
+class PartitionLog(LocalLog):
+    """Offsets [log_start_offset, log_end_offset), the epochs they were written in and the producers that wrote them.
+
+    `before_truncate` is called with the new recovery point before bytes below the old one go, or below the log's start, so that
+    its owner can lower the checkpoints first.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        config: LogConfig,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        *,
+        files: Files = REAL_FILES,
+        health: DirectoryHealth | None = None,
+    ) -> None:
+        """For `open`, which recovers; `segments` has one element at the least."""
+        health = health or DirectoryHealth()
+        super().__init__(directory, config, segments, epochs, files=files, health=health)
+        self.topic_partition = parse_directory_name(directory.name)
+        self.epochs = epochs
+        self.before_truncate: Callable[[int], None] | None = None
+        self.truncations = 0  # since it was opened
+        self._producers = ProducerStateManager(directory, self._segments, files)
+        self.log_start_offset = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.directory.name} [{self.log_start_offset}, {self.log_end_offset}), "
+            f"flushed {self.flushed_offset}, {len(self._segments)} segments"
+        )
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        config: LogConfig,
+        *,
+        recovery_point: int,
+        clean_shutdown: bool,
+        now_ms: int,
+        log_start_offset: int = 0,
+        cleaned_to: int = 0,
+        files: Files = REAL_FILES,
+        health: DirectoryHealth | None = None,
+    ) -> PartitionLog:
+        """Opens an existing directory (an empty one is an empty log) and recovers it after a crash.
+
+        Every offset below `recovery_point` was flushed: only what lies above may be cut. After a `clean_shutdown` everything
+        was, and nothing is checked but the end. `log_start_offset` is as checkpointed; the first segment's base if that is higher.
+        Below `cleaned_to` there may be gaps between segments: compaction was there.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, the flushed part is damaged (this replica only), or the disk failed (the directory).
+        """
+        health = health or DirectoryHealth()
+        with health.guard(f"opening {directory}"):
+            try:
+                segments, epochs = load_log(
+                    directory,
+                    config,
+                    files,
+                    recovery_point=recovery_point,
+                    clean_shutdown=clean_shutdown,
+                    log_start_offset=log_start_offset,
+                    cleaned_to=cleaned_to,
+                )
+            except SegmentDamaged as damage:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
+        log = cls(directory, config, segments, epochs, files=files, health=health)
+        log._segments.active.opened_ms = now_ms
+        log.log_start_offset = max(log_start_offset, segments[0].base_offset)
+        flushed = log.log_end_offset if clean_shutdown else recovery_point
+        log._flushing.flushed_offset = min(flushed, log.log_end_offset)
+        log._flushing.touched = not clean_shutdown  # recovery may have made indexes
+        return log
+
+    # Facts
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs.latest_epoch
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """KIP-279: the largest epoch not above `epoch`, and where it ended; (-1, -1) when unknown."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    @property
+    def knows_producers(self) -> bool:
+        """Whether `producers` was asked for already."""
+        return self._producers.state is not None
+
+    @property
+    def producers(self) -> ProducerState:
+        """State of idempotent producers at the log's end; built from snapshot and headers when first asked for."""
+        state = self._producers.state
+        if state is None:
+            with self.storage(f"producer state of {self.directory.name}"):
+                state = self._producers.load(self.log_start_offset, self.log_end_offset)
+        return state
+
+    # Appending
+
+    def append_as_leader(
+        self, batches: memoryview, views: list[BatchView], *, leader_epoch: int, now_ms: int
+    ) -> AppendInfo:
+        """Gives the batches the next offsets and `leader_epoch`, and writes them with one call.
+
+        `batches` are exactly the bytes of `views`, validated; they are stamped in place when writable, else copied.
+
+        Raises:
+            KafkaError: RECORD_LIST_TOO_LARGE, more than a segment holds; KAFKA_STORAGE_ERROR.
+        """
+        self.health.check()
+        if len(batches) > self.config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{len(batches)} bytes in a segment of {self.config.segment_bytes}",
+            )
+        if batches.readonly:
+            batches = memoryview(bytearray(batches))
+            views = list(iter_batches(batches))
+        append_time = self.config.message_timestamp_type is LOG_APPEND_TIME
+        first_offset = offset = self.log_end_offset
+        for view in views:
+            view.stamp(offset, leader_epoch)
+            if append_time and not view.is_control:
+                view.stamp_append_time(now_ms)
+            offset += view.last_offset_delta + 1
+        self._append(batches, views, now_ms)
+        if leader_epoch != self.epochs.latest_epoch:
+            self.epochs.assign(leader_epoch, first_offset)
+        return AppendInfo(
+            first_offset, offset - 1, now_ms if append_time else -1, self.log_start_offset
+        )
+
+    def append_as_follower(self, records: memoryview, *, now_ms: int = 0) -> AppendInfo:
+        """Appends fetched batches with the offsets and epochs they have; a partial batch at the end is left out.
+
+        A leader whose log an old Kafka began sends messages of v0 and v1 as they are: they have no epoch.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE, wrong CRC; OFFSET_OUT_OF_RANGE, they do not continue the log; KAFKA_STORAGE_ERROR.
+            RemoteProtocolError: these are no batches.
+        """
+        self.health.check()
+        views: list[BatchView] = []
+        expected = first_offset = self.log_end_offset
+        for view in iter_batches(records, allow_partial_tail=True, allow_old=True):
+            check_crc(view)
+            if view.base_offset < expected and (views or not self._may_begin_with(view)):
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"{view!r} does not continue {self.directory.name} at {expected}",
+                )
+            views.append(view)
+            expected = view.next_offset
+        if not views:
+            return AppendInfo(first_offset, first_offset - 1, -1, self.log_start_offset)
+        start_offset = self.log_start_offset
+        if views[0].base_offset < first_offset:
+            self.truncate_fully_and_start_at(views[0].base_offset)
+        start = 0
+        for run, size in runs_within_segment(views, self.config.segment_bytes):
+            self._append(records[start : start + size], run, now_ms)
+            start += size
+            for view in run:
+                if view.leader_epoch != self.epochs.latest_epoch and view.magic == MAGIC:
+                    self.epochs.assign(view.leader_epoch, view.base_offset)
+        # Changes something only where the first batch began lower.
+        self.delete_records_before(start_offset)
+        return AppendInfo(first_offset, expected - 1, -1, self.log_start_offset)
+
+    def _may_begin_with(self, view: BatchView) -> bool:
+        """Where the leader's log starts inside a batch, an empty log takes the whole of it and starts there too."""
+        return (
+            not self.size_bytes and self.log_start_offset == self.log_end_offset <= view.last_offset
+        )
+
+    def _append(self, data: memoryview, views: list[BatchView], now_ms: int) -> None:
+        producers, last = self.producers, views[-1]
+        last_offset = last.base_offset + last.last_offset_delta
+        active = self._segments.active
+        try:
+            if must_roll(active, self.config, len(data), last_offset, last.max_timestamp, now_ms):
+                self._roll(self._base_of_next(views[0].base_offset, last_offset), now_ms)
+            self._write(data, views, now_ms)
+            for view in views:
+                if view.producer_id >= 0:
+                    self._follow_producer(producers, view)
+        except OSError as error:
+            raise self.health.fail(f"append to {self.directory}: {error}") from error
+        self.log_end_offset = producers.end_offset = last_offset + 1
+
+    def _follow_producer(self, producers: ProducerState, view: BatchView) -> None:
+        # Before the state moves on, so that a failure leaves the last stable offset where it is (KAFKA-7866).
+        aborted = producers.aborted_by(view)
+        if aborted is not None and self._segments.active.transaction_index.append(aborted):
+            self._flushing.names_changed()
+        producers.update(view)
+
+    def roll(self, now_ms: int) -> None:
+        """Begins a new segment at the log's end, unless the active one is empty. Raises KafkaError."""
+        if self._segments.active.size:
+            with self.storage(f"new segment in {self.directory}"):
+                self._roll(self.log_end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> None:
+        if self._segments.active.size:
+            _ = self.producers  # it leaves a snapshot although nobody asked for it
+            self._producers.take_snapshot()
+        self._begin_segment(base_offset, now_ms)
+
+    # Reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, upto_offset: int, min_one: bool
+    ) -> LogSlice | None:
+        """Whole batches of one segment from the one with `offset` on, at most `max_bytes`, all below `upto_offset`.
+
+        `upto_offset` is high watermark, last stable offset or log end: read once by the caller (KAFKA-9807). With `min_one` the
+        first batch comes even if it is larger than `max_bytes`.
+
+        Returns:
+            None when there is nothing to give.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, below the log's start or above its end; KAFKA_STORAGE_ERROR.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{offset} is not in [{self.log_start_offset}, {self.log_end_offset}]",
+            )
+        if offset >= upto_offset or offset == self.log_end_offset:
+            return None
+        self.health.check()
+        try:  # as `_lookup`, which would take half of the time
+            upto = min(upto_offset, self.log_end_offset)
+            return self._read(offset, max_bytes, upto, min_one=min_one)
+        except SegmentDamaged as damage:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
+        except OSError as error:
+            raise self.health.fail(f"read in {self.directory}: {error}") from error
+
+    def read_bytes(self, offset: int, max_bytes: int, *, upto_offset: int) -> bytes:
+        """As `read` with `min_one`, copied; empty when there is nothing."""
+        piece = self.read(offset, max_bytes, upto_offset=upto_offset, min_one=True)
+        if piece is None:
+            return b""
+        with self.storage(f"read of {self.directory}"):
+            return piece.read()
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """(timestamp, offset, leader epoch) of the first record with a timestamp of at least `timestamp_ms`."""
+        with self._lookup("timestamp lookup"):
+            return find_timestamp(
+                self._segments.all,
+                timestamp_ms,
+                self.log_start_offset,
+                self.config.index_interval_bytes,
+            )
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """(timestamp, offset, leader epoch) of the first record with the largest timestamp (KIP-734)."""
+        with self._lookup("timestamp lookup"):
+            return find_max_timestamp(self._segments.all, self.config.index_interval_bytes)
+
+    def offsets_before(self, timestamp_ms: int | None) -> list[int]:
+        """What ListOffsets v0 answers, see `log.partitions.timestamps.offsets_before`."""
+        with self._lookup("offset lookup"):
+            return offsets_before(
+                self._segments.all, timestamp_ms, self.log_start_offset, self.log_end_offset
+            )
+
+    # Transactions
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Where a read_committed reader stops: below it every transaction is decided, and so replicated (T3)."""
+        stable = self.producers.last_stable_offset(high_watermark)
+        return min(max(stable, self.log_start_offset), high_watermark)
+
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions with a part in [start, end), by their markers' offsets (T8). Raises KafkaError."""
+        _ = self.producers  # after a crash this completes the indexes
+        with self.storage(f"transaction index of {self.directory.name}"):
+            try:
+                return self._segments.aborted_transactions(start, end)
+            except IndexDamaged:
+                self._producers.drop_damaged()
+                _ = self.producers
+                return self._segments.aborted_transactions(start, end)
+
+    # Shortening
+
+    def truncate_to(self, offset: int) -> None:
+        """Removes every batch with a record at `offset` or above; the log then ends behind what is left, or begins anew where nothing is.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        if offset >= self.log_end_offset:
+            self.epochs.truncate_from_end(offset)
+            return
+        if offset <= self._segments.bases[0] or offset < self.log_start_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        with self._lookup(f"truncation to {offset}"):
+            cut = self._place_of_cut(offset)
+        if cut.offset < self.log_start_offset:  # which lies inside a batch that goes, or in a gap
+            self.truncate_fully_and_start_at(self.log_start_offset)
+            return
+        self._lower_recovery_point(cut.offset)
+        with self._lookup(f"truncation to {offset}"):
+            self._cut(cut)
+            self._forget_truncated()
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Removes everything; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        # Between the old segments and the new one a crash leaves none: only to where nothing was flushed does that look right, as the
+        # start that is noted may be an older one.
+        self._lower_recovery_point(0)
+        with self.storage(f"emptying {self.directory}"):
+            self._producers.truncate(-1)  # first: a snapshot knows transactions whose end goes
+            self._begin_anew(offset)
+            self.log_start_offset = offset
+            self.epochs.clear()
+            self._forget_truncated()
+
+    def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
+        """Puts a compacted segment in the place of those it was made from, unless they are gone or active (then its files are nobody's).
+
+        Not after a truncation: a segment that was cut and has grown again is still the same one, so the caller compares `truncations`.
+        Readers keep what they have open. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """
+        with self.storage(f"compaction of {self.directory.name}"):
+            cleaned.release()
+            if not self._segments.replace(old, cleaned.size):
+                return False
+            self._producers.remove_snapshots_of(old[1:])
+        self._flushing.names_changed()
+        return True
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        is_noted = offset < max(self.flushed_offset, self.log_start_offset)
+        if is_noted and self.before_truncate is not None:
+            self.before_truncate(offset)
+        self._flushing.lower(offset)
+
+    def _forget_truncated(self) -> None:
+        """What is known of records behind the log's new end."""
+        self.truncations += 1
+        self.epochs.truncate_from_end(self.log_end_offset)
+        self._producers.truncate(self.log_end_offset)
+
+    def delete_records_before(self, offset: int) -> None:
+        """Moves the log's start up to `offset`; the caller checks that it is at most the high watermark.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, above the log's end; KAFKA_STORAGE_ERROR.
+        """
+        self.health.check()
+        if offset > self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is above the end {self.log_end_offset}"
+            )
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    def apply_retention(self, now_ms: int, high_watermark: int) -> int:
+        """Removes the oldest segments that time, size or the log's start let go, never above `high_watermark`.
+
+        Returns:
+            How many. `log_start_offset` has moved up to what is left.
+        """
+        with self.storage(f"retention of {self.directory}"):
+            segments = self._segments
+            bounds = LogBounds(
+                self.log_start_offset, self.log_end_offset, high_watermark, self.size_bytes
+            )
+            count = deletable(segments.all, bounds, self.config, now_ms)
+            if count == len(segments):
+                if not segments.active.size:
+                    count -= 1
+                else:
+                    self.roll(now_ms)
+                    # Else the log's end could go with the old segments.
+                    self.files.fsync_directory(self.directory)
+            segments.drop_first(count)
+            if count:
+                self._flushing.touched = True
+                self.delete_records_before(segments.bases[0])
+                self._producers.remove_snapshots_below(segments.bases[0])
+        return count
+
+    def remove_expired_producers(self, now_ms: int) -> None:
+        """Forgets producers idle for `producer.id.expiration.ms`, if any are known here."""
+        self._producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
+
+    def close(self, *, clean: bool = True) -> None:
+        """Flushes and writes indexes and a producer snapshot, so that the next start has nothing to scan.
+
+        `clean=False` drops the handles only. A log that was not written to since it was opened has nothing to lose. Raises KafkaError.
+        """
+        if clean and self.must_close:
+            self.flush()
+            self._complete_files(durable=True)
+        self._segments.release()
+
+    def close_unsynced(self) -> None:
+        """As `close`, without an fsync: whoever closes thousands syncs the volume once. Raises KafkaError."""
+        if self.must_close:
+            with self.storage(f"closing {self.directory}"):
+                if (epochs := self._flushing.unsaved_epochs()) is not None:
+                    write_unsynced(*epochs, self.files)
+            self._complete_files(durable=False)
+        self._segments.release()
+
+    def _complete_files(self, *, durable: bool) -> None:
+        with self.storage(f"closing {self.directory}"):
+            active = self._segments.active
+            if active.exists:
+                active.seal()
+                for file in active.index_files() if durable else ():
+                    self.files.fdatasync(file)
+            self._producers.take_snapshot(durable=durable)
+        self.purge()

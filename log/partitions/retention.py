@@ -1,0 +1,57 @@
+"""Which old segments may go.
+
+Source: Kafka's `UnifiedLog.deleteOldSegments`. A segment goes when it is too old, when the log without it is still as large as
+`retention.bytes`, or when it lies below the log's start; always from the oldest on, and never above the high watermark (KAFKA-5634).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from log.config import LogConfig
+from log.segments.segment import LOG_SUFFIX, Segment
+
+
+class LogBounds(NamedTuple):
+    """Where a log stands: offsets, and its size in bytes."""
+
+    start_offset: int
+    end_offset: int
+    high_watermark: int
+    size_bytes: int
+
+
+def deletable(
+    segments: Sequence[Segment], bounds: LogBounds, config: LogConfig, now_ms: int
+) -> int:
+    """How many of the oldest segments may go; all of them means that the active one is to be rolled first."""
+    remaining = bounds.size_bytes
+    count = 0
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        end_offset = bounds.end_offset if following is None else following.base_offset
+        is_empty_active = following is None and not segment.size
+        if end_offset > bounds.high_watermark or is_empty_active:
+            break
+        is_below_start = following is not None and end_offset <= bounds.start_offset
+        if not (is_below_start or _is_surplus(segment, remaining, config, now_ms)):
+            break
+        remaining -= segment.size
+        count += 1
+    return count
+
+
+def _is_surplus(segment: Segment, remaining_bytes: int, config: LogConfig, now_ms: int) -> bool:
+    if not config.deletes:
+        return False
+    if 0 <= config.retention_bytes <= remaining_bytes - segment.size:
+        return True
+    return config.retention_ms >= 0 and now_ms - newest_ms(segment, config) > config.retention_ms
+
+
+def newest_ms(segment: Segment, config: LogConfig) -> int:
+    """How old a segment is: its largest timestamp; without any, when the file was written last. Raises OSError."""
+    timestamp = segment.largest_timestamp(config.index_interval_bytes)
+    if timestamp >= 0:
+        return timestamp
+    return segment.files.status(segment.path(LOG_SUFFIX)).modified_ms

@@ -1,0 +1,1 @@
+"""Segments: files of batches end to end, and their indexes."""

@@ -1,0 +1,59 @@
+"""Walking the batch headers of a segment file, in blocks, without reading the records.
+
+All formats: a message of v0 or v1, plain or a wrapper, is a batch (`log.batches.batch.old_view`).
+
+Source: Kafka's `FileLogInputStream`. Used for lookups, recovery, rebuilding indexes and producer state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from log.batches.batch import HEADER_BYTES, MAGIC, OLD_BYTES_MIN, BatchView, header_at
+from log.disk.files import Files, OpenFile
+
+BLOCK_BYTES = (
+    64 * 1024
+)  # many small batches come with one read; of a large one only its header's block is read
+FIRST_BLOCK_BYTES = 4096  # the default index interval: where a lookup usually ends
+BATCH_BYTES_MAX = (1 << 31) - 1
+
+
+def scan_headers(
+    files: Files, file: OpenFile, start: int, end: int, *, first_block_bytes: int = BLOCK_BYTES
+) -> Iterator[tuple[int, BatchView]]:
+    """(position, header) of the whole batches in [start, end), which must begin at a batch.
+
+    Ends at the first thing that is no header of a whole batch; the caller compares where it got with `end`.
+    The views' `buffer` is the block read, not the batch.
+    """
+    position = start
+    block, block_start, block_bytes = b"", 0, first_block_bytes
+    while position < end:
+        at = position - block_start
+        if at + HEADER_BYTES > len(block) and block_start + len(block) < end:
+            block = files.pread(file, min(block_bytes, end - position), position)
+            block_start, at = position, 0
+            block_bytes = min(2 * block_bytes, BLOCK_BYTES)
+        batch = header_at(block, at)
+        if batch is None or not is_plausible(batch) or batch.size > end - position:
+            return
+        yield position, batch
+        position += batch.size
+
+
+def is_plausible(batch: BatchView) -> bool:
+    """Whether the header can be one: a zero-filled tail or garbage is not."""
+    return (
+        0 <= batch.magic <= MAGIC
+        and OLD_BYTES_MIN.get(batch.magic, HEADER_BYTES) <= batch.size <= BATCH_BYTES_MAX
+        and batch.base_offset >= 0
+        and batch.last_offset_delta >= 0
+        and batch.count >= 0
+    )
+
+
+def read_batch(files: Files, file: OpenFile, position: int, size: int) -> BatchView | None:
+    """The whole batch at `position`; None when the file ends before."""
+    data = files.pread(file, size, position)
+    return header_at(data, 0) if len(data) >= size else None

@@ -1,0 +1,473 @@
+"""A segment: one file of batches end to end, with its two sparse indexes.
+
+Source: Kafka's `LogSegment`. The newest part is also known in memory (`_tail_…`), so that reads near the end, which is
+nearly all of them, do no I/O to find their place.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from log.batches.batch import HEADER_BYTES, NO_TIMESTAMP, BatchView, header_at
+from log.config import RELATIVE_OFFSET_MAX
+from log.disk.files import Files, OpenFile
+from log.disk.named_file import NamedFile
+from log.segments.index import (
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    Entry,
+    IndexDamaged,
+    OffsetIndex,
+    TimeIndex,
+)
+from log.segments.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
+from log.segments.transaction_index import TransactionIndex
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+SEGMENT_SUFFIXES = (
+    *INDEX_SUFFIXES,
+    LOG_SUFFIX,
+)  # the log is made last, as it is removed first: while it is there, so is what belongs to it
+
+TAIL_BATCHES_MAX = 2048  # 32 KiB of memory for a busy partition; reads further back use the index
+# Batches that lie further apart are found one by one; of smaller ones several headers come with one read.
+LARGE_BATCH_BYTES = 2 * FIRST_BLOCK_BYTES
+HINTS_MAX = (
+    32  # as many sequential readers of one old segment find their next position without the index
+)
+
+Headers = Iterator[tuple[int, BatchView]]  # with the positions of their batches
+
+
+class SegmentDamaged(Exception):
+    """Bytes that must be valid batches are not; the message names file and position."""
+
+
+class Boundary(NamedTuple):
+    """A place between two batches; `offset` is where the reader who got everything before goes on."""
+
+    position: int
+    offset: int
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """Offsets [base_offset, next_offset) in `size` bytes.
+
+    `next_offset`, `max_timestamp` and the tail are known after `load_tail`, `rebuild` or for a new segment.
+    """
+
+    def __init__(
+        self, directory: Path, base_offset: int, files: Files, *, size: int, created: bool
+    ) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.files = files
+        self.size = size
+        self.next_offset = base_offset
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset  # last offset of the batch that has it
+        self.first_timestamp: int | None = None  # max timestamp of the first batch: age for rolling
+        self.opened_ms = 0
+        self.offset_index = OffsetIndex(self.path(INDEX_SUFFIX), files, created=created)
+        self.time_index = TimeIndex(self.path(TIME_INDEX_SUFFIX), files, created=created)
+        self.transaction_index = TransactionIndex(self.path(TRANSACTION_INDEX_SUFFIX), files)
+        self._log_file = NamedFile(self.path(LOG_SUFFIX), files)
+        self.exists = not created  # on the disk
+        self.last_epoch: int | None = None  # of the last batch
+        self._max_is_known = created
+        self._is_preallocated = False  # there are zeros behind `size`
+        self._bytes_since_index = 0
+        self._tail_last_offsets: array[int] = array("q")
+        self._tail_positions: array[int] = array("q")
+        self._tail_floor: int | None = None  # last offset before the tail; None: there is no tail
+        self._hints: dict[int, int] = {}
+        if created:
+            self._tail_floor = base_offset - 1
+
+    def __repr__(self) -> str:
+        return f"segment {self.base_offset} of {self.size} bytes in {self.directory.name}"
+
+    def path(self, suffix: str) -> Path:
+        return self.directory / file_name(self.base_offset, suffix)
+
+    @property
+    def file(self) -> OpenFile:
+        """The open `.log`; made when the segment is new and nothing was written yet."""
+        if self.exists:
+            return self._log_file.get()
+        file = self._log_file.get(create=True)
+        self.files.truncate(file, 0)  # a leftover of the same name
+        self.exists = True
+        return file
+
+    def release(self) -> None:
+        """Closes the files of a sealed segment and forgets its tail, until needed again (readers keep theirs)."""
+        self._log_file.close()
+        self.offset_index.release()
+        self.time_index.release()
+        self._tail_floor = None
+        del self._tail_last_offsets[:], self._tail_positions[:]
+
+    # Writing
+
+    def append(self, data: memoryview, views: Sequence[BatchView], index_interval: int) -> None:
+        """Writes `data`, which is exactly `views`, in one call. Raises OSError."""
+        position = self.size
+        self.files.pwrite(self.file, data, position)
+        for view in views:
+            self._note(position, view, index_interval)
+            position += view.size
+        self.size = position
+
+    def _note(self, position: int, view: BatchView, index_interval: int) -> None:
+        last_offset = view.base_offset + view.last_offset_delta
+        timestamp = view.max_timestamp
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.max_timestamp_offset = last_offset
+        if self.first_timestamp is None:
+            self.first_timestamp = timestamp
+        if self._bytes_since_index > index_interval:
+            self.offset_index.append(last_offset - self.base_offset, position)
+            self._note_time()
+            self._bytes_since_index = 0
+        self._bytes_since_index += view.size
+        self.last_epoch = view.leader_epoch
+        self.next_offset = last_offset + 1
+        self._tail_last_offsets.append(last_offset)
+        positions = self._tail_positions
+        positions.append(position)
+        if len(positions) > TAIL_BATCHES_MAX:
+            half = TAIL_BATCHES_MAX // 2
+            self._tail_floor = self._tail_last_offsets[half - 1]
+            del self._tail_last_offsets[:half], positions[:half]
+
+    def _note_time(self) -> None:
+        last = self.time_index.last
+        if self.max_timestamp > (NO_TIMESTAMP if last is None else last[0]):
+            relative = self.max_timestamp_offset - self.base_offset
+            self.time_index.append(self.max_timestamp, relative)
+
+    def age_ms(self, timestamp_ms: int, now_ms: int) -> int:
+        """How far a batch of `timestamp_ms` is from the first one; by the clock when there are no timestamps."""
+        first = self.first_timestamp
+        if first is None or first < 0 or timestamp_ms < 0:
+            return now_ms - self.opened_ms
+        return timestamp_ms - first
+
+    def indexes_are_full(self, index_bytes_max: int) -> bool:
+        """One time entry stays free for `seal`."""
+        offset_bytes = (self.offset_index.entries + 1) * OFFSET_ENTRY_BYTES
+        time_bytes = (self.time_index.entries + 2) * TIME_ENTRY_BYTES
+        return offset_bytes > index_bytes_max or time_bytes > index_bytes_max
+
+    def index_files(self) -> list[OpenFile]:
+        """The files of the indexes, everything written to them."""
+        files = [self.offset_index.reopen_for_use(), self.time_index.reopen_for_use()]
+        return [*files, *self.transaction_index_files()]
+
+    def transaction_index_files(self) -> list[OpenFile]:
+        """The transaction index, when there is one; one that was emptied too, or a crash brings back what was truncated."""
+        index = self.transaction_index
+        return [index.file()] if index.exists or index.changed else []
+
+    def create(self, preallocated_bytes: int = 0) -> None:
+        """Makes the three files of a new segment, empty as Kafka's tools expect them. Raises OSError."""
+        file = self.file
+        if preallocated_bytes and not self._is_preallocated:
+            self.files.preallocate(file, preallocated_bytes)
+            self._is_preallocated = True
+        self.write_indexes()
+
+    def seal(self) -> None:
+        """Completes the indexes: nothing will be appended for now. Raises OSError."""
+        if self._is_preallocated:
+            self.files.truncate(self.file, self.size)
+            self._is_preallocated = False
+        self._note_time()
+        self.write_indexes()
+
+    def write_indexes(self) -> None:
+        self.offset_index.write_pending()
+        self.time_index.write_pending()
+
+    def truncate(self, position: int, next_offset: int, index_interval: int) -> None:
+        """Cuts the file at `position`, a batch boundary; all before it is below `next_offset`. Raises OSError."""
+        self.files.truncate(self.file, position)
+        self._is_preallocated = False
+        self.size = position
+        self._hints.clear()
+        self._keep_indexes_below(position, next_offset)
+        self.transaction_index.truncate_to(next_offset)
+        self.load_tail(index_interval)
+        self.next_offset = next_offset
+
+    def _keep_indexes_below(self, position: int, next_offset: int) -> None:
+        try:
+            self.offset_index.keep(self.offset_index.ceiling(position, field=1))
+            self.time_index.keep(self.time_index.ceiling(next_offset - self.base_offset, field=1))
+        except IndexDamaged:
+            self.offset_index.clear()
+            self.time_index.clear()
+
+    # Loading
+
+    def load_tail(self, index_interval: int) -> int:
+        """Reads the headers from the last index entry on; gives the position where valid headers end.
+
+        Indexes that are missing, damaged, or do not fit the batches are rebuilt. Raises OSError.
+        """
+        try:
+            entry = self.offset_index.last
+            time_entry = self.time_index.last
+        except IndexDamaged:
+            return self.rebuild(index_interval)
+        start = 0 if entry is None else entry[1]
+        if time_entry is not None and (entry is None or time_entry[1] > entry[0]):
+            # The entry that `seal` adds may stand above the offset index: it comes again from the batches.
+            self.time_index.set_aside(
+                self.time_index.ceiling(entry[0] + 1 if entry else 0, field=1)
+            )
+        newest = self._newest_before(start)
+        if newest is None:
+            return self.rebuild(index_interval)
+        self._reset(entry, newest)
+        reached = start
+        for position, view in scan_headers(self.files, self.file, start, self.size):
+            if position == start and entry and view.last_offset != self.base_offset + entry[0]:
+                return self.rebuild(index_interval)
+            if not self.can_hold(view, self.next_offset):
+                break
+            self._note(position, view, index_interval)
+            reached = position + view.size
+        if entry and reached == start:
+            return self.rebuild(index_interval)
+        self._remember_first_timestamp()
+        return reached
+
+    def _newest_before(self, end: int) -> tuple[int, int] | None:
+        """Largest timestamp before position `end` and the last offset of its batch, by time index and the headers after it.
+
+        None when the time index does not fit the batches.
+        """
+        last = self.time_index.last
+        newest = (NO_TIMESTAMP, self.base_offset)
+        start = 0
+        if last is not None:
+            newest = (last[0], self.base_offset + last[1])
+            indexed = self.offset_index.floor(last[1])
+            start = indexed[1] if indexed else 0
+        elif self.offset_index.entries:
+            return None
+        checked = last is None
+        for position, view in scan_headers(self.files, self.file, start, self.size):
+            if checked and position >= end:
+                break
+            if not checked and view.last_offset >= newest[1]:
+                if (view.max_timestamp, view.last_offset) != newest:
+                    return None
+                checked = True
+            if view.max_timestamp > newest[0]:
+                newest = (view.max_timestamp, view.last_offset)
+        return newest if checked else None
+
+    def _reset(self, entry: tuple[int, int] | None, newest: tuple[int, int]) -> None:
+        self._bytes_since_index = 0
+        self._max_is_known = True
+        self.last_epoch = None
+        del self._tail_last_offsets[:], self._tail_positions[:]
+        # The batch before the indexed one is not known: the tail serves offsets above the indexed batch.
+        self._tail_floor = self.base_offset + (entry[0] if entry else -1)
+        self.next_offset = self.base_offset
+        self.max_timestamp, self.max_timestamp_offset = newest
+        self.first_timestamp = None
+
+    def _remember_first_timestamp(self) -> None:
+        for _, view in scan_headers(
+            self.files, self.file, 0, self.size, first_block_bytes=FIRST_BLOCK_BYTES
+        ):
+            self.first_timestamp = view.max_timestamp
+            return
+
+    def rebuild(self, index_interval: int) -> int:
+        """Makes both indexes anew from all headers; gives the position where valid headers end. Raises OSError."""
+        self.offset_index.clear()
+        self.time_index.clear()
+        self._hints.clear()
+        self._reset(None, (NO_TIMESTAMP, self.base_offset))
+        reached = 0
+        for position, view in scan_headers(self.files, self.file, 0, self.size):
+            if not self.can_hold(view, self.next_offset):
+                break
+            self._note(position, view, index_interval)
+            reached = position + view.size
+        self.seal()
+        return reached
+
+    def can_hold(self, view: BatchView, expected_offset: int) -> bool:
+        """Whether offsets go on with the batch. They are not under its CRC: damaged ones may be anything."""
+        return (
+            view.base_offset >= expected_offset
+            and view.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+        )
+
+    # Finding
+
+    def largest_timestamp(self, index_interval: int) -> int:
+        """-1 when no batch has one. A segment not loaded yet is asked through its time index. Raises OSError."""
+        if not self._max_is_known:
+            try:
+                newest = self._newest_before(self.size)
+            except IndexDamaged:
+                newest = None
+            if newest is None:
+                self.rebuild(index_interval)
+            else:
+                self.max_timestamp, self.max_timestamp_offset = newest
+            self._max_is_known = True
+        return self.max_timestamp
+
+    def end_of_batch(self, position: int) -> int:
+        """Where the batch at `position` ends."""
+        for _, view in self._headers(position):
+            return position + view.size
+        raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
+
+    def end_before(self, position: int, index_interval: int) -> int:
+        """The offset behind the last batch before `position`; the base offset when that is 0. Raises SegmentDamaged, OSError."""
+        end = self.base_offset
+        if position:
+            reached, headers = self._indexed(position - 1, 1, index_interval)
+            for at, view in headers:
+                if at >= position:
+                    break
+                reached, end = at + view.size, view.next_offset
+            self._check_reached(reached, position)
+        return end
+
+    def locate(self, offset: int, index_interval: int) -> int | None:
+        """The position of the first batch whose last offset is at least `offset`; None when there is none.
+
+        Raises SegmentDamaged when the way there does not consist of batches; OSError.
+        """
+        if self._tail_floor is not None and offset > self._tail_floor:
+            at = bisect_left(self._tail_last_offsets, offset)
+            return self._tail_positions[at] if at < len(self._tail_positions) else None
+        hint = self._hints.get(offset)
+        if hint is not None:
+            return hint
+        named = self._named_by_index(self.offset_index.ceiling_entry, offset - self.base_offset, 0)
+        if named is not None and named[1].base_offset <= offset:
+            return named[0]
+        reached, headers = self._indexed(offset - self.base_offset, 0, index_interval)
+        for position, view in headers:
+            if view.last_offset >= offset:
+                return position
+            reached = position + view.size
+        self._check_reached(reached, self.size)
+        return None
+
+    def boundary(self, limit: int, start: int, index_interval: int) -> Boundary | None:
+        """The last boundary at most `limit`, looking from the boundary `start` on; None when that is `start`."""
+        positions = self._tail_positions
+        if positions and limit >= positions[0]:
+            if limit >= self.size:
+                return Boundary(self.size, self.next_offset) if self.size > start else None
+            at = bisect_right(positions, limit) - 1
+            if at > 0:
+                found = Boundary(positions[at], self._tail_last_offsets[at - 1] + 1)
+                return found if found.position > start else None
+        named = self._named_by_index(self.offset_index.floor, limit, 1)
+        if named is not None and start < named[0] and named[0] + named[1].size > limit:
+            return Boundary(named[0], named[1].base_offset)
+        reached: Boundary | None = None
+        begin, headers = self._indexed(limit, 1, index_interval)
+        if begin < start:
+            begin, headers = start, self._headers(start)
+        for position, view in headers:
+            if start < position == begin:
+                reached = Boundary(position, view.base_offset)
+            if position + view.size > limit:
+                return reached
+            reached = Boundary(position + view.size, view.next_offset)
+        if reached is not None:
+            self._check_reached(reached.position, self.size)
+        return reached
+
+    def hint(self, boundary: Boundary) -> None:
+        """Remembers where the reader of everything below the boundary goes on."""
+        if boundary.position < self.size:
+            if len(self._hints) >= HINTS_MAX:
+                self._hints.pop(next(iter(self._hints)))
+            self._hints[boundary.offset] = boundary.position
+
+    def _headers(self, start: int) -> Headers:
+        return scan_headers(
+            self.files, self.file, start, self.size, first_block_bytes=FIRST_BLOCK_BYTES
+        )
+
+    def _named_by_index(
+        self, find: Callable[[int, int], Entry | None], key: int, field: int
+    ) -> tuple[int, BatchView] | None:
+        """The batch, with its position, that the entry found for `key` names: where batches are so large that most have one.
+
+        None where batches are smaller, or the index is not right: the way to the batch is to be walked then.
+        """
+        index = self.offset_index
+        try:
+            if index.entries * LARGE_BATCH_BYTES > self.size:
+                return None
+            entry = find(key, field)
+        except IndexDamaged:
+            return None
+        if entry is None or not 0 <= entry[1] < self.size:
+            return None
+        relative_offset, position = entry
+        view = header_at(self.files.pread(self.file, HEADER_BYTES, position), 0)
+        if view is None or view.last_offset != self.base_offset + relative_offset:
+            return None
+        return (position, view) if is_plausible(view) else None
+
+    def _indexed(self, key: int, field: int, index_interval: int) -> tuple[int, Headers]:
+        """The position of a batch, by index, and the headers from there on: the last entry with `field` at most `key`.
+
+        A damaged index may name any place: the batch must end with the offset that the entry says.
+        """
+        for _ in range(2):
+            try:
+                entry = self.offset_index.floor(key, field)
+            except IndexDamaged:
+                self._check_reached(self.rebuild(index_interval), self.size)
+                continue
+            if entry is None:
+                return 0, self._headers(0)
+            relative_offset, position = entry
+            headers = self._headers(position) if 0 <= position < self.size else iter(())
+            first = next(headers, None)
+            if first is not None and first[1].last_offset == self.base_offset + relative_offset:
+                return position, chain((first,), headers)
+            self._check_reached(self.rebuild(index_interval), self.size)
+        raise SegmentDamaged(f"{self.path(INDEX_SUFFIX)} does not fit the log, new or old")
+
+    def _check_reached(self, position: int, end: int) -> None:
+        if position != end:
+            raise SegmentDamaged(
+                f"{self.path(LOG_SUFFIX)}: no valid batch at position {position} of {end}"
+            )

@@ -1,0 +1,181 @@
+"""The segments of one log in order: which one holds an offset, adding and removing them.
+
+Source: Kafka's `LogSegments`. Invariants: base offsets ascend, the last segment is the active one and always exists.
+Methods raise OSError and `SegmentDamaged`; `PartitionLog` turns them into error codes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+
+from log.disk.files import Files
+from log.segments.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    Segment,
+    file_name,
+)
+from log.segments.transaction_index import AbortedTransaction
+
+OPEN_SEGMENTS_MAX = (
+    8  # old segments whose files stay open; more would let slow readers eat the file handles
+)
+
+
+class Segments:
+    """One element at the least."""
+
+    def __init__(self, directory: Path, segments: list[Segment], files: Files) -> None:
+        self.directory = directory
+        self.all = segments
+        self.bases = [segment.base_offset for segment in segments]
+        self.active = segments[-1]
+        # Renamed, and when `purge` saw them first.
+        self.deleted_files: dict[Path, int | None] = {}
+        self._files = files
+        self._sealed_bytes = sum(segment.size for segment in segments[:-1])
+        self._recently_read: list[Segment] = []
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._sealed_bytes + self.active.size
+
+    def since(self, offset: int) -> Sequence[Segment]:
+        """The segments that hold `offset` or more."""
+        return self.all[max(0, bisect_right(self.bases, offset) - 1) :]
+
+    def add(self, base_offset: int, now_ms: int, preallocated_bytes: int = 0) -> None:
+        """Makes a new active segment, its files included; the one before is sealed by the caller."""
+        segment = Segment(self.directory, base_offset, self._files, size=0, created=True)
+        segment.opened_ms = now_ms
+        segment.create(preallocated_bytes)
+        if self.all:
+            self._sealed_bytes += self.active.size
+            self.use(self.active)
+        self.all.append(segment)
+        self.bases.append(base_offset)
+        self.active = segment
+
+    def drop_first(self, count: int) -> None:
+        for segment in self.all[:count]:
+            self._sealed_bytes -= segment.size
+            self._remove_files(segment)
+        del self.all[:count], self.bases[:count]
+
+    def drop_last(self) -> None:
+        """Removes the active segment; the one before is active then. The caller adds one when none is left."""
+        segment = self.all.pop()
+        self.bases.pop()
+        if self.all:
+            self.active = self.all[-1]
+            self._sealed_bytes -= self.active.size
+            if self.active in self._recently_read:
+                self._recently_read.remove(self.active)
+        self._remove_files(segment)
+
+    def replace_active(self, base_offset: int, now_ms: int, preallocated_bytes: int = 0) -> None:
+        """Puts an empty segment of another base in the place of the empty active one."""
+        self._remove_files(self.all.pop())
+        self.bases.pop()
+        if self.all:
+            self.active = self.all[-1]
+            self._sealed_bytes -= self.active.size
+        self.add(base_offset, now_ms, preallocated_bytes)
+
+    def replace(self, old: Sequence[Segment], size: int) -> bool:
+        """Puts a compacted segment of `size` bytes, whose files are called `.cleaned`, in the place of `old`; False when those changed.
+
+        After a crash anywhere in between, either all of the old or all of the new is found: `recovery.list_segments`.
+        """
+        start = bisect_right(self.bases, old[0].base_offset) - 1
+        place = slice(start, start + len(old))
+        if start < 0 or self.all[place] != list(old) or self.active in old:
+            return False
+        base_offset = old[0].base_offset
+        self._rename_new(base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
+        for segment in reversed(old):
+            self._sealed_bytes -= segment.size
+            self._remove_files(segment)
+        self._rename_new(base_offset, SWAP_SUFFIX, "")
+        new = Segment(self.directory, base_offset, self._files, size=size, created=False)
+        self._sealed_bytes += size
+        self.all[place] = [new]
+        self.bases[place] = [base_offset]
+        return True
+
+    def _rename_new(self, base_offset: int, suffix: str, target: str) -> None:
+        for kind in SEGMENT_SUFFIXES:
+            name = file_name(base_offset, kind)
+            try:
+                self._files.rename(
+                    self.directory / (name + suffix), self.directory / (name + target)
+                )
+            except FileNotFoundError:
+                continue  # no transaction index
+
+    def release(self) -> None:
+        for segment in self.all:
+            segment.release()
+
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        """See `PartitionLog.aborted_transactions`; raises IndexDamaged too."""
+        found: list[AbortedTransaction] = []
+        for segment in self.since(start):
+            here, complete = segment.transaction_index.overlapping(start, end)
+            found += here
+            if complete:
+                break
+        return found
+
+    def use(self, segment: Segment) -> None:
+        """Bounds the number of old segments with open files, the least recently read going first."""
+        recent = self._recently_read
+        if segment in recent:
+            recent.remove(segment)
+        recent.append(segment)
+        if len(recent) > OPEN_SEGMENTS_MAX:
+            recent.pop(0).release()
+
+    def _remove_files(self, segment: Segment) -> None:
+        """Renames the files (cheap); whoever owns threads unlinks them later. Readers keep what they have open."""
+        if segment in self._recently_read:
+            self._recently_read.remove(segment)
+        if not segment.exists:
+            return
+        segment.release()
+        # The log goes first: where a crash leaves it, its aborted transactions must be known.
+        for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
+            path = segment.path(suffix)
+            target = path.with_name(path.name + DELETED_SUFFIX)
+            try:
+                self._files.rename(path, target)
+            except FileNotFoundError:
+                continue
+            self.deleted_files[target] = None
+
+    def purge(self, now_ms: int | None = None, delay_ms: int = 0) -> None:
+        """Unlinks what was removed; given the time, only what it saw at least `delay_ms` ago. May run in a thread."""
+        for path in due(self.deleted_files, now_ms, delay_ms):
+            self._files.unlink(path)
+            self.deleted_files.pop(path, None)
+
+
+def due(deleted: dict[Path, int | None], now_ms: int | None, delay_ms: int) -> list[Path]:
+    """What may go; notes the time of those that are seen for the first time."""
+    if now_ms is None:
+        return list(deleted)
+    for path, since_ms in list(deleted.items()):
+        if since_ms is None:
+            deleted[path] = now_ms
+    return [
+        path for path, since_ms in list(deleted.items()) if now_ms - (since_ms or 0) >= delay_ms
+    ]

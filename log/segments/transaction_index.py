@@ -1,0 +1,172 @@
+"""The aborted transactions whose markers lie in one segment: what a read_committed consumer must leave out.
+
+Source: Kafka's `TransactionIndex` and `AbortedTxn` (KIP-98).
+
+```
+.txnindex = { entry }, ascending by last offset; no file where nothing was aborted
+entry     = int16 version (0), int64 producer id, int64 first offset, int64 last offset (the marker's),
+            int64 last stable offset after the marker: whatever ends above it began above it          34 bytes
+```
+
+An entry stands in the segment of its marker, its first offset may lie in an earlier segment. No handle is kept: most segments
+have no such file, and aborts are rare.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from log.disk.files import Files, OpenFile
+from log.segments.index import IndexDamaged
+
+_ENTRY = struct.Struct(">hqqqq")
+ENTRY_BYTES = _ENTRY.size
+BLOCK_ENTRIES = 512  # 17 KiB a read: one abort in a thousand offsets is a lot
+
+
+class AbortedTransaction(NamedTuple):
+    """`last_stable_offset` is where the next open transaction began when this one ended, or right after the marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """Methods raise OSError, and `IndexDamaged` when the file is none."""
+
+    __slots__ = ("_count", "_files", "_last_offset", "changed", "path")
+
+    def __init__(self, path: Path, files: Files) -> None:
+        self.path = path
+        self.changed = False  # since this object was made: to be synced before the offsets it speaks of count as flushed
+        self._files = files
+        self._count: int | None = None  # None: the file was not looked at yet
+        self._last_offset = -1
+
+    @property
+    def exists(self) -> bool:
+        return self._load() > 0
+
+    @property
+    def last_offset(self) -> int:
+        """That of the last entry, -1 when there is none."""
+        self._load()
+        return self._last_offset
+
+    def file(self) -> OpenFile:
+        """The open file, made when it is not there."""
+        return self._files.open(self.path, create=True)
+
+    def append(self, entry: AbortedTransaction) -> bool:
+        """Adds an entry unless it is there already (a replay adds nothing twice); tells whether the file is new."""
+        count = self._load()
+        if entry.last_offset <= self._last_offset:
+            return False
+        self.changed = True
+        self._files.pwrite(self.file(), _ENTRY.pack(0, *entry), count * ENTRY_BYTES)
+        self._count = count + 1
+        self._last_offset = entry.last_offset
+        return count == 0
+
+    def overlapping(self, start: int, end: int) -> tuple[list[AbortedTransaction], bool]:
+        """Those with a part in [start, end), and whether later segments cannot have any more of them."""
+        found = []
+        for entry in self._entries_from(self._first_reaching(start)):
+            if entry.first_offset < end:
+                found.append(entry)
+            if entry.last_stable_offset >= end:
+                return found, True
+        return found, False
+
+    def entries(self) -> list[AbortedTransaction]:
+        return list(self._entries_from(0))
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the entries of markers at `offset` and above, and a torn one at the end.
+
+        A process that was killed may have dropped them, so the file is to be synced also where there is nothing to drop any more.
+        """
+        try:
+            size = self._files.size(self._files.open(self.path, write=False))
+        except FileNotFoundError:
+            return
+        self.changed = True
+        self._count = size // ENTRY_BYTES
+        try:
+            slot = self._first_reaching(offset)
+        except IndexDamaged:
+            self.keep_sound()
+            slot = self._first_reaching(offset)
+        self._cut(slot)
+
+    def keep_sound(self) -> None:
+        """Drops everything from the first damaged entry on; the caller adds what is missing by a replay."""
+        self._count = self._size() // ENTRY_BYTES
+        sound = 0
+        try:
+            for _ in self._entries_from(0):
+                sound += 1
+        except IndexDamaged:
+            pass
+        self._cut(sound)
+
+    def _cut(self, count: int) -> None:
+        if self._size():
+            self.changed = True
+            self._files.truncate(self.file(), count * ENTRY_BYTES)
+        self._count = count
+        self._last_offset = self._entry(count - 1).last_offset if count else -1
+
+    def _load(self) -> int:
+        if self._count is None:
+            size = self._size()
+            if size % ENTRY_BYTES:
+                raise IndexDamaged(f"{self.path} has {size} bytes, no whole number of entries")
+            self._count = size // ENTRY_BYTES
+            self._last_offset = self._entry(self._count - 1).last_offset if size else -1
+        return self._count
+
+    def _size(self) -> int:
+        try:
+            return self._files.size(self._files.open(self.path, write=False))
+        except FileNotFoundError:
+            return 0
+
+    def _entry(self, slot: int) -> AbortedTransaction:
+        return next(self._entries_from(slot))
+
+    def _first_reaching(self, offset: int) -> int:
+        """The slot of the first entry whose marker is at `offset` or above."""
+        low, high = 0, self._load()
+        while low < high:
+            middle = (low + high) // 2
+            if self._entry(middle).last_offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _entries_from(self, slot: int) -> Iterator[AbortedTransaction]:
+        count = self._load()
+        if slot >= count:
+            return
+        file = self._files.open(self.path, write=False)
+        before = -1
+        for first in range(slot, count, BLOCK_ENTRIES):
+            size = min(BLOCK_ENTRIES, count - first) * ENTRY_BYTES
+            data = self._files.pread(file, size, first * ENTRY_BYTES)
+            if len(data) < size:
+                raise IndexDamaged(f"{self.path} has fewer than {count} entries")
+            for version, *fields in _ENTRY.iter_unpack(data):
+                entry = AbortedTransaction(*fields)
+                if version != 0 or not 0 <= entry.first_offset < entry.last_offset > before:
+                    raise IndexDamaged(
+                        f"{self.path}: no entry of version 0 after {before}: {entry}"
+                    )
+                before = entry.last_offset
+                yield entry

@@ -1,0 +1,322 @@
+"""The checks of Produce on a partition's records, with the exact error codes (`mB…` name the rows of the test plan).
+
+Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator`.
+
+What is checked: that there is exactly one batch, whole; its magic, base offset, size, CRC, compression id, control and
+transactional flags, producer fields, offset range against record count; and every record of it (`log.batches.columns.check_records`):
+compressed ones are decompressed for that, then forgotten. What is stored is the producer's bytes, save that the header's largest
+timestamp is made that of the records, as Kafka does, and that a topic's `compression.type` compresses them anew.
+Compared with a Kafka 4.3 broker on a hundred malformed batches, the codes are the same except where Kafka answers
+UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data: ours is the code that says it), where it takes what we refuse
+(bytes after the batch, a producer id without epoch, offset deltas that are no sequence, append time set by a client, negative
+timestamps, sizes below -1 in a record, timestamps beyond 64 bits, bytes behind the compressed stream), and for a size beyond the
+request (INVALID_RECORD there, CORRUPT_MESSAGE here).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from log.batches.batch import (
+    ATTRIBUTES_COMPRESSION,
+    ATTRIBUTES_CONTROL,
+    ATTRIBUTES_END,
+    ATTRIBUTES_LOG_APPEND_TIME,
+    CREATE_TIME,
+    HEADER_BYTES,
+    MAGIC,
+    BatchView,
+    Buffer,
+    TimestampType,
+    check_crc,
+)
+from log.batches.columns import (
+    COMPILED,
+    INT64_MAX,
+    INT64_MIN,
+    LargestTimestamp,
+    MalformedRecords,
+    Problem,
+    check_records,
+)
+from log.batches.columns_walk import Walker
+from log.batches.records import rebuilt
+from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
+from log.config import LogConfig
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+
+PRODUCE_VERSION_WITH_ZSTD = 7  # KIP-110
+ZSTD = Compression.ZSTD  # to find a member by its class takes ten times as long
+SIZE_OF_SMALLEST_BATCH = 14  # of format v0; smaller sizes are damage, whatever the magic
+_MAGIC_POSITION = 16
+INT64_END = 1 << 63
+# Of records, decompressed, that one request may have checked at once: up to 20 ms for the smallest, 2 ms for common ones.
+# Interpreted, records cost two hundred times as much.
+BYTES_CHECKED_AT_ONCE_MAX = 2 << 20 if COMPILED else 64 << 10
+# Of one batch, decompressed. Kafka has no limit; producers count bytes before compression (batch.size, max.request.size), so
+# theirs is above the largest frame that is taken (100 MiB) only by chance.
+DECOMPRESSED_BYTES_MAX = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRules:
+    """What a partition accepts; made once per topic config, `now_ms` is given per call."""
+
+    max_message_bytes: int
+    message_timestamp_type: TimestampType
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    requires_keys: bool = False
+    compression: Compression | None = None  # None: as the producer has it
+    compression_level: int | None = None
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+
+    @classmethod
+    def of(cls, config: LogConfig) -> ProduceRules:
+        return cls(
+            max_message_bytes=config.max_message_bytes,
+            message_timestamp_type=config.message_timestamp_type,
+            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+            requires_keys=config.compacts,
+            compression=config.compression,
+            compression_level=config.compression_level,
+        )
+
+
+class OverBudget(Exception):
+    """Checking the batch takes longer than the caller can wait; nothing is said of the batch."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """What may be checked before somebody else's turn comes; shared by the batches of one request.
+
+    Raises:
+        OverBudget: by `validate_produced`.
+    """
+
+    bytes_left: int = BYTES_CHECKED_AT_ONCE_MAX
+
+
+def validate_produced(
+    records: memoryview,
+    rules: ProduceRules,
+    *,
+    now_ms: int,
+    version: int = 13,
+    budget: Budget | None = None,
+) -> list[BatchView]:
+    """The one batch that `records` is, with the largest timestamp of its records; over a copy if that was wrong and `records` readonly.
+
+    `version` is that of the Produce request. Without `budget` it may take a second: not for an event loop. To compress anew is over any budget.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP.
+        OverBudget: `budget` is spent.
+    """
+    if _is_sound(records, rules, now_ms, budget):
+        return [BatchView(records)]
+    if budget is not None and _is_over(records, rules, budget):
+        raise OverBudget
+    walker = Walker(records)
+    # What is too large is refused without a look at all of it.
+    has_sound_header = len(records) <= rules.max_message_bytes and walker.has_sound_header(records)
+    batch = BatchView(records) if has_sound_header else _only_batch(records)
+    codec = batch.compression
+    if codec is ZSTD and version < PRODUCE_VERSION_WITH_ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd in a Produce request of version {version}",
+        )
+    if batch.base_offset != 0:
+        raise _invalid(f"base offset {batch.base_offset} from a producer")
+    if batch.size > rules.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"batch of {batch.size} bytes, {rules.max_message_bytes} are allowed",
+        )
+    if not has_sound_header:
+        check_crc(batch)
+        _check_fields(batch)
+    is_compressed_anew = rules.compression is not None and rules.compression is not codec
+    body = _body(records, codec, rules, budget)
+    if (
+        codec  # else `_is_sound` has said no
+        and has_sound_header
+        and not is_compressed_anew
+        and _has_sound_records(walker, body, rules, now_ms)
+    ):
+        return [batch]
+    largest = _check_body(batch, body, rules, now_ms)
+    if is_compressed_anew:
+        return [_compressed_anew(batch, body, largest, rules)]
+    if largest.timestamp_ms != batch.max_timestamp and rules.message_timestamp_type is CREATE_TIME:
+        if records.readonly:
+            batch = BatchView(memoryview(bytearray(batch.buffer)))
+        batch.stamp_max_timestamp(largest.timestamp_ms)
+    return [batch]
+
+
+def _is_sound(records: memoryview, rules: ProduceRules, now_ms: int, budget: Budget | None) -> bool:
+    """Whether this is an uncompressed batch of which nothing is to be said, and in which nothing is to be changed.
+
+    Nearly all are, of the uncompressed ones. All others are left to the checks behind this one, which find out what is wrong, and make
+    the sentences.
+    """
+    size = len(records)
+    if (
+        not HEADER_BYTES <= size <= rules.max_message_bytes
+        or records[ATTRIBUTES_END - 1] & ATTRIBUTES_COMPRESSION
+        or rules.compression  # to another codec than NONE
+    ):
+        return False
+    if budget is not None:
+        if size > budget.bytes_left:
+            raise OverBudget
+        budget.bytes_left -= size  # whatever is found: the bytes have been walked
+    walker = Walker(records)
+    return walker.has_sound_header(records) and _has_sound_records(walker, None, rules, now_ms)
+
+
+def _is_over(records: memoryview, rules: ProduceRules, budget: Budget) -> bool:
+    """Of what is compressed, or is to be: whether whoever takes its time must look at it, and so makes the checksum.
+
+    What is too large is refused at once.
+    """
+    if not HEADER_BYTES <= len(records) <= rules.max_message_bytes:
+        return False
+    codec = records[ATTRIBUTES_END - 1] & ATTRIBUTES_COMPRESSION
+    is_compressed_anew = rules.compression is not None and rules.compression != codec
+    return is_compressed_anew or (codec != Compression.NONE and len(records) > budget.bytes_left)
+
+
+def _has_sound_records(
+    walker: Walker, body: Buffer | None, rules: ProduceRules, now_ms: int
+) -> bool:
+    """Whether nothing is to be said of the records, nor of their largest timestamp, below a header that is sound."""
+    least, most = _timestamp_limits(rules, now_ms)
+    ignores_largest = rules.message_timestamp_type is not CREATE_TIME
+    return walker.has_sound_records(body, rules.requires_keys, least, most, ignores_largest)
+
+
+def _compressed_anew(
+    batch: BatchView, body: Buffer, largest: LargestTimestamp, rules: ProduceRules
+) -> BatchView:
+    """With the topic's codec; Kafka looks at the size again too."""
+    assert rules.compression is not None
+    new = rebuilt(
+        batch,
+        compress(rules.compression, body, level=rules.compression_level),
+        attributes=batch.attributes & ~ATTRIBUTES_COMPRESSION | rules.compression,
+        base_timestamp=batch.base_timestamp,
+        max_timestamp=(
+            largest.timestamp_ms
+            if rules.message_timestamp_type is CREATE_TIME
+            else batch.max_timestamp
+        ),
+        count=batch.count,
+    )
+    if new.size > rules.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"batch of {new.size} bytes as {rules.compression.name.lower()}, {rules.max_message_bytes} are allowed",
+        )
+    return new
+
+
+def _invalid(why: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, why)
+
+
+def _only_batch(records: memoryview) -> BatchView:
+    """mB3, mB4, and sizes that cannot be (mB2)."""
+    if len(records) < HEADER_BYTES:
+        if len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] != MAGIC:
+            raise _invalid(f"magic {records[_MAGIC_POSITION]} where 2 is served")
+        raise _invalid(f"no record batch in {len(records)} bytes")
+    batch = BatchView(records)
+    if batch.size < SIZE_OF_SMALLEST_BATCH + 12:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch of {batch.size} bytes")
+    if batch.magic != MAGIC:
+        code = ErrorCode.INVALID_RECORD if 0 <= batch.magic < MAGIC else ErrorCode.CORRUPT_MESSAGE
+        raise KafkaError(code, f"magic {batch.magic} where 2 is served")
+    if batch.size < HEADER_BYTES or batch.size > len(records):
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"batch of {batch.size} bytes in {len(records)}"
+        )
+    if batch.size < len(records):
+        batch.buffer = records[: batch.size]
+        check_crc(batch)
+        raise _invalid("more than one record batch for a partition")
+    return batch
+
+
+def _check_fields(batch: BatchView) -> None:
+    """mB9, mB10, the count of mB7, and whose clock the timestamps are of."""
+    if batch.attributes & ATTRIBUTES_CONTROL:
+        raise _invalid("clients do not write control records")
+    if batch.last_offset_delta < 0 or batch.count != batch.last_offset_delta + 1:
+        raise _invalid(f"{batch.count} records in an offset range of {batch.last_offset_delta + 1}")
+    if batch.producer_id >= 0:
+        if batch.base_sequence < 0 or batch.producer_epoch < 0:
+            raise _invalid(
+                f"producer {batch.producer_id} with epoch {batch.producer_epoch}, "
+                f"sequence {batch.base_sequence}"
+            )
+    elif batch.is_transactional:
+        raise _invalid("a transactional batch without producer id")
+    if batch.attributes & ATTRIBUTES_LOG_APPEND_TIME:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "log append time is for brokers to set")
+
+
+def _timestamp_limits(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
+    """The least and the largest that a record may have."""
+    if rules.message_timestamp_type is not CREATE_TIME:
+        return INT64_MIN, INT64_MAX
+    least = max(0, now_ms - rules.timestamp_before_max_ms)
+    return least, min(now_ms + rules.timestamp_after_max_ms, INT64_MAX)
+
+
+def _body(
+    records: memoryview, codec: Compression, rules: ProduceRules, budget: Budget | None
+) -> Buffer:
+    """mB7: the records' bytes, decompressed, which `budget` is charged for; where they lie when they are not compressed."""
+    payload = records[HEADER_BYTES:]
+    limit = rules.decompressed_bytes_max
+    if budget is not None:
+        limit = min(limit, budget.bytes_left)
+        if len(records) > limit:  # also what decompresses to less costs its size
+            raise OverBudget
+    try:
+        body = decompress(codec, payload, limit) if codec else payload
+    except OutputTooLarge as error:
+        if limit < rules.decompressed_bytes_max:
+            raise OverBudget from None
+        raise _invalid(str(error)) from None
+    except RemoteProtocolError as error:
+        raise _invalid(str(error)) from None
+    if budget is not None:
+        budget.bytes_left -= max(len(body), len(records))
+    return body
+
+
+def _check_body(
+    batch: BatchView, body: Buffer, rules: ProduceRules, now_ms: int
+) -> LargestTimestamp:
+    """mB7, mB8, mB12, mB13: every record."""
+    least, most = _timestamp_limits(rules, now_ms)
+    try:
+        return check_records(
+            body,
+            batch.count,
+            batch.base_timestamp,
+            requires_keys=rules.requires_keys,
+            timestamp_min_ms=least,
+            timestamp_max_ms=most,
+        )
+    except MalformedRecords as error:
+        if error.problem is not Problem.TIMESTAMP_RANGE:
+            raise _invalid(str(error)) from None
+        why = f"{error}, [{least}, {most}]"
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, why) from None

@@ -1,0 +1,94 @@
+"""Which configs of brokers may change while they run.
+
+- keys with a scope other than read-only, and `DYNAMIC_ONLY`. Those of logs and topics hold at once for every topic that says
+  nothing itself. One without effect is taken, as Kafka's tools set it on their way (throttles during a reassignment), and the
+  nodes log why nothing changes (`quorum/serving/idle_configs.py`).
+- keys of one listener (`listener.name.LISTENER.…`): certificates, and the users of SASL/PLAIN, of new connections.
+
+Everything else is refused. Source: Kafka's `DynamicBrokerConfig`, `DynamicConfig`, KIP-226.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from node.config.config_def import ConfigError, ConfigKey
+from node.config.security_keys import LISTENER_JAAS, TLS
+from node.config.server_keys import DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
+from wire.errors import ErrorCode, KafkaError
+
+_LISTENER = re.compile(r"listener\.name\.[^.]+\.(.+)")
+# Of single listeners these may be altered; `quorum/serving/altered_security.py` acts on them.
+_ALTERABLE_OF_LISTENERS = frozenset(key.name for key in (*TLS, LISTENER_JAAS)) | {"ssl.client.auth"}
+_SECURITY = frozenset(key.name for key in TLS if key.name.startswith(("ssl.key", "ssl.trust")))
+_NODE_WIDE = "connections are counted for all listeners of a broker together"
+# Of a listener, and still the same for all brokers.
+_OF_ALL_BROKERS = frozenset(
+    {"max.connections", "max.connection.creation.rate", "num.network.threads"}
+)
+
+
+def dynamic_key(name: str) -> ConfigKey | None:
+    """What is known of a key that a broker may be given while it runs; None for all others."""
+    if (listener := _LISTENER.fullmatch(name)) is not None:
+        base = listener.group(1)
+        if base in _OF_ALL_BROKERS:
+            return replace(SERVER_CONFIGS[base], no_effect=_NODE_WIDE)
+        return LISTENER_CONFIGS.get(base) if base in _ALTERABLE_OF_LISTENERS else None
+    if (key := DYNAMIC_ONLY.get(name)) is not None:
+        return key
+    key = SERVER_CONFIGS.get(name)
+    return key if key is not None and key.scope != "read-only" else None
+
+
+def check_broker_configs(changes: Mapping[str, str], *, of_one_broker: bool) -> None:
+    """Looks at what is to be set; what is taken away is never wrong.
+
+    Raises:
+        KafkaError: INVALID_REQUEST: not while a broker runs, or not for all at once, or a wrong value, with Kafka's words;
+            INVALID_CONFIG: a key that nobody knows.
+    """
+    unknown = [key for key in changes if not _is_known(key)]
+    if unknown:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {', '.join(unknown)}")
+    _refuse(
+        [key for key in changes if dynamic_key(key) is None and key not in _SECURITY],
+        "Cannot update these configs dynamically",
+    )
+    _refuse(
+        [key for key in changes if key in _SECURITY],
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+    )
+    for name, text in changes.items():
+        key = dynamic_key(name)
+        assert key is not None
+        try:
+            key.parse(text)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, error.answer) from error
+    if not of_one_broker:
+        _refuse(
+            [key for key in changes if _is_of_one_broker(key)],
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        )
+
+
+def _is_known(name: str) -> bool:
+    return (
+        name in SERVER_CONFIGS or name.startswith("listener.name.") or dynamic_key(name) is not None
+    )
+
+
+def _is_of_one_broker(name: str) -> bool:
+    listener = _LISTENER.fullmatch(name)
+    if listener is not None:
+        return listener.group(1) not in _OF_ALL_BROKERS
+    key = dynamic_key(name)
+    return key is not None and key.scope == "per-broker"
+
+
+def _refuse(keys: list[str], why: str) -> None:
+    if keys:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{why}: [{', '.join(keys)}]")

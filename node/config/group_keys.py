@@ -1,0 +1,195 @@
+"""The configs of a group: names, defaults and bounds of Apache Kafka 4.3. They are checked, stored and described.
+
+Source: Kafka's `GroupConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`. The bounds that a broker's file may move there
+(`group.consumer.min.session.timeout.ms`, …) have their defaults here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from node.config.config_def import ConfigDef, ConfigError, ConfigKey, at_least, one_of
+
+_DURATION = re.compile(
+    r"P(?=.)([+-]?\d+D)?(T(?=.)([+-]?\d+H)?([+-]?\d+M)?([+-]?\d+([.,]\d{0,9})?S)?)?", re.IGNORECASE
+)
+
+
+def _offset_reset(value: str) -> str | None:
+    """KIP-932, and KIP-1106's durations."""
+    kind, colon, duration = value.partition(":")
+    if value in ("earliest", "latest"):
+        return None
+    if kind == "by_duration" and colon and _DURATION.fullmatch(duration):
+        return None
+    return (
+        f"Invalid value `{value}` for configuration share.auto.offset.reset. The value must be either "
+        "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+    )
+
+
+_KINDS = ("consumer", "share", "streams")
+
+
+def _of_every_kind(kind: str) -> tuple[ConfigKey, ...]:
+    """Sessions, heartbeats and assignments are alike."""
+    return (
+        ConfigKey(
+            f"{kind}.session.timeout.ms",
+            "int",
+            45_000,
+            "Time without a heartbeat after which a member leaves the group.",
+            at_least(1),
+        ),
+        ConfigKey(
+            f"{kind}.heartbeat.interval.ms",
+            "int",
+            5_000,
+            "Time between two heartbeats of a member.",
+            at_least(1),
+        ),
+        ConfigKey(
+            f"{kind}.assignment.interval.ms",
+            "int",
+            1_000,
+            "Least time between two assignments.",
+            at_least(0),
+        ),
+    )
+
+
+_NO_EFFECT = {
+    "consumer": "the consumer protocol of KIP-848 is not served yet",
+    "share": "share groups are not served yet",
+    "streams": "streams groups are not served yet",
+}
+_KEYS = (
+    *(key for kind in _KINDS for key in _of_every_kind(kind)),
+    ConfigKey(
+        "share.record.lock.duration.ms",
+        "int",
+        30_000,
+        "Time a consumer has to acknowledge a record.",
+        at_least(1000),
+    ),
+    ConfigKey(
+        "share.delivery.count.limit",
+        "int",
+        5,
+        "Deliveries of a record before it is given up.",
+        at_least(2),
+    ),
+    ConfigKey(
+        "share.partition.max.record.locks",
+        "int",
+        2_000,
+        "Most records of a partition that are delivered and not acknowledged.",
+        at_least(100),
+    ),
+    ConfigKey(
+        "share.auto.offset.reset",
+        "string",
+        "latest",
+        "Offset at which a new share group begins.",
+        _offset_reset,
+    ),
+    ConfigKey(
+        "share.isolation.level",
+        "string",
+        "read_uncommitted",
+        "Whether a share group reads records of open and aborted transactions.",
+        one_of("read_committed", "read_uncommitted"),
+    ),
+    ConfigKey(
+        "share.renew.acknowledge.enable",
+        "boolean",
+        True,
+        "Whether consumers may ask for more time to acknowledge a record.",
+    ),
+    ConfigKey(
+        "streams.num.standby.replicas",
+        "int",
+        0,
+        "Standby replicas of each task of a streams group.",
+        at_least(0),
+    ),
+    ConfigKey(
+        "streams.initial.rebalance.delay.ms",
+        "int",
+        3_000,
+        "Time a new streams group waits for more members.",
+        at_least(0),
+    ),
+)
+GROUP_CONFIGS = ConfigDef(
+    replace(key, no_effect=_NO_EFFECT[key.name.partition(".")[0]]) for key in _KEYS
+)
+
+# These are of groups only; all others have a default in a broker's file, under the name with `group.` before it.
+_WITHOUT_SYNONYM = {
+    "share.auto.offset.reset",
+    "share.isolation.level",
+    "share.renew.acknowledge.enable",
+}
+
+
+def broker_synonym(key: str) -> str:
+    """The broker config that gives the default of a group's, else the config itself."""
+    return key if key in _WITHOUT_SYNONYM else f"group.{key}"
+
+
+_SESSION, _HEARTBEAT, _ASSIGNMENT = (45_000, 60_000), (5_000, 15_000), (0, 15_000)
+# Config -> least and most, and the two broker configs that say so.
+_BOUNDS: Mapping[str, tuple[tuple[int, int], str, str]] = {
+    **{
+        f"{kind}.{what}.ms": (bounds, f"group.{kind}.min.{what}.ms", f"group.{kind}.max.{what}.ms")
+        for kind in _KINDS
+        for what, bounds in (
+            ("session.timeout", _SESSION),
+            ("heartbeat.interval", _HEARTBEAT),
+            ("assignment.interval", _ASSIGNMENT),
+        )
+    },
+    "share.record.lock.duration.ms": (
+        (15_000, 60_000),
+        "group.share.min.record.lock.duration.ms",
+        "group.share.max.record.lock.duration.ms",
+    ),
+    "share.delivery.count.limit": (
+        (2, 10),
+        "group.share.min.delivery.count.limit",
+        "group.share.max.delivery.count.limit",
+    ),
+    "share.partition.max.record.locks": (
+        (100, 4_000),
+        "group.share.min.partition.max.record.locks",
+        "group.share.max.partition.max.record.locks",
+    ),
+    "streams.num.standby.replicas": ((0, 2), "", "group.streams.max.standby.replicas"),
+}
+
+
+def check_group_configs(configs: Mapping[str, str]) -> None:
+    """Raises ConfigError for an unknown key, a wrong value, or values that contradict each other."""
+    for key, text in configs.items():
+        if key not in GROUP_CONFIGS:
+            raise ConfigError(
+                key, text, "unknown config of a group", answer=f"Unknown group config name: {key}"
+            )
+    values = {key.name: key.default for key in GROUP_CONFIGS.values()}
+    values |= {key: GROUP_CONFIGS[key].parse(text) for key, text in configs.items()}
+    for key, ((low, high), low_key, high_key) in _BOUNDS.items():
+        if values[key] < low:
+            raise _out_of_bounds(key, values[key], f"must be greater than or equal to {low_key}")
+        if values[key] > high:
+            raise _out_of_bounds(key, values[key], f"must be less than or equal to {high_key}")
+    for kind in _KINDS:
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if values[session] <= values[heartbeat]:
+            raise _out_of_bounds(session, values[session], f"must be greater than {heartbeat}")
+
+
+def _out_of_bounds(key: str, value: object, why: str) -> ConfigError:
+    return ConfigError(key, value, why, answer=f"{key} {why}")

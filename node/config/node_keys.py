@@ -1,0 +1,286 @@
+"""Keys that every node has: roles, listeners, the quorum, the metadata log.
+
+Source: Kafka's `KRaftConfigs`, `SocketServerConfigs`, `QuorumConfig`, `MetadataLogConfig`.
+"""
+
+from __future__ import annotations
+
+from node.config.config_def import INT_MAX, LONG_MAX, ConfigKey, all_of, at_least
+
+HOUR_MS = 3600 * 1000
+
+ROLES = (
+    ConfigKey(
+        "process.roles",
+        "list",
+        [],
+        "Roles of this process: broker, controller or both.",
+        all_of("broker", "controller"),
+        required=True,
+        importance="high",
+    ),
+    ConfigKey(
+        "node.id",
+        "int",
+        -1,
+        "Id of this node, unique in the cluster.",
+        at_least(0),
+        required=True,
+        importance="high",
+    ),
+    ConfigKey(
+        "broker.id",
+        "int",
+        -1,
+        "Older name of node.id, with which it must agree.",
+        importance="high",
+    ),
+    ConfigKey(
+        "controller.listener.names",
+        "list",
+        [],
+        "Names of the listeners that controllers use.",
+        required=True,
+        importance="high",
+    ),
+    ConfigKey(
+        "controller.quorum.voters", "list", [], "Static voters, id@host:port.", importance="high"
+    ),
+    ConfigKey(
+        "controller.quorum.bootstrap.servers",
+        "list",
+        [],
+        "Where to find the quorum, host:port.",
+        importance="high",
+    ),
+    ConfigKey(
+        "controller.quorum.auto.join.enable",
+        "boolean",
+        False,
+        "Whether a controller that is no voter asks the leader to become one (kraft.version 1).",
+        importance="low",
+    ),
+    ConfigKey(
+        "server.max.startup.time.ms",
+        "long",
+        LONG_MAX,
+        "Time after which a node stops that has not started.",
+        at_least(0),
+    ),
+)
+LISTENERS = (
+    ConfigKey(
+        "listeners",
+        "list",
+        ["PLAINTEXT://:9092"],
+        "Addresses to listen on, NAME://host:port.",
+        importance="high",
+    ),
+    ConfigKey(
+        "advertised.listeners",
+        "list",
+        None,
+        "Addresses told to clients; `listeners` when not set.",
+        importance="high",
+    ),
+    ConfigKey(
+        "listener.security.protocol.map",
+        "list",
+        ["SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"],
+        "Security protocol of each listener name.",
+        importance="low",
+    ),
+    ConfigKey(
+        "inter.broker.listener.name", "string", None, "Listener that brokers reach each other by."
+    ),
+    ConfigKey(
+        "max.connections",
+        "int",
+        INT_MAX,
+        "Most connections of a broker.",
+        at_least(0),
+        scope="cluster-wide",
+    ),
+    ConfigKey(
+        "max.connections.per.ip",
+        "int",
+        INT_MAX,
+        "Most connections from one address.",
+        at_least(0),
+        scope="cluster-wide",
+    ),
+    ConfigKey(
+        "max.connections.per.ip.overrides",
+        "list",
+        [],
+        "Most connections from single addresses, HOST:COUNT.",
+        scope="cluster-wide",
+    ),
+    ConfigKey(
+        "max.connection.creation.rate",
+        "int",
+        INT_MAX,
+        "Most new connections of a broker in a second.",
+        at_least(0),
+        scope="cluster-wide",
+    ),
+    ConfigKey(
+        "connections.max.idle.ms", "long", 600_000, "Time after which an idle connection is closed."
+    ),
+    ConfigKey(
+        "socket.request.max.bytes",
+        "int",
+        100 << 20,
+        "Largest request.",
+        at_least(1),
+        importance="high",
+    ),
+    ConfigKey(
+        "socket.listen.backlog.size",
+        "int",
+        50,
+        "Connections waiting to be accepted; ours is never below 1024.",
+        at_least(1),
+    ),
+    ConfigKey(
+        "queued.max.requests",
+        "int",
+        500,
+        "Most requests that wait for a response, after which no more are read.",
+        at_least(1),
+        importance="high",
+    ),
+    ConfigKey(
+        "queued.max.request.bytes",
+        "long",
+        -1,
+        "Most bytes of requests that wait for a response, after which no more are read; -1 for no limit.",
+    ),
+)
+QUORUM = (
+    ConfigKey(
+        "controller.quorum.election.timeout.ms",
+        "int",
+        1000,
+        "Longest time of an election.",
+        importance="high",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.election.backoff.max.ms",
+        "int",
+        1000,
+        "Longest wait before another election.",
+        importance="high",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.fetch.timeout.ms",
+        "int",
+        2000,
+        "Time without a fetch after which a voter asks for an election, or a leader resigns.",
+        importance="high",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.append.linger.ms",
+        "int",
+        25,
+        "How long a change of metadata waits for others to be written with it. When not set it does not wait:"
+        " what comes in one turn is written together anyhow, and what comes meanwhile shares an fsync.",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.request.timeout.ms",
+        "int",
+        2000,
+        "Time for which a request to another voter waits for its response.",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.retry.backoff.ms",
+        "int",
+        20,
+        "Wait before a request is sent again.",
+        importance="low",
+        check=at_least(0),
+    ),
+    ConfigKey(
+        "controller.quorum.fetch.max.bytes",
+        "int",
+        1 << 20,
+        "Most bytes of records in an answer to a Fetch, asked for and given: one batch at least, 8 MiB at most.",
+        importance="low",
+        check=at_least(1),
+    ),
+    ConfigKey(
+        "controller.quorum.fetch.snapshot.max.bytes",
+        "int",
+        1 << 20,
+        "Most bytes of a snapshot in an answer to a FetchSnapshot, asked for and given: 8 MiB at most.",
+        importance="low",
+        check=at_least(1),
+    ),
+)
+METADATA_LOG = (
+    ConfigKey(
+        "metadata.log.dir",
+        "string",
+        None,
+        "Directory of the metadata log; the first of log.dirs when not set.",
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.log.segment.bytes",
+        "int",
+        1 << 30,
+        "Segment size of the metadata log.",
+        at_least(8 << 20),
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.log.segment.ms",
+        "long",
+        7 * 24 * HOUR_MS,
+        "Age at which a segment of the metadata log is rolled.",
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.log.max.record.bytes.between.snapshots",
+        "long",
+        20 << 20,
+        "Bytes of new records after which a snapshot is written.",
+        at_least(1),
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.log.max.snapshot.interval.ms",
+        "long",
+        HOUR_MS,
+        "Longest time between two snapshots; 0 for no limit.",
+        at_least(0),
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.max.retention.bytes",
+        "long",
+        100 << 20,
+        "Size that the metadata log and its snapshots are kept to.",
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.max.retention.ms",
+        "long",
+        7 * 24 * HOUR_MS,
+        "Age at which snapshots and the log before them are deleted.",
+        importance="high",
+    ),
+    ConfigKey(
+        "metadata.max.idle.interval.ms",
+        "int",
+        500,
+        "Time after which an idle leader writes a no-op record; 0 for never.",
+        at_least(0),
+        importance="low",
+    ),
+)

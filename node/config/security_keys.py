@@ -1,0 +1,229 @@
+"""Keys of TLS and SASL. Each may also be set for one listener, as `listener.name.LISTENER.KEY`, which goes before.
+
+Source: Kafka's `SslConfigs`, `BrokerSecurityConfigs`, KIP-103, KIP-651 (PEM).
+"""
+
+from __future__ import annotations
+
+from node.config.config_def import ConfigKey, all_of, at_least, one_of
+from wire.endpoint import SECURITY_PROTOCOLS
+from wire.security.sasl import FAILURE_DELAY_SECONDS, TOKEN_BYTES_MAX
+from wire.security.tls import STORE_TYPES, VERSIONS
+
+_NO_JAVA = "classes of Java do not run here"
+PROTOCOLS = tuple(SECURITY_PROTOCOLS.values())
+_STORE_TYPE = one_of(*STORE_TYPES)
+
+TLS = (
+    ConfigKey(
+        "ssl.keystore.type", "string", "JKS", "PEM or PKCS12; JKS is not read here.", _STORE_TYPE
+    ),
+    ConfigKey("ssl.keystore.location", "string", None, "File with private key and certificates."),
+    ConfigKey("ssl.keystore.password", "password", None, "Password of the keystore (PKCS12)."),
+    ConfigKey("ssl.keystore.key", "password", None, "Private key as PEM text."),
+    ConfigKey(
+        "ssl.keystore.certificate.chain",
+        "password",
+        None,
+        "Certificates of the private key as PEM text.",
+    ),
+    ConfigKey("ssl.key.password", "password", None, "Password of the private key."),
+    ConfigKey(
+        "ssl.truststore.type", "string", "JKS", "PEM or PKCS12; JKS is not read here.", _STORE_TYPE
+    ),
+    ConfigKey("ssl.truststore.location", "string", None, "File with the certificates to trust."),
+    ConfigKey("ssl.truststore.password", "password", None, "Password of the truststore (PKCS12)."),
+    ConfigKey(
+        "ssl.truststore.certificates", "password", None, "Certificates to trust as PEM text."
+    ),
+    ConfigKey("ssl.enabled.protocols", "list", [*VERSIONS], "TLS versions.", all_of(*VERSIONS)),
+    ConfigKey(
+        "ssl.cipher.suites",
+        "list",
+        [],
+        "Cipher suites of TLS 1.2; none: the safe ones.",
+        importance="low",
+    ),
+    ConfigKey(
+        "ssl.endpoint.identification.algorithm",
+        "string",
+        "https",
+        "https: a client compares the name in the server's certificate; empty: it does not.",
+        one_of("https", "HTTPS", ""),
+        importance="low",
+    ),
+)
+SERVER_SECURITY = (
+    *TLS,
+    ConfigKey(
+        "ssl.client.auth",
+        "string",
+        "none",
+        "Whether clients must show a certificate.",
+        one_of("none", "requested", "required"),
+    ),
+    ConfigKey(
+        "security.inter.broker.protocol",
+        "string",
+        "PLAINTEXT",
+        "Protocol, and listener of the same name, that brokers reach each other by.",
+        one_of(*PROTOCOLS),
+    ),
+    ConfigKey(
+        "sasl.enabled.mechanisms",
+        "list",
+        ["GSSAPI"],
+        "SASL mechanisms offered; PLAIN is implemented.",
+    ),
+    ConfigKey(
+        "sasl.mechanism.inter.broker.protocol", "string", "GSSAPI", "Mechanism between brokers."
+    ),
+    ConfigKey(
+        "sasl.mechanism.controller.protocol", "string", "GSSAPI", "Mechanism towards controllers."
+    ),
+    ConfigKey(
+        "sasl.server.max.receive.size",
+        "int",
+        TOKEN_BYTES_MAX,
+        "Largest request before authentication.",
+        at_least(1),
+    ),
+    ConfigKey(
+        "connection.failed.authentication.delay.ms",
+        "int",
+        int(FAILURE_DELAY_SECONDS * 1000),
+        "Time before a failed authentication is answered.",
+        at_least(0),
+        importance="low",
+    ),
+)
+# Of each, a value other than the default is a rule about who may connect, as whom, or what he may create.
+REFUSED = (
+    ConfigKey(
+        "ssl.principal.mapping.rules",
+        "string",
+        "DEFAULT",
+        "Rules that make principals of the names in certificates.",
+        importance="low",
+        only_default="principals are the whole distinguished names here, so ACLs and super.users would name others",
+    ),
+    ConfigKey(
+        "connections.max.reauth.ms",
+        "long",
+        0,
+        "Time after which clients of SASL must authenticate again; 0 for never.",
+        only_default="clients are not made to authenticate again yet, so expired credentials would stay connected",
+    ),
+    ConfigKey(
+        "principal.builder.class",
+        "class",
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        "Java class that makes principals of connections.",
+        only_default=f"{_NO_JAVA}, so connections would have other principals",
+    ),
+    ConfigKey(
+        "sasl.server.callback.handler.class",
+        "class",
+        None,
+        "Java class that checks the credentials of clients.",
+        only_default=f"{_NO_JAVA}, so credentials would be checked by other rules",
+    ),
+    ConfigKey(
+        "ssl.engine.factory.class",
+        "class",
+        None,
+        "Java class that makes TLS engines.",
+        importance="low",
+        only_default=f"{_NO_JAVA}, so certificates would be checked by other rules",
+    ),
+    ConfigKey(
+        "create.topic.policy.class.name",
+        "class",
+        None,
+        "Java class that decides which topics may be created.",
+        importance="low",
+        only_default=f"{_NO_JAVA}, so every topic could be created",
+    ),
+    ConfigKey(
+        "alter.config.policy.class.name",
+        "class",
+        None,
+        "Java class that decides which configs may be altered.",
+        importance="low",
+        only_default=f"{_NO_JAVA}, so every config could be altered",
+    ),
+)
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def _known_authorizer(name: str) -> str | None:
+    known = not name or name == STANDARD_AUTHORIZER
+    return None if known else f"the one authorizer here is {STANDARD_AUTHORIZER}"
+
+
+ACCESS = (
+    ConfigKey(
+        "authorizer.class.name",
+        "string",
+        "",
+        "Class that decides who may do what. Without one everybody may do everything. See trimaran.authorizer.topics.and.groups.open.",
+        _known_authorizer,
+        importance="low",
+    ),
+    ConfigKey(
+        "trimaran.authorizer.topics.and.groups.open",
+        "boolean",
+        False,
+        "Admits that ACLs protect administration only, and topics, groups and transactions are open to all who can connect."
+        " A node with an authorizer does not start without it.",
+    ),
+    ConfigKey(
+        "super.users", "string", "", "Principals that may do everything: User:alice;User:bob."
+    ),
+    ConfigKey(
+        "allow.everyone.if.no.acl.found",
+        "boolean",
+        False,
+        "Whether a resource without any ACL is open to all.",
+    ),
+    ConfigKey(
+        "delegation.token.secret.key",
+        "password",
+        None,
+        "Key of the HMACs of delegation tokens, the same on all nodes; without it there are no tokens.",
+    ),
+    ConfigKey(
+        "delegation.token.max.lifetime.ms",
+        "long",
+        7 * 24 * 3600 * 1000,
+        "A token cannot be renewed beyond this age.",
+        at_least(1),
+    ),
+    ConfigKey(
+        "delegation.token.expiry.time.ms",
+        "long",
+        24 * 3600 * 1000,
+        "A token is valid this long before it must be renewed.",
+        at_least(1),
+    ),
+    ConfigKey(
+        "delegation.token.expiry.check.interval.ms",
+        "long",
+        3600 * 1000,
+        "Time between two searches for expired tokens.",
+        at_least(1),
+        importance="low",
+    ),
+)
+CLIENT_SECURITY = (
+    *TLS,
+    ConfigKey(
+        "security.protocol", "string", "PLAINTEXT", "How to talk to nodes.", one_of(*PROTOCOLS)
+    ),
+    ConfigKey("sasl.mechanism", "string", "GSSAPI", "SASL mechanism; PLAIN is implemented."),
+    ConfigKey("sasl.jaas.config", "password", None, "User name and password."),
+)
+# Only ever set for one listener and one mechanism: `listener.name.L.plain.sasl.jaas.config`.
+LISTENER_JAAS = ConfigKey(
+    "plain.sasl.jaas.config", "password", None, "Users of PLAIN on this listener, and our own name."
+)

@@ -1,0 +1,196 @@
+"""The configuration keys of a node: all of Apache Kafka 4.3's, with its defaults, and ours, prefixed `trimaran.`.
+
+A key acts, or says why it has no effect or why no other value than its default is taken (`ConfigKey`). Source: Kafka's
+`KafkaConfig` and the classes it gathers; the ZooKeeper keys are those of its ZooKeeper mode.
+"""
+
+from __future__ import annotations
+
+from node.config.broker_keys import BROKER, GROUPS, REPLICATION
+from node.config.config_def import (
+    LONG_MAX,
+    ConfigDef,
+    ConfigKey,
+    at_least,
+    one_of,
+)
+from node.config.log_keys import LOGS
+from node.config.node_keys import LISTENERS, METADATA_LOG, QUORUM, ROLES
+from node.config.replaced_keys import REPLACED
+from node.config.security_keys import ACCESS, LISTENER_JAAS, REFUSED, SERVER_SECURITY
+from node.config.unserved_keys import UNSERVED
+
+LOG_LEVELS = one_of("DEBUG", "INFO", "WARNING", "ERROR")
+
+_MIRROR = "a mirror is a process of its own, started with `trimaran zk mirror`"
+
+ZOOKEEPER = (
+    ConfigKey(
+        "zookeeper.connect", "string", None, "ZooKeeper that is mirrored into, host:port/chroot."
+    ),
+    ConfigKey(
+        "zookeeper.session.timeout.ms",
+        "int",
+        18_000,
+        "Session timeout of the mirror.",
+        at_least(100),
+    ),
+    ConfigKey(
+        "zookeeper.connection.timeout.ms",
+        "int",
+        None,
+        "Time a connection to ZooKeeper may take.",
+        no_effect="the mirror goes on connecting until it is stopped",
+    ),
+    ConfigKey(
+        "zookeeper.max.in.flight.requests",
+        "int",
+        10,
+        "Most requests to ZooKeeper that wait for a response.",
+        at_least(1),
+        no_effect="the mirror sends one transaction after the other, each of many operations",
+    ),
+    ConfigKey(
+        "zookeeper.set.acl",
+        "boolean",
+        False,
+        "Whether only the user of trimaran.zk.auth may read and write what the mirror creates.",
+    ),
+    ConfigKey(
+        "zookeeper.metadata.migration.enable",
+        "boolean",
+        False,
+        "Whether metadata is mirrored into ZooKeeper.",
+        no_effect=_MIRROR,
+    ),
+    ConfigKey(
+        "zookeeper.metadata.migration.min.batch.size",
+        "int",
+        200,
+        "Operations of a transaction of the mirror.",
+        at_least(1),
+    ),
+)
+OURS = (
+    ConfigKey(
+        "trimaran.log.fsync",
+        "string",
+        "commit",
+        "commit: acks=all answers after an fsync on the whole ISR; none: write-behind, as Apache Kafka by default.",
+        one_of("commit", "none"),
+        importance="high",
+    ),
+    ConfigKey(
+        "trimaran.dev.mode",
+        "boolean",
+        False,
+        "Short timeouts and no fsync, for tests and laptops; what is set by itself stays as it is set.",
+    ),
+    ConfigKey(
+        "trimaran.log.level",
+        "string",
+        "INFO",
+        "Least level of the messages that are logged.",
+        LOG_LEVELS,
+    ),
+    ConfigKey(
+        "trimaran.log.format",
+        "string",
+        "auto",
+        "Form of log lines; auto: text on a terminal, JSON else.",
+        one_of("auto", "text", "json"),
+    ),
+    ConfigKey(
+        "trimaran.log.slow.steps.ms",
+        "int",
+        0,
+        "Log who holds the event loop for longer, at most a line in ten seconds; 0: do not look.",
+        at_least(0),
+        importance="low",
+    ),
+    ConfigKey(
+        "trimaran.zk.mirror.enable",
+        "boolean",
+        None,
+        "Whether metadata is mirrored into ZooKeeper.",
+        no_effect=_MIRROR,
+    ),
+    ConfigKey(
+        "trimaran.zk.auth",
+        "password",
+        None,
+        "User of the mirror in ZooKeeper, SCHEME:CREDENTIALS, as in digest:user:password.",
+    ),
+    ConfigKey(
+        "trimaran.zk.mirror.verify.interval.ms",
+        "long",
+        60_000,
+        "Time between two comparisons of the mirrored tree with the metadata.",
+        at_least(100),
+    ),
+    ConfigKey(
+        "trimaran.metrics.listener",
+        "string",
+        "127.0.0.1:0",
+        "Address at which metrics are served.",
+        importance="low",
+        no_effect="metrics are not served yet",
+    ),
+    ConfigKey(
+        "trimaran.admin.listener",
+        "string",
+        None,
+        "Address at which the console is served.",
+        importance="low",
+        no_effect="there is no console yet",
+    ),
+)
+
+# What `trimaran.dev.mode` sets where nothing else does: a dead node is noticed in a second.
+DEV_MODE: dict[str, str] = {
+    "controller.quorum.election.timeout.ms": "200",
+    "controller.quorum.election.backoff.max.ms": "200",
+    "controller.quorum.fetch.timeout.ms": "500",
+    "broker.session.timeout.ms": "1000",
+    "broker.heartbeat.interval.ms": "200",
+    "group.initial.rebalance.delay.ms": "0",
+    "trimaran.log.fsync": "none",
+}
+
+SERVER_CONFIGS = ConfigDef(
+    (
+        *ROLES,
+        *LISTENERS,
+        *SERVER_SECURITY,
+        *ACCESS,
+        *QUORUM,
+        *METADATA_LOG,
+        *BROKER,
+        *REPLICATION,
+        *LOGS,
+        *GROUPS,
+        *UNSERVED,
+        *REPLACED,
+        *REFUSED,
+        *ZOOKEEPER,
+        *OURS,
+    )
+)
+# What may also be set for one listener.
+LISTENER_CONFIGS = ConfigDef((*SERVER_SECURITY, LISTENER_JAAS))
+# Altered while a broker runs, and never in its file.
+_RATE = "replication is not throttled yet"
+DYNAMIC_ONLY = ConfigDef(
+    ConfigKey(name, "long", LONG_MAX, doc, at_least(0), scope="cluster-wide", no_effect=_RATE)
+    for name, doc in (
+        ("leader.replication.throttled.rate", "Most bytes a second that throttled leaders send."),
+        (
+            "follower.replication.throttled.rate",
+            "Most bytes a second that throttled followers take.",
+        ),
+        (
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            "Most bytes a second that are copied between log directories.",
+        ),
+    )
+)

@@ -1,0 +1,322 @@
+"""The configs of a topic: names, defaults and bounds of Apache Kafka 4.3, and the server keys that give their defaults.
+
+Source: Kafka's `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`. Keys without effect say why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from node.config.config_def import (
+    INT_MAX,
+    LONG_MAX,
+    ConfigDef,
+    ConfigError,
+    ConfigKey,
+    all_of,
+    at_least,
+    between,
+    between_or_default,
+    one_of,
+)
+from node.config.log_keys import CODECS
+
+if TYPE_CHECKING:
+    from node.config.server import ServerConfig
+
+DAY_MS = 24 * 3600 * 1000
+
+_NOT_THROTTLED = "replication is not throttled yet"
+_NOT_TIERED = "there is no tiered storage"
+
+TOPIC_CONFIGS = ConfigDef(
+    (
+        ConfigKey(
+            "cleanup.policy",
+            "list",
+            ["delete"],
+            "What becomes of old segments: delete, compact or both.",
+            all_of("compact", "delete"),
+        ),
+        ConfigKey(
+            "compression.type",
+            "string",
+            "producer",
+            "Compression of stored batches; producer keeps what the producer chose.",
+            one_of(*CODECS),
+        ),
+        ConfigKey(
+            "compression.gzip.level",
+            "int",
+            -1,
+            "Compression level of gzip.",
+            between_or_default(1, 9),
+        ),
+        ConfigKey("compression.lz4.level", "int", 9, "Compression level of lz4.", between(1, 17)),
+        ConfigKey(
+            "compression.zstd.level",
+            "int",
+            3,
+            "Compression level of zstd.",
+            between(-131072, 22),
+        ),
+        ConfigKey(
+            "delete.retention.ms",
+            "long",
+            DAY_MS,
+            "Time for which tombstones of a compacted topic stay.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "file.delete.delay.ms",
+            "long",
+            60_000,
+            "Time for which the file of a deleted segment stays.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "flush.messages", "long", LONG_MAX, "Records after which a log is flushed.", at_least(1)
+        ),
+        ConfigKey(
+            "flush.ms",
+            "long",
+            LONG_MAX,
+            "Time after which a log is flushed, looked at every log.flush.scheduler.interval.ms.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "follower.replication.throttled.replicas",
+            "list",
+            [],
+            "Replicas whose follower side is throttled.",
+            no_effect=_NOT_THROTTLED,
+        ),
+        ConfigKey(
+            "index.interval.bytes",
+            "int",
+            4096,
+            "Bytes of log between two index entries.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "leader.replication.throttled.replicas",
+            "list",
+            [],
+            "Replicas whose leader side is throttled.",
+            no_effect=_NOT_THROTTLED,
+        ),
+        ConfigKey(
+            "local.retention.bytes",
+            "long",
+            -2,
+            "Local part of retention.bytes under tiered storage.",
+            at_least(-2),
+            no_effect=_NOT_TIERED,
+        ),
+        ConfigKey(
+            "local.retention.ms",
+            "long",
+            -2,
+            "Local part of retention.ms under tiered storage.",
+            at_least(-2),
+            no_effect=_NOT_TIERED,
+        ),
+        ConfigKey(
+            "max.compaction.lag.ms",
+            "long",
+            LONG_MAX,
+            "Age at which a record is compacted at the latest.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "max.message.bytes", "int", 1048588, "Largest record batch that is taken.", at_least(0)
+        ),
+        ConfigKey(
+            "message.timestamp.after.max.ms",
+            "long",
+            3_600_000,
+            "How far a timestamp may lie in the future.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "message.timestamp.before.max.ms",
+            "long",
+            LONG_MAX,
+            "How far a timestamp may lie in the past.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "message.timestamp.type",
+            "string",
+            "CreateTime",
+            "Whether records keep the producer's timestamp or get the broker's.",
+            one_of("CreateTime", "LogAppendTime"),
+        ),
+        ConfigKey(
+            "min.cleanable.dirty.ratio",
+            "double",
+            0.5,
+            "Share of a log that must be dirty before it is compacted.",
+            between(0, 1),
+        ),
+        ConfigKey(
+            "min.compaction.lag.ms",
+            "long",
+            0,
+            "Age before which a record is not compacted.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "min.insync.replicas",
+            "int",
+            1,
+            "Smallest ISR with which records sent with acks=all are taken.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "preallocate", "boolean", False, "Whether the files of segments are preallocated."
+        ),
+        ConfigKey(
+            "remote.log.copy.disable",
+            "boolean",
+            False,
+            "Whether copying to tiered storage stops.",
+            no_effect=_NOT_TIERED,
+        ),
+        ConfigKey(
+            "remote.log.delete.on.disable",
+            "boolean",
+            False,
+            "Whether tiered data is deleted when tiered storage is disabled.",
+            no_effect=_NOT_TIERED,
+        ),
+        ConfigKey(
+            "remote.storage.enable",
+            "boolean",
+            False,
+            "Whether the topic uses tiered storage.",
+            only_default=_NOT_TIERED,
+        ),
+        ConfigKey(
+            "retention.bytes",
+            "long",
+            -1,
+            "Size above which a partition's oldest segments are deleted; -1 for no limit.",
+        ),
+        ConfigKey(
+            "retention.ms",
+            "long",
+            7 * DAY_MS,
+            "Age at which segments are deleted; -1 for never.",
+            at_least(-1),
+        ),
+        ConfigKey(
+            "segment.bytes",
+            "int",
+            1 << 30,
+            "Size at which a segment is rolled.",
+            between(1 << 20, INT_MAX),
+        ),
+        ConfigKey(
+            "segment.index.bytes", "int", 10 << 20, "Largest size of an index file.", at_least(4)
+        ),
+        ConfigKey(
+            "segment.jitter.ms", "long", 0, "Largest random part of segment.ms.", at_least(0)
+        ),
+        ConfigKey(
+            "segment.ms", "long", 7 * DAY_MS, "Age at which a segment is rolled.", at_least(1)
+        ),
+        ConfigKey(
+            "unclean.leader.election.enable",
+            "boolean",
+            False,
+            "Whether a replica outside the ISR may be elected leader, which may lose records.",
+        ),
+    )
+)
+
+# Topic key -> server keys that give its default, the first that is set wins; with the factor to the topic key's unit.
+SERVER_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "cleanup.policy": (("log.cleanup.policy", 1),),
+    "compression.type": (("compression.type", 1),),
+    "compression.gzip.level": (("compression.gzip.level", 1),),
+    "compression.lz4.level": (("compression.lz4.level", 1),),
+    "compression.zstd.level": (("compression.zstd.level", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
+    "flush.messages": (("log.flush.interval.messages", 1),),
+    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+    "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "max.message.bytes": (("message.max.bytes", 1),),
+    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
+    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
+    "message.timestamp.type": (("log.message.timestamp.type", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
+    "min.insync.replicas": (("min.insync.replicas", 1),),
+    "preallocate": (("log.preallocate", 1),),
+    "retention.bytes": (("log.retention.bytes", 1),),
+    "retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", 60_000),
+        ("log.retention.hours", 3_600_000),
+    ),
+    "segment.bytes": (("log.segment.bytes", 1),),
+    "segment.index.bytes": (("log.segments.index.size.max.bytes", 1),),
+    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000)),
+    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
+    "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
+}
+
+
+def topic_default(server: ServerConfig, key: str) -> Any:
+    """The value a topic has when it says nothing itself."""
+    for server_key, factor in SERVER_SYNONYMS.get(key, ()):
+        value = server.get(server_key)
+        if value is not None:
+            return value * factor if factor != 1 else value
+    return TOPIC_CONFIGS[key].default
+
+
+def topic_value(server: ServerConfig, overrides: Mapping[str, str], key: str) -> Any:
+    """The value that holds for a topic with these overrides (texts as in the metadata log)."""
+    text = overrides.get(key)
+    if text is None:
+        return topic_default(server, key)
+    try:
+        return TOPIC_CONFIGS[key].parse(text)
+    except ConfigError:
+        return topic_default(
+            server, key
+        )  # Kafka's own log may hold what we would refuse; a partition must open all the same
+
+
+def check_topic_configs(configs: Mapping[str, str]) -> None:
+    """Raises ConfigError for an unknown key, a wrong value, or values that contradict each other."""
+    for key, text in configs.items():
+        if key not in TOPIC_CONFIGS:
+            raise ConfigError(
+                key, text, "unknown config of a topic", answer=f"Unknown topic config name: {key}"
+            )
+        if key == "remote.storage.enable" and text.strip().lower() == "true":
+            raise ConfigError(
+                key,
+                text,
+                _NOT_TIERED,
+                answer="Tiered Storage functionality is disabled in the broker. "
+                "Topic cannot be configured with remote log storage.",
+            )
+        TOPIC_CONFIGS[key].parse(text)
+    low, high = (TOPIC_CONFIGS[k].parse(configs[k]) if k in configs else None for k in _LAGS)
+    if low is not None and high is not None and low > high:
+        raise ConfigError(
+            _LAGS[0],
+            low,
+            f"must not be above {_LAGS[1]} ({high})",
+            answer=f"conflict topic config setting {_LAGS[0]} ({low}) > {_LAGS[1]} ({high})",
+        )
+
+
+_LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")

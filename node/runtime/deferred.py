@@ -1,0 +1,158 @@
+"""Decide by generating records, change state only by replaying them, answer when they are committed.
+
+The runtime shared by the controller and the group coordinator (in Kafka: `QuorumController`'s write operations and
+`CoordinatorRuntime`). A decision is a plain function that reads state and returns `Result(records, response)`; the
+runtime appends the records, replays them at once into the state (which so runs ahead of the commit), and parks the
+response until their last offset is committed. Left out: what is replayed on a standby, and snapshots; both belong to
+the state machine, whose `replay` is the same function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from node.runtime.errors import NotLeaderError
+from node.runtime.steps import Steps, at_once
+from node.runtime.watermark import Watermark
+
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[R, T]):
+    """What a decision wants: `records` written, then `response` given.
+
+    `atomic`: the records go into one batch, all or none; else they may be cut into several, in order.
+    """
+
+    records: Sequence[R]
+    response: T
+    atomic: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred(Generic[T]):
+    """A response that may leave once everything below `end_offset` is committed."""
+
+    response: T
+    end_offset: int
+    committed: Watermark
+
+    def ready(self) -> bool:
+        return self.committed.reached(self.end_offset)
+
+    async def wait(self) -> T:
+        """Returns the response when it may leave.
+
+        Raises:
+            NotLeaderError: leadership ended first; whether the records survive is unknown.
+        """
+        await self.committed.wait_reached(self.end_offset)
+        return self.response
+
+
+class ReplicatedState(Generic[R]):
+    """One epoch's write path into one log; closed with the epoch (see `open_epoch`).
+
+    Args:
+        append: writes records to the log as the leader, `atomic` as in `Result`; returns the offset of the last one. In steps, of
+            which only the last one writes; raises NotLeaderError, or anything else that leaves log and state as they were.
+        replay: the only mutator, `(offset, record)`; never validates and never fails.
+        committed: the epoch's watermark; `.offset` is the end (exclusive) of what is committed.
+        next_offset: the end of the log when the epoch began.
+    """
+
+    def __init__(
+        self,
+        append: Callable[[Sequence[R], bool], Steps[int]],
+        replay: Callable[[int, R], object],
+        committed: Watermark,
+        next_offset: int,
+    ) -> None:
+        self._append = append
+        self._replay = replay
+        self._committed = committed
+        self._end_offset = next_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The end (exclusive) of what has been replayed; at or above what is committed."""
+        return self._end_offset
+
+    def submit(self, result: Result[R, T]) -> Deferred[T]:
+        """Appends and replays what was just decided; call it before anything else can change the state.
+
+        A result without records was decided on state that may not be committed yet, so it waits for that.
+
+        Raises:
+            NotLeaderError: the epoch has ended; nothing was written.
+        """
+        return at_once(self.write(result))
+
+    def write(self, result: Result[R, T]) -> Steps[Deferred[T]]:
+        """`submit` in steps. Nobody may decide on the state, nor write, before the last one: from the append on, state and log
+        agree only then.
+        """
+        if self._committed.closed:
+            raise NotLeaderError
+        if result.records:
+            last_offset = yield from self._append(result.records, result.atomic)
+            base_offset = last_offset - len(result.records) + 1
+            assert base_offset >= self._end_offset, (base_offset, self._end_offset)
+            for offset, record in enumerate(result.records, base_offset):
+                self._replay_one(offset, record)
+                yield 1
+            self._end_offset = last_offset + 1
+        return Deferred(result.response, self._end_offset, self._committed)
+
+    def _replay_one(self, offset: int, record: R) -> None:
+        try:
+            self._replay(offset, record)
+        except Exception:
+            # State and log have parted: nothing decided on this state may be answered any more.
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Fails everything that is parked with NotLeaderError."""
+        self._committed.close()
+
+
+class Versions(Generic[S]):
+    """Immutable states by the offset at which they became true: the committed one and those ahead of it.
+
+    A revert drops the tail. Each state shares almost everything with its neighbours (`immutables.Map`); there are as
+    many as there are batches in flight.
+    """
+
+    def __init__(self, state: S, end_offset: int = 0) -> None:
+        self._states: list[tuple[int, S]] = [(end_offset, state)]
+
+    @property
+    def latest(self) -> S:
+        return self._states[-1][1]
+
+    @property
+    def committed(self) -> S:
+        return self._states[0][1]
+
+    def push(self, end_offset: int, state: S) -> None:
+        """`state` is true once everything below `end_offset` is replayed; offsets never go back."""
+        assert end_offset >= self._states[-1][0], (end_offset, self._states[-1][0])
+        self._states.append((end_offset, state))
+
+    def commit(self, end_offset: int) -> None:
+        """Forgets what is older than the newest state at or below `end_offset`."""
+        keep = 0
+        while keep + 1 < len(self._states) and self._states[keep + 1][0] <= end_offset:
+            keep += 1
+        del self._states[:keep]
+
+    def revert(self) -> S:
+        """Drops all that is not committed and returns what is left."""
+        del self._states[1:]
+        return self.latest

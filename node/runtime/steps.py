@@ -1,0 +1,24 @@
+"""Work that may be too long for one turn of the loop, written as a generator: it yields how much it has done since it last did.
+
+Who runs it counts, and lets others have their turn when it was enough (`quorum.controller.operation_queue`). The unit is a record or a partition
+that was decided on, encoded or replayed: some 20 µs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+Steps = Generator[int, None, T]
+
+
+def at_once(steps: Steps[T]) -> T:
+    """Runs to the end; for what is known to be short."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result

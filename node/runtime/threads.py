@@ -1,0 +1,66 @@
+"""The one seam to threads: what blocks (fsync, recovery, deletion, cold reads) runs through here.
+
+Work that only computes gains nothing from a thread, as there is one interpreter lock; but what would hold the loop for long lets it
+have its turn there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+import outcome
+import trio
+
+# Disks answer a few requests at once; more threads only queue in the kernel, each with its own stack and lock hand-over.
+THREADS_MAX = 8
+# Of those that compute: a second one would only slow the first, and double what is held in memory.
+COMPUTING_MAX = 1
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("node.runtime.threads")
+_computing: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar(
+    "node.runtime.threads.computing"
+)
+
+
+async def run_blocking(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Runs `fn(*args)` in a thread and returns or raises what it does.
+
+    Cancelling waits for the thread: a write or fsync that was begun has an outcome, and somebody must see it.
+    """
+    return await trio.to_thread.run_sync(fn, *args, limiter=_run_limiter(_limiter, THREADS_MAX))
+
+
+async def run_in_own_thread(fn: Callable[[], T]) -> T:
+    """As `run_blocking`, at less than half of its cost in turns of the loop, for who keeps the number of its threads small by itself."""
+    task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
+
+    def deliver(result: outcome.Outcome[T]) -> None:
+        token.run_sync_soon(trio.lowlevel.reschedule, task, result)
+
+    trio.lowlevel.start_thread_soon(fn, deliver)
+    result: T = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+    return result
+
+
+async def run_computing(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    """As `run_blocking` for what computes for long, one at a time.
+
+    The loop waits for the interpreter lock at most 5 ms (`sys.getswitchinterval`) for each of its turns meanwhile.
+    """
+    limiter = _run_limiter(_computing, COMPUTING_MAX)
+    return await trio.to_thread.run_sync(fn, *args, limiter=limiter)
+
+
+def _run_limiter(
+    kept: trio.lowlevel.RunVar[trio.CapacityLimiter], threads_max: int
+) -> trio.CapacityLimiter:
+    try:
+        return kept.get()
+    except LookupError:
+        limiter = trio.CapacityLimiter(threads_max)
+        kept.set(limiter)
+        return limiter

@@ -1,0 +1,190 @@
+"""What one active controller knows beyond the committed image; dropped whole when its epoch ends.
+
+Its image runs ahead of the commit, by what was appended and is not replicated yet, and its leases are nobody else's. A revert is
+to forget all this: the committed image is kept by the loader. Source: Kafka's `QuorumController`, whose timeline collections
+this replaces.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+import trio
+
+from node.config.server import ServerConfig
+from node.runtime.clock import now_ms
+from node.runtime.deferred import Deferred, ReplicatedState, Result
+from node.runtime.errors import NotLeaderError
+from node.runtime.steps import Steps
+from node.runtime.watermark import Watermark
+from quorum.controller.index import PartitionIndex
+from quorum.controller.leases import Leases
+from quorum.controller.operation_queue import Turns
+from quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
+from quorum.metadata.versions import METADATA_VERSION
+from wire.errors import KafkaError
+from wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
+from wire.records.configs import ConfigRecord
+from wire.records.features import FeatureLevelRecord
+from wire.schema import Message
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Largest batch of a result that may be cut. As Kafka's.
+RECORDS_PER_BATCH = 10_000
+
+
+class Node(Protocol):
+    """What a reign writes with: `QuorumNode`. Records are of the level that `metadata_version` is."""
+
+    metadata_version: int
+
+    def encode(self, records: Sequence[Message]) -> Steps[bytes]: ...
+
+    def propose(
+        self, records: Sequence[Message], epoch: int, batch: bytes | None = None
+    ) -> int: ...
+
+    def resign(self) -> None: ...
+
+
+class Reign:
+    """One epoch of the active controller. Who decides asks `turns`; `image` is that of after the last decision that has ended.
+
+    Args:
+        node: stops leading when log and state have parted.
+        image: committed, everything below `applied_end`; `index` is of its topics.
+        log_end: where our first record will be written.
+    """
+
+    def __init__(
+        self,
+        epoch: int,
+        node: Node,
+        image: MetadataImage,
+        index: PartitionIndex,
+        config: ServerConfig,
+        *,
+        applied_end: int,
+        log_end: int,
+        session_seconds: float,
+    ) -> None:
+        self.epoch = epoch
+        self.leases = Leases(session_seconds)
+        self.turns = Turns()
+        self.image = image
+        self.committed = Watermark(applied_end)
+        self.suspects: dict[int, int] = {}  # broker id → epoch, whose connection has closed
+        self.suspected = trio.Event()
+        # Somebody should look for leaders: of what has none, and with which unclean elections where they are allowed.
+        self.leaders_wanted = trio.Event()
+        self.unclean_wanted = trio.Event()
+        self.emptying = trio.Event()
+        self._node = node
+        self._index = index
+        self._config = config
+        self._delta: MetadataDelta | None = None
+        self._last_offset = log_end - 1
+        self._registered_at: dict[int, int] = {}
+        self._writes: ReplicatedState[Message] = ReplicatedState(
+            self._append, self._replay, self.committed, log_end
+        )
+
+    @property
+    def state(self) -> ControllerState:
+        """What decisions about partitions read."""
+        return ControllerState(self.image, self._index, self._config)
+
+    @property
+    def next_offset(self) -> int:
+        return self._writes.end_offset
+
+    def registered_at(self, broker: BrokerRegistration) -> int:
+        """The offset of a broker's registration: its epoch, unless the same incarnation has registered again since."""
+        return max(self._registered_at.get(broker.id, broker.epoch), broker.epoch)
+
+    def write(self, result: Result[Message, T]) -> Steps[Deferred[T]]:
+        """Appends and replays, in the turn in which it was decided; see `ReplicatedState.write`.
+
+        Until all is replayed `image` is the old one; the index is of either only when the turn is over.
+        """
+        try:
+            deferred = yield from self._writes.write(result)
+            if self._delta is not None:
+                yield from self._take(self._delta)
+        except (KafkaError, NotLeaderError):
+            raise
+        except Exception:
+            self._give_up()
+            raise
+        return deferred
+
+    def _take(self, delta: MetadataDelta) -> Steps[None]:
+        self.image = delta.apply(Provenance(self._last_offset, self.epoch, now_ms()))
+        self._delta = None
+        for _ in self._index.apply(delta.topics, self.image.topics):
+            yield 1
+
+    def suspect(self, broker_id: int, broker_epoch: int) -> None:
+        """The connection of a broker's heartbeats is closed: somebody should look."""
+        self.suspects[broker_id] = broker_epoch
+        self.suspected.set()
+
+    def applied(self, end_offset: int, epoch: int) -> None:
+        """All below `end_offset` is committed, the last of it written in `epoch`. A later one than ours has other records at our offsets, whether
+        or not the role has been seen to end: nothing more is answered.
+        """
+        if epoch > self.epoch:
+            self.close()
+        elif not self.committed.closed:
+            self.committed.advance(end_offset)
+
+    def close(self) -> None:
+        self._writes.close()
+        self.turns.close()
+
+    def _append(self, records: Sequence[Message], atomic: bool) -> Steps[int]:
+        size = len(records) if atomic else RECORDS_PER_BATCH
+        parts = [records[start : start + size] for start in range(0, len(records), size)]
+        batches = []
+        for part in parts:
+            batch = yield from self._node.encode(part)
+            batches.append(batch)
+        last_offset = self._node.propose(parts[0], self.epoch, batches[0])
+        try:
+            for part, batch in zip(parts[1:], batches[1:], strict=True):
+                last_offset = self._node.propose(part, self.epoch, batch)
+        except Exception:
+            # A part is in the log that the state does not have.
+            log.exception(
+                "a change of %d records was cut short: giving up leadership", len(records)
+            )
+            self._give_up()
+            raise NotLeaderError from None
+        return last_offset
+
+    def _give_up(self) -> None:
+        """Log and state have parted: somebody else, or we anew, begin from the log."""
+        self._writes.close()
+        self._node.resign()
+
+    def _replay(self, offset: int, record: Message) -> None:
+        if self._delta is None:
+            self._delta = MetadataDelta(self.image)
+        self._delta.replay(record)
+        self._last_offset = offset
+        if isinstance(record, RegisterBrokerRecord):
+            self._registered_at[record.broker_id] = offset
+        elif isinstance(record, UnregisterBrokerRecord):
+            self._registered_at.pop(record.broker_id, None)
+        elif isinstance(record, ConfigRecord) and record.name == UNCLEAN_LEADER_ELECTION:
+            self.unclean_wanted.set()
+        elif isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
+            # Before it is committed: what is decided next is decided at this level, and older nodes must be able to read it.
+            self._node.metadata_version = record.feature_level

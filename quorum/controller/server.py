@@ -1,0 +1,240 @@
+"""A controller process put together: started in order, ended in order.
+
+Start: directory, metadata log, the quorum's node with the controller as its listener, sockets served, registered with the active
+controller. End (the caller cancels): leadership handed over while everything still runs, answers that are owed, logs flushed.
+Source: `ControllerServer`, `SharedServer` of Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from log.directories.directory import LogDirectory
+from node.config.security import controller_security
+from node.config.server import ServerConfig
+from node.listeners import bind, limits_of
+from node.runtime.clock import now_ms
+from node.runtime.errors import NotLeaderError
+from node.runtime.group_commit import GroupCommit
+from node.runtime.threads import run_blocking
+from quorum.controller.context import ControllerContext
+from quorum.controller.controller import Controller, ControllerSettings
+from quorum.controller.handlers.registry import controller_registry
+from quorum.controller.registrar import Registrar
+from quorum.formatting.storage import read_bootstrap
+from quorum.metadata.loader import MetadataLoader
+from quorum.replica.configured import identity_of, open_log, snapshot_of, snapshots_of, timeouts_of
+from quorum.replica.node import NodeSettings, QuorumNode
+from quorum.serving.altered_security import AlteredSecurity
+from quorum.serving.authorization import authorizer_of
+from quorum.serving.idle_configs import IdleConfigs
+from wire.endpoint import Endpoint
+from wire.transport.server import Listener, Server, serve_listener
+
+log = logging.getLogger(__name__)
+
+# How long a leader that is told to stop waits for a successor, and then for answers that are owed. An election takes a tenth
+# of it; when all controllers are stopped together the last ones wait in vain.
+HAND_OVER_SECONDS = 0.5
+DRAIN_SECONDS = 1.0
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningController:
+    """What `run_controller` reports when it serves; a broker in the same process shares node, loader and directory."""
+
+    node_id: int
+    addresses: Mapping[str, Address]  # listener name -> where it listens
+    node: QuorumNode
+    loader: MetadataLoader
+    directory: LogDirectory
+    context: ControllerContext
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Everything that runs, in one value."""
+
+    config: ServerConfig
+    directory: LogDirectory
+    group_commit: GroupCommit
+    node: QuorumNode
+    registrar: Registrar
+    listeners: Sequence[Listener]
+    context: ControllerContext
+
+
+async def run_controller(
+    config: ServerConfig,
+    *,
+    sockets: Mapping[str, socket.socket] | None = None,
+    task_status: trio.TaskStatus[RunningController] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Runs a controller until it is cancelled; then it hands leadership over before it ends.
+
+    `sockets` were bound before, by listener name.
+
+    Raises:
+        ConfigError, MetaPropertiesError, DirectoryLocked, SnapshotDamaged, LogDamaged, OSError: it cannot start, and why.
+        StorageFailure: its directory went offline.
+        InvariantViolated: it must not go on.
+    """
+    parts = _compose(config, sockets)
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_run_shielded, parts, stop, task_status)
+        try:
+            await trio.sleep_forever()
+        finally:
+            stop.set()
+
+
+def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) -> _Parts:
+    authorizer = authorizer_of(config)  # refuses before anything is opened
+    directory = _open_directory(config.metadata_directory, config.node_id)
+    listeners = bind(config, config.controller_listeners, sockets)
+    security = controller_security(config)
+    endpoints = _advertised(config, listeners)
+    metadata_log = open_log(config, directory)
+    group_commit = GroupCommit(directory.health)
+    loader = MetadataLoader()
+    cluster_id = directory.meta_properties.cluster_id
+    controller = Controller(_settings(config, directory), loader)
+    node = QuorumNode(
+        NodeSettings(
+            identity_of(config, directory, endpoints),
+            timeouts_of(config),
+            snapshots_of(config),
+            client_id=f"controller-{config.node_id}",
+            security=security,
+        ),
+        metadata_log,
+        controller,
+        directory=metadata_log.log.directory,
+        group_commit=group_commit,
+    )
+    controller.node = node
+    node.snapshotter.source = lambda: snapshot_of(loader)
+    registrar = Registrar(
+        config.node_id, os.urandom(16), endpoints, node.leader, node.address_of, security
+    )
+    altered = AlteredSecurity(config, listeners, [(security, controller_security)])
+    loader.add_publisher(registrar, altered, IdleConfigs(config.node_id))
+    if authorizer is not None:
+        loader.add_publisher(authorizer)
+    context = ControllerContext(config, cluster_id, node, controller, authorizer)
+    return _Parts(config, directory, group_commit, node, registrar, listeners, context)
+
+
+def _open_directory(path: Path, node_id: int) -> LogDirectory:
+    directory = LogDirectory(path, now_ms=now_ms)
+    try:
+        directory.meta_properties.check(path, cluster_id=None, node_id=node_id)
+    except BaseException:
+        directory.close(broker_epoch=None)
+        raise
+    return directory
+
+
+def _settings(config: ServerConfig, directory: LogDirectory) -> ControllerSettings:
+    balance = config["auto.leader.rebalance.enable"]
+    return ControllerSettings(
+        cluster_id=directory.meta_properties.cluster_id,
+        config=config,
+        bootstrap=read_bootstrap(directory.path),
+        session=config["broker.session.timeout.ms"] / 1000,
+        idle=config["metadata.max.idle.interval.ms"] / 1000,
+        balance=config["leader.imbalance.check.interval.seconds"] if balance else 0.0,
+        unclean=config["unclean.leader.election.interval.ms"] / 1000,
+        token_sweep=config["delegation.token.expiry.check.interval.ms"] / 1000
+        if config["delegation.token.secret.key"]
+        else 0.0,
+        prng=random.Random(),
+    )
+
+
+def _advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[Endpoint]:
+    """Port 0 becomes the port that was found, no host this machine's name."""
+    ports = {listener.name: listener.address[1] for listener in listeners}
+    return [
+        one._replace(host=one.host or socket.getfqdn(), port=one.port or ports[one.name])
+        for one in config.advertised_controller_listeners
+    ]
+
+
+async def _run_shielded(
+    parts: _Parts, stop: trio.Event, task_status: trio.TaskStatus[RunningController]
+) -> None:
+    """Everything that must still work while leadership is handed over; ends by itself soon after `stop`."""
+    with trio.CancelScope(shield=True):
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(parts.group_commit.run)
+                await nursery.start(parts.node.run)
+                nursery.start_soon(parts.context.controller.run)
+                nursery.start_soon(_complete_initial_load, parts)
+                server: Server = await nursery.start(_serve, parts)
+                nursery.start_soon(parts.registrar.run)
+                task_status.started(_running(parts, server))
+                log.info("[ControllerServer id=%d] started", parts.config.node_id)
+                await stop.wait()
+                await _take_leave(parts, server)
+                nursery.cancel_scope.cancel()
+            await run_blocking(_close_directory, parts.directory)
+            log.info("[ControllerServer id=%d] stopped", parts.config.node_id)
+        finally:
+            for listener in parts.listeners:
+                listener.socket.close()
+
+
+def _running(parts: _Parts, server: Server) -> RunningController:
+    return RunningController(
+        node_id=parts.config.node_id,
+        addresses=server.addresses,
+        node=parts.node,
+        loader=parts.context.controller.loader,
+        directory=parts.directory,
+        context=parts.context,
+    )
+
+
+async def _complete_initial_load(parts: _Parts) -> None:
+    """Others vote and fetch here before this node knows a leader, hence before it knows all ACLs."""
+    if parts.context.authorizer is None:
+        return
+    with suppress(NotLeaderError):  # told to stop before that
+        await parts.node.wait_caught_up()
+        parts.context.authorizer.complete_initial_load()
+
+
+async def _serve(
+    parts: _Parts, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
+) -> None:
+    await serve_listener(
+        parts.listeners,
+        controller_registry(),
+        parts.context,
+        limits=limits_of(parts.config),
+        task_status=task_status,
+    )
+
+
+async def _take_leave(parts: _Parts, server: Server) -> None:
+    others = parts.node.voters.others(parts.node.settings.identity.key)
+    await parts.node.stop(HAND_OVER_SECONDS if others else 0.0)
+    await server.drain(DRAIN_SECONDS)
+
+
+def _close_directory(directory: LogDirectory) -> None:
+    directory.close(broker_epoch=-1)

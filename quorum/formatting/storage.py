@@ -1,0 +1,241 @@
+"""Formatting the directories of a node, and what a formatted directory says to start with.
+
+    meta.properties         whose directory it is (written last: with it a directory is formatted)
+    bootstrap.checkpoint    records that the first active controller of an empty log writes
+    __cluster_metadata-0/00000000000000000000-0000000000.checkpoint
+                            the first voters of a dynamic quorum (kraft.version 1)
+
+Source: Kafka's `StorageTool`, `Formatter`, `BootstrapDirectory`; the same files at the same places. Left out: SCRAM credentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from log.directories.meta_properties import (
+    FILE_NAME,
+    MetaProperties,
+    MetaPropertiesError,
+    new_directory_id,
+)
+from log.disk.atomic_file import write_atomically
+from log.disk.files import REAL_FILES, Files
+from node.config.server import ServerConfig
+from node.runtime.clock import now_ms
+from quorum.metadata.features import bootstrap_records, first_levels
+from quorum.metadata.versions import METADATA_VERSION
+from quorum.raft.types import OffsetAndEpoch
+from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, QuorumHistory, VoterSet
+from quorum.raft_log.partition import DIRECTORY_NAME
+from quorum.raft_log.snapshot_files import SnapshotFiles, snapshot_name
+from quorum.raft_log.snapshot_format import decode_snapshot, encode_snapshot
+from quorum.raft_log.voter_records import note_snapshot
+from wire.primitives import uuid_to_text
+from wire.records.metadata import encode_metadata_record, metadata_record_version
+from wire.schema import Message
+
+BOOTSTRAP = "bootstrap.checkpoint"
+_BOOTSTRAP_ID = OffsetAndEpoch(0, 0)
+
+
+class FormatError(Exception):
+    """A directory cannot be formatted: why, and what to do."""
+
+    def __init__(self, why: str, fix: str = "trimaran storage format --help") -> None:
+        super().__init__(why)
+        self.fix = fix
+
+
+def random_uuid() -> str:
+    """A new id for a cluster or directory: not a reserved one, and its text does not look like an option."""
+    return uuid_to_text(new_directory_id())
+
+
+def format_directories(
+    config: ServerConfig,
+    cluster_id: str,
+    *,
+    ignore_formatted: bool = False,
+    voters: VoterSet | None = None,
+    features: Mapping[str, int] | None = None,
+) -> list[Path]:
+    """Formats the log directories and the metadata directory of a node; returns those that were not formatted before.
+
+    Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum. A new cluster begins with the levels of
+    `features`, and of the others with those that come with its metadata.version; older Kafkas read only theirs.
+
+    Raises:
+        FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node; a level cannot be.
+        OSError: the disk will not have it.
+    """
+    paths = list(dict.fromkeys([*config.log_directories, config.metadata_directory]))
+    quorum = None if voters is None else FirstVoters(config.metadata_directory, voters)
+    return format_paths(
+        paths,
+        cluster_id,
+        config.node_id,
+        ignore_formatted=ignore_formatted,
+        quorum=quorum,
+        features=features,
+    )
+
+
+class FirstVoters(NamedTuple):
+    """What the metadata directory of a dynamic quorum begins with. A voter's own directory takes the id that the set has for it."""
+
+    directory: Path
+    voters: VoterSet
+
+
+def format_paths(
+    paths: Sequence[Path],
+    cluster_id: str,
+    node_id: int,
+    *,
+    ignore_formatted: bool = False,
+    quorum: FirstVoters | None = None,
+    features: Mapping[str, int] | None = None,
+    files: Files = REAL_FILES,
+) -> list[Path]:
+    """The same for directories by path."""
+    try:
+        levels = first_levels(features or {})
+    except ValueError as error:
+        raise FormatError(str(error)) from error
+    if not cluster_id:
+        raise FormatError("a cluster needs an id", "trimaran storage random-uuid makes one")
+    fresh = [path for path in paths if not _is_formatted(path, cluster_id, node_id, files)]
+    if len(fresh) < len(paths) and not ignore_formatted:
+        formatted = next(path for path in paths if path not in fresh)
+        raise FormatError(
+            f"{formatted} is already formatted",
+            "name other directories, or --ignore-formatted, which leaves it and formats the others",
+        )
+    for path in fresh:
+        directory_id = new_directory_id()
+        if quorum is not None and path == quorum.directory:
+            voter = quorum.voters.get(node_id)
+            directory_id = directory_id if voter is None else voter.key.directory_id
+            _write_first_voters(path, quorum.voters, files)
+        _format(path, MetaProperties(cluster_id, node_id, directory_id), levels, files)
+    return fresh
+
+
+def _write_first_voters(path: Path, voters: VoterSet, files: Files) -> None:
+    directory = path / DIRECTORY_NAME
+    directory.mkdir(parents=True, exist_ok=True)
+    now = now_ms()
+    snapshot = encode_snapshot(
+        _BOOTSTRAP_ID,
+        [],
+        appended_at_ms=now,
+        now_ms=now,
+        kraft_version=DYNAMIC_QUORUM,
+        voters=voters,
+    )
+    SnapshotFiles(directory, files).write(_BOOTSTRAP_ID, snapshot)
+
+
+def check_quorum_kind(
+    config: ServerConfig, *, is_dynamic: bool, kraft_version: int | None = None
+) -> None:
+    """Whether the directories may be formatted so: `is_dynamic` if somebody said what the first voters are, or that they are elsewhere.
+
+    Raises:
+        FormatError: it contradicts controller.quorum.voters or kraft.version, or nothing was said.
+    """
+    if config.voters and is_dynamic:
+        raise FormatError(
+            "a quorum is static by controller.quorum.voters or dynamic by its first voters, not both",
+            "remove the key, and set controller.quorum.bootstrap.servers instead",
+        )
+    if config.is_controller and not config.voters and not is_dynamic:
+        raise FormatError(
+            "controller.quorum.voters is not set on this controller, and nobody said who votes first",
+            "--standalone, --initial-controllers LIST, or --no-initial-controllers where there is a quorum already",
+        )
+    if kraft_version is not None and kraft_version != (
+        STATIC_QUORUM if config.voters else DYNAMIC_QUORUM
+    ):
+        raise FormatError(
+            f"kraft.version {kraft_version} cannot be",
+            "it is 0 with controller.quorum.voters, 1 without",
+        )
+
+
+def _is_formatted(path: Path, cluster_id: str, node_id: int, files: Files) -> bool:
+    if not (path / FILE_NAME).exists():
+        return False
+    try:
+        MetaProperties.load(path, files).check(path, cluster_id=cluster_id, node_id=node_id)
+    except MetaPropertiesError as error:
+        raise FormatError(
+            str(error), "name other directories: these are somebody else's"
+        ) from error
+    return True
+
+
+def _format(path: Path, identity: MetaProperties, levels: Mapping[str, int], files: Files) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    write_atomically(path / BOOTSTRAP, _encode_bootstrap(levels), files)
+    identity.save(path, files)
+
+
+def _encode_bootstrap(levels: Mapping[str, int]) -> bytes:
+    metadata_version = levels[METADATA_VERSION]
+    values = [
+        encode_metadata_record(record, metadata_record_version(type(record), metadata_version))
+        for record in bootstrap_records(levels)
+    ]
+    now = now_ms()
+    return b"".join(encode_snapshot(_BOOTSTRAP_ID, values, appended_at_ms=now, now_ms=now))
+
+
+def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
+    """The records for an empty log: those of the directory, or 4.3's when it has none. Blocks.
+
+    Raises:
+        RemoteProtocolError: the file is damaged.
+    """
+    try:
+        data = files.read_bytes(path / BOOTSTRAP)
+    except FileNotFoundError:
+        return bootstrap_records()
+    return list(decode_snapshot(_BOOTSTRAP_ID, data).records)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What the directories of a node say. `voters` are the first ones, None if the directory was not formatted with any."""
+
+    identities: dict[Path, MetaProperties]
+    problems: list[str]
+    kraft_version: int = STATIC_QUORUM
+    voters: VoterSet | None = None
+
+
+def inspect_directories(config: ServerConfig) -> Inspection:
+    """Reads what is there and changes nothing. Blocks."""
+    found: dict[Path, MetaProperties] = {}
+    problems = []
+    for path in dict.fromkeys([*config.log_directories, config.metadata_directory]):
+        if not path.is_dir():
+            problems.append(f"{path} is no directory")
+            continue
+        try:
+            found[path] = MetaProperties.load(path)
+        except MetaPropertiesError as error:
+            problems.append(str(error))
+    if len({one.cluster_id for one in found.values()}) > 1:
+        problems.append("the directories belong to different clusters")
+    if any(one.node_id != config.node_id for one in found.values()):
+        problems.append(f"a directory belongs to another node than {config.node_id}")
+    history = QuorumHistory()
+    first = config.metadata_directory / DIRECTORY_NAME / snapshot_name(_BOOTSTRAP_ID)
+    if first.exists():
+        note_snapshot(history, 0, REAL_FILES.read_bytes(first))
+    voters = history.voters if history.is_dynamic else None
+    return Inspection(found, problems, history.kraft_version, voters)

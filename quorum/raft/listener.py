@@ -1,0 +1,69 @@
+"""What the Raft driver tells the state machine above it.
+
+The controller, a broker and the ZooKeeper mirror all implement `MetadataListener`; the driver (`quorum.replica.node`) calls it.
+Calls are plain and never block; they come in log order, each committed offset exactly once between two snapshots.
+Large batches and snapshots come in pieces, so that others have their turn in between; nothing of them may be seen before the last.
+Source: `RaftClient.Listener` of KIP-595, with leadership as a block instead of a notification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from wire.schema import Message
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndEpoch:
+    """Who leads the quorum in `epoch`; `leader_id` is None while nobody is known to."""
+
+    leader_id: int | None
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """One batch of the metadata log below the high watermark, or a piece of it, the last one if `ends`.
+
+    `records` are decoded metadata records, empty for a control batch (which still moves offset and epoch).
+    `appended_at_ms` is the wall-clock time the leader wrote into the batch; `size_bytes` that of the whole, 0 in all pieces but the last.
+    """
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    appended_at_ms: int
+    size_bytes: int
+    records: Sequence[Message]
+    ends: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSnapshot:
+    """A whole `.checkpoint`, or a piece of it: the state of all offsets below `end_offset`, `epoch` that of the last of them."""
+
+    end_offset: int
+    epoch: int
+    appended_at_ms: int
+    records: Sequence[Message]
+    begins: bool = True
+    ends: bool = True
+
+
+class MetadataListener(Protocol):
+    """A state machine over the metadata log."""
+
+    def apply_committed(self, batch: CommittedBatch) -> None:
+        """Replays a committed batch, or the next piece of one. Offsets ascend without gaps."""
+
+    def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
+        """Replaces all state, with the last piece; the next batch begins at `snapshot.end_offset`."""
+
+    async def lead(self, epoch: int) -> None:
+        """Runs while this node leads `epoch`; cancelled, and waited for, when the epoch ends.
+
+        Begins when everything below the epoch's start offset has been applied. Returning early is not an error.
+        A listener of a node that never leads returns at once.
+        """

@@ -1,0 +1,293 @@
+"""What a crash leaves of a metadata log, told apart from what a bad disk makes of it (R15).
+
+The end of a log that was not flushed may be torn: whole sectors of the last appends were never written. They read as zeros, for a file system
+shows nobody what was on the disk before. So of what lies above the recovery point
+
+- a batch with a sector of zeros, or one that the file ends in, is torn: it was never acknowledged, and goes;
+- anything else that is not a whole batch where one belongs was written whole and changed afterwards: it is damaged, and may have been acknowledged.
+
+Where the length of a batch cannot be believed, the next whole batch behind it is looked for; the CRC covers neither offset, length nor epoch.
+Below the recovery point all was flushed, and whatever is not whole is damaged. Source: protocol-aware recovery (FAST '18), 3.3.2, which keeps
+a second record of each append for this; zeros do without.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from log.batches.batch import HEADER_BYTES, MAGIC, BatchView, has_valid_crc, header_at
+from log.directories.directory import CLUSTER_METADATA, LogDirectory
+from log.disk.files import REAL_FILES, Files
+from log.segments.recovery import crc_is_valid, offsets_of
+from log.segments.scan import is_plausible, scan_headers
+from log.segments.segment import LOG_SUFFIX, file_name
+from quorum.raft.types import OffsetAndEpoch
+from quorum.raft.voters import QuorumHistory
+from quorum.raft_log.recovery_point import RecoveryPoint
+from quorum.raft_log.refetch import SUFFIX, RefetchMark
+from quorum.raft_log.snapshot_files import parse_snapshot_name, snapshot_name
+from quorum.raft_log.voter_records import note_batch, note_snapshot
+from wire.errors import KafkaError, RemoteProtocolError
+
+log = logging.getLogger(__name__)
+
+SECTOR_BYTES = 512  # what disks write whole or not at all
+# The part of a batch in its last sector may be zeros by nature: a record ends with the number of its headers.
+ZEROS_MIN = 4
+_MAGIC_POSITION = 16
+_MAGIC = re.compile(bytes([MAGIC]))
+
+# Whether there is somebody to fetch everything from, by what can still be read of who votes.
+CanRefetch = Callable[[QuorumHistory], bool]
+
+
+class LogDamaged(Exception):
+    """The metadata log has lost flushed data and there is no other voter to fetch it from."""
+
+
+def refuse(directory: Path, offset: int, end_offset: int, why: object) -> LogDamaged:
+    """What the only voter says."""
+    return LogDamaged(
+        f"{directory} is damaged at offset {offset} of {end_offset} in what was written ({why}), and no other voter has it: nothing was changed. "
+        f"Put the directory back from a copy"
+    )
+
+
+def still_lacking(directory: Path, upto: int) -> LogDamaged:
+    """The same of damage that was found, and cut off, while there were others to fetch from (or by a version that did not ask)."""
+    mark = directory.with_name(directory.name + SUFFIX)
+    return LogDamaged(
+        f"{directory} lacks a part of what was written below offset {upto} ({mark.name} beside it says so), and no other voter has it: nothing was "
+        f"changed. Put the directory back from a copy, without {mark.name}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """From `position` of the segment `bases[at]` on nothing can be used; all that was ever acknowledged lies below `upto`."""
+
+    bases: Sequence[int]
+    at: int
+    position: int
+    offset: int
+    upto: int
+
+
+def find_damage(
+    directory: Path, recovery_point: int | None, files: Files = REAL_FILES
+) -> Damage | None:
+    """The first damage that is no torn end, in the segments that reach over `recovery_point` (None: all was flushed). Blocks; OSError."""
+    bases = offsets_of(directory, LOG_SUFFIX, files)
+    if not bases:
+        return _nothing_left(directory, recovery_point or 0, files)
+    behind = [n for n, base in enumerate(bases) if base < (recovery_point or 0)]
+    first = 0 if recovery_point is None or not behind else behind[-1]
+    flushed = (1 << 63) if recovery_point is None else recovery_point
+    offset, epoch = bases[first], -1
+    for at in range(first, len(bases)):
+        if bases[at] != offset:
+            # Above the recovery point a hole between segments is a torn end of the earlier one.
+            return (
+                None
+                if offset >= flushed
+                else _damage(directory, bases, at, 0, offset, flushed, files)
+            )
+        file = files.open(_path(directory, bases[at]), write=False)
+        size, position = files.size(file), 0
+        for found, view in scan_headers(files, file, 0, size):
+            fits = view.base_offset == offset and view.leader_epoch >= epoch
+            is_checked = view.next_offset > flushed
+            if not fits or (is_checked and not crc_is_valid(files, file, found, view)):
+                break
+            position, offset, epoch = found + view.size, view.next_offset, view.leader_epoch
+        if position < size:
+            rest = files.pread(file, size - position, position)
+            is_torn = offset >= flushed and _is_torn(rest, position, offset, epoch)
+            return (
+                None if is_torn else _damage(directory, bases, at, position, offset, flushed, files)
+            )
+    if recovery_point is not None and offset < recovery_point:
+        end = files.status(_path(directory, bases[-1])).size
+        return _damage(directory, bases, len(bases) - 1, end, offset, flushed, files)
+    return None
+
+
+def _nothing_left(directory: Path, recovery_point: int, files: Files) -> Damage | None:
+    """Without segments all that was flushed must be in the newest snapshot."""
+    latest = _newest_snapshot(directory, files)
+    covered = 0 if latest is None else latest.offset
+    return None if covered >= recovery_point else Damage((), 0, 0, 0, recovery_point)
+
+
+def _newest_snapshot(directory: Path, files: Files) -> OffsetAndEpoch | None:
+    ids = (parse_snapshot_name(name) for name in files.list_directory(directory))
+    return max((one for one in ids if one is not None), default=None)
+
+
+def has_segments(directory: Path, files: Files = REAL_FILES) -> bool:
+    """Not so where the log is empty behind a snapshot."""
+    return bool(offsets_of(directory, LOG_SUFFIX, files))
+
+
+def _path(directory: Path, base: int) -> Path:
+    return directory / file_name(base, LOG_SUFFIX)
+
+
+def _damage(
+    directory: Path,
+    bases: Sequence[int],
+    at: int,
+    position: int,
+    offset: int,
+    flushed: int,
+    files: Files,
+) -> Damage:
+    """Of the damaged batch itself one offset is enough: a watermark above it stands at or behind its end."""
+    upto = max(offset + 1, flushed if flushed < 1 << 63 else 0)
+    for number in range(at, len(bases)):
+        start = position if number == at else 0
+        for _, view in _whole_batches(_read(_path(directory, bases[number]), start, files), offset):
+            upto = max(upto, view.next_offset)
+    return Damage(bases, at, position, offset, upto)
+
+
+def _read(path: Path, start: int, files: Files) -> bytes:
+    """Only what is damaged is read so; a metadata log has some mebibytes."""
+    return files.read_bytes(path)[start:]
+
+
+def _is_torn(rest: bytes, position: int, offset: int, epoch: int) -> bool:
+    """Whether a crash alone can have left `rest`, which lies at `position` of the file and is no whole batch that goes on at `offset`."""
+    view = header_at(rest, 0)
+    size = None
+    if view is not None and is_plausible(view) and view.size <= len(rest):
+        size = view.size
+        if view.leader_epoch < epoch and _is_whole(rest, view):
+            # Truncated, and the truncation did not reach the disk. Nothing of it is as new as what is before it.
+            return not any(b.leader_epoch >= epoch for _, b in _whole_batches(rest, offset))
+        behind = size
+    else:
+        behind = next((at for at, _ in _whole_batches(rest, offset)), len(rest))
+    if _has_unwritten_sector(rest[:behind], position):
+        return True
+    if size is not None or behind < len(rest):
+        return False
+    # All but its length may be right.
+    return view is None or not _is_whole(rest, view)
+
+
+def _is_whole(data: bytes, view: BatchView) -> bool:
+    """By its CRC; all of `data` where the length says more."""
+    size = view.size if HEADER_BYTES <= view.size <= len(data) else len(data)
+    return has_valid_crc(BatchView(memoryview(data)[:size], 0))
+
+
+def _has_unwritten_sector(data: bytes, position: int) -> bool:
+    start = 0
+    while start < len(data):
+        end = start + SECTOR_BYTES - (position + start) % SECTOR_BYTES
+        part = data[start:end]
+        if len(part) >= ZEROS_MIN and not any(part):
+            return True
+        start = end
+    return False
+
+
+def _whole_batches(data: bytes, offset: int) -> Iterator[tuple[int, BatchView]]:
+    """(position, batch) of those in `data` that are whole and begin at `offset` or above, in order; what lies between is passed over."""
+    view = memoryview(data)
+    at = 0
+    while at < len(data):
+        batch = _whole_batch(view, at, offset)
+        if batch is None:
+            found = _MAGIC.search(data, at + 1 + _MAGIC_POSITION)
+            if found is None:
+                return
+            at = found.start() - _MAGIC_POSITION
+            continue
+        yield at, batch
+        at, offset = at + batch.size, batch.next_offset
+
+
+def _whole_batch(data: memoryview, at: int, offset: int) -> BatchView | None:
+    if len(data) - at < HEADER_BYTES:
+        return None
+    # Cheap, and seldom true by chance: an offset takes some bytes, so it is not far away.
+    base = int.from_bytes(data[at : at + 8], "big")
+    if not offset <= base <= offset + len(data):
+        return None
+    header = BatchView(data, at)
+    if header.magic != MAGIC or not is_plausible(header) or header.size > len(data) - at:
+        return None
+    batch = BatchView(data[at : at + header.size], 0)
+    return batch if has_valid_crc(batch) else None
+
+
+def readable_history(directory: Path, files: Files = REAL_FILES) -> QuorumHistory:
+    """What whole batches of the newest snapshot and of the log say of the quorum, also behind damage; no ground to vote on. Blocks."""
+    history = QuorumHistory()
+    latest = _newest_snapshot(directory, files)
+    try:
+        offset = 0
+        if latest is not None:
+            data = files.read_bytes(directory / snapshot_name(latest))
+            whole = b"".join(bytes(batch.buffer) for _, batch in _whole_batches(data, 0))
+            note_snapshot(history, latest.offset, whole)
+            offset = latest.offset
+        for base in offsets_of(directory, LOG_SUFFIX, files):
+            for _, batch in _whole_batches(_read(_path(directory, base), 0, files), base):
+                if batch.base_offset >= offset:
+                    note_batch(history, batch)
+                    offset = batch.next_offset
+    except (RemoteProtocolError, KafkaError) as error:
+        log.debug("%s can be read up to here: %s", directory, error)
+    return history
+
+
+def mend(
+    directory: LogDirectory,
+    path: Path,
+    point: RecoveryPoint,
+    can_refetch: CanRefetch,
+    recovery_point: int | None,
+    files: Files = REAL_FILES,
+) -> bool:
+    """Cuts the metadata log where it is damaged, after noting that and how far it must be fetched again. Blocks.
+
+    Returns:
+        Whether there was damage. Everything may be done again after a crash in between.
+
+    Raises:
+        LogDamaged: there is nobody to fetch from. Nothing was changed.
+        KafkaError: KAFKA_STORAGE_ERROR.
+    """
+    with directory.health.guard(f"looking through {path}"):
+        damage = find_damage(path, recovery_point, files)
+        if damage is None:
+            return False
+        has_file = bool(damage.bases)
+        where = f"position {damage.position} of {file_name(damage.bases[damage.at] if has_file else 0, LOG_SUFFIX)}"
+        if not can_refetch(readable_history(path, files)):
+            raise refuse(path, damage.offset, damage.upto, where)
+        log.error(
+            "%s is damaged at offset %d: fetching it again up to %d, no vote until then (%s)",
+            path,
+            damage.offset,
+            damage.upto,
+            where,
+        )
+        RefetchMark(path, files).set(damage.upto)
+        point.lower(damage.offset)
+        directory.offsets.lower_recovery_point(CLUSTER_METADATA, damage.offset)
+        for base in reversed(damage.bases[damage.at + 1 :]):
+            files.unlink(_path(path, base))
+        if has_file:
+            file = files.open(_path(path, damage.bases[damage.at]))
+            files.truncate(file, damage.position)
+            files.fdatasync(file)
+        files.fsync_directory(path)
+    return True

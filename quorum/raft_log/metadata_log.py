@@ -1,0 +1,373 @@
+"""The metadata log on disk: a `PartitionLog` and its snapshots as one `LogView`, with the changes the driver makes to it.
+
+Source: Kafka's `KafkaRaftLog`. Left out: cleaning by time; the driver cleans when it has written a snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from log.batches.batch import BatchView, check_batch, iter_batches
+from log.batches.control_records import read_control_records
+from log.config import LogConfig
+from log.directories.directory import LogDirectory
+from log.partitions.partition_log import PartitionLog
+from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
+from quorum.raft.types import OffsetAndEpoch, ensure
+from quorum.raft.voters import QuorumHistory
+from quorum.raft_log.damage import (
+    CanRefetch,
+    has_segments,
+    mend,
+    readable_history,
+    refuse,
+    still_lacking,
+)
+from quorum.raft_log.partition import DIRECTORY_NAME, PARTITION, TOPIC
+from quorum.raft_log.recovery_point import RecoveryPoint
+from quorum.raft_log.refetch import RefetchMark
+from quorum.raft_log.snapshot_files import SnapshotFiles
+from quorum.raft_log.snapshot_format import CheckedSnapshot, SnapshotDamaged, check_snapshot
+from quorum.raft_log.voter_records import encode_control_batch, note_batch, note_snapshot
+from wire.errors import KafkaError, RemoteProtocolError
+
+log = logging.getLogger(__name__)
+
+# What one look at the log brings into memory: a few batches of the largest size that we propose.
+READ_BYTES = 1 << 20
+
+
+class _Newest(NamedTuple):
+    """What the last append wrote: every replica asks for it, and who applies it next."""
+
+    base_offset: int
+    end_offset: int
+    data: memoryview
+
+    def answers(self, offset: int, max_bytes: int, upto_offset: int) -> bool:
+        return (
+            offset == self.base_offset
+            and upto_offset >= self.end_offset
+            and len(self.data) <= max_bytes
+        )
+
+
+def nobody_else(_history: QuorumHistory) -> bool:
+    """For a log that is the only one of its kind."""
+    return False
+
+
+class MetadataLog:
+    """Implements `quorum.raft.log_view.LogView`; offsets as in `PartitionLog`. Methods raise KafkaError KAFKA_STORAGE_ERROR.
+
+    Raises:
+        SnapshotDamaged: no snapshot is whole, the log does not begin at 0, and there is nobody to fetch from.
+        LogDamaged: the log behind the snapshot is not whole, or was not before and was cut, and there is nobody to fetch from.
+    """
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        snapshots: SnapshotFiles,
+        can_refetch: CanRefetch = nobody_else,
+        recovery_point: RecoveryPoint | None = None,
+    ) -> None:
+        self.log = log
+        self.snapshots = snapshots
+        self.history = QuorumHistory()
+        self.refetch = RefetchMark(log.directory)
+        self._recovery_point = recovery_point or RecoveryPoint(log.directory)
+        self._can_refetch = can_refetch
+        self._newest: _Newest | None = None
+        self._lower_checkpoint = log.before_truncate
+        log.before_truncate = self._lower_recovery_points
+        if self.refetch.upto is not None and not can_refetch(readable_history(log.directory)):
+            raise still_lacking(log.directory, self.refetch.upto)
+        try:
+            self._open()
+            self._look_through()
+        except SnapshotDamaged as damage:
+            if not can_refetch(readable_history(log.directory)):
+                raise
+            self._begin_anew(damage)
+
+    def _open(self) -> None:
+        """Finishes what a crash interrupted: a fetched snapshot that had not yet taken the place of the log."""
+        self.snapshots.open(self.log.log_start_offset)
+        latest = self.latest_snapshot
+        if latest is not None and latest.rank > (max(self.log.latest_epoch, 0), self.end_offset):
+            self.log.truncate_fully_and_start_at(latest.offset)
+            self.snapshots.unlink(self.snapshots.forget_before(latest))
+        if self.start_offset > 0 and self.earliest_snapshot is None:
+            raise SnapshotDamaged(
+                f"{self.log.directory} begins at {self.start_offset} without a snapshot"
+            )
+
+    def _begin_anew(self, damage: SnapshotDamaged) -> None:
+        """What stood for the beginning of the log cannot be trusted: the whole is fetched again, and no vote until then (R15).
+
+        A crash in between leaves a log without its snapshot, or the reverse, and ends here again.
+        """
+        log.error(
+            "%s: everything below %d is fetched again, no vote until then (%s)",
+            self.log.directory,
+            self.end_offset,
+            damage,
+        )
+        self.refetch.set(self.end_offset)
+        self.log.truncate_fully_and_start_at(0)
+        for snapshot_id in list(self.snapshots.ids):
+            self.snapshots.drop(snapshot_id)
+        self.history.clear()
+
+    def _look_through(self) -> None:
+        """The history by the newest good snapshot and the log behind it, every batch of which is checked.
+
+        What is older is checked by whoever fetches it. From the first damaged batch on the log is fetched again (R15).
+        """
+        latest = self._newest_good_snapshot()
+        offset = self.start_offset
+        if latest is not None:
+            note_snapshot(self.history, latest.id.offset, latest.data)
+            offset = max(latest.id.offset, offset)
+        while offset < self.end_offset:
+            try:
+                for batch in self.batches(offset, self.end_offset):
+                    check_batch(batch)
+                    note_batch(self.history, batch)
+                    offset = batch.next_offset
+            except (RemoteProtocolError, KafkaError) as error:
+                if not self._can_refetch(readable_history(self.log.directory)):
+                    raise refuse(self.log.directory, offset, self.end_offset, error) from error
+                log.error(
+                    "%s is damaged at offset %d of %d: fetching it again, no vote until then (%s)",
+                    self.log.directory,
+                    offset,
+                    self.end_offset,
+                    error,
+                )
+                self.refetch.set(self.end_offset)
+                self.log.truncate_to(offset)
+
+    # --- LogView
+
+    @property
+    def refetch_upto(self) -> int | None:
+        return self.refetch.upto
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        latest = self.log.latest_epoch
+        if latest >= 0:
+            return latest
+        snapshot = self.latest_snapshot
+        return snapshot.epoch if snapshot is not None else 0
+
+    @property
+    def earliest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots.ids[0] if self.snapshots.ids else None
+
+    @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        return self.snapshots.ids[-1] if self.snapshots.ids else None
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        known_epoch, offset = self.log.end_offset_for_epoch(epoch)
+        if known_epoch < 0:
+            return OffsetAndEpoch(self.end_offset, self.last_epoch)
+        earliest = self.earliest_snapshot
+        if earliest is not None and offset == earliest.offset and known_epoch == epoch:
+            return earliest
+        return OffsetAndEpoch(offset, known_epoch)
+
+    def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
+        return self.snapshots.size(snapshot_id)
+
+    # --- changes
+
+    def append_as_leader(self, append: LeaderAppend, now_ms: int) -> None:
+        """Writes all batches with one call."""
+        ensure(
+            append.base_offset == self.end_offset,
+            "proposals go where they were promised",
+            append.base_offset,
+        )
+        data = memoryview(bytearray().join(_encode(batch, now_ms) for batch in append.batches))
+        batches = list(iter_batches(data))
+        self.log.append_as_leader(data, batches, leader_epoch=append.epoch, now_ms=now_ms)
+        self._keep(append.base_offset, data)
+        self._note(batches)
+
+    def append_fetched(self, records: bytes | memoryview) -> None:
+        """Appends validated batches of a leader."""
+        view = memoryview(records)
+        base_offset = self.end_offset
+        self.log.append_as_follower(view)
+        self._keep(base_offset, view)
+        self._note(iter_batches(view))
+
+    def _keep(self, base_offset: int, data: memoryview) -> None:
+        """In memory, unless it is more than anybody reads at once."""
+        fits = len(data) <= READ_BYTES
+        self._newest = _Newest(base_offset, self.end_offset, data) if fits else None
+
+    def _note(self, batches: Iterable[BatchView]) -> None:
+        for batch in batches:
+            note_batch(self.history, batch)
+
+    def truncate_to(self, offset: int) -> None:
+        self._newest = None
+        self.log.truncate_to(offset)
+        self.history.truncate_to(self.end_offset)
+
+    def _lower_recovery_points(self, offset: int) -> None:
+        with self.log.storage("saving the recovery point"):
+            self._recovery_point.lower(offset)
+        if self._lower_checkpoint is not None:
+            self._lower_checkpoint(offset)
+
+    def reach_recovery_point(self) -> None:
+        """Notes how far the log is flushed, for `save_recovery_point`; on the loop."""
+        self._recovery_point.reach(self.log.flushed_offset)
+
+    def save_recovery_point(self) -> None:
+        """Blocks; for a thread."""
+        with self.log.storage("saving the recovery point"):
+            self._recovery_point.save()
+
+    def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[Path]:
+        """The finished snapshot takes the place of the log; returns files to unlink."""
+        self._newest = None
+        self.snapshots.added(snapshot_id)
+        note_snapshot(self.history, snapshot_id.offset, self.snapshots.read_all(snapshot_id))
+        self.log.truncate_fully_and_start_at(snapshot_id.offset)
+        return self.snapshots.forget_before(snapshot_id)
+
+    def clean_before(self, snapshot_id: OffsetAndEpoch, now_ms: int) -> list[Path]:
+        """Drops the log and the snapshots before a snapshot that is kept; returns files to unlink."""
+        self.log.delete_records_before(snapshot_id.offset)
+        self.log.apply_retention(now_ms, snapshot_id.offset)
+        self.history.trim_to(self.start_offset - 1)
+        return self.snapshots.forget_before(snapshot_id)
+
+    # --- reading
+
+    def read_bytes(self, offset: int, max_bytes: int, upto_offset: int) -> bytes | memoryview:
+        """Whole batches from `offset` on, at least one if there is one below `upto_offset`."""
+        newest = self._newest
+        if newest is not None and newest.answers(offset, max_bytes, upto_offset):
+            return newest.data
+        return self.log.read_bytes(offset, max_bytes, upto_offset=upto_offset)
+
+    def batches(self, offset: int, upto_offset: int) -> Iterator[BatchView]:
+        """Some batches from `offset` on, all below `upto_offset`."""
+        return iter_batches(memoryview(self.read_bytes(offset, READ_BYTES, upto_offset)))
+
+    def load_latest_snapshot(self) -> CheckedSnapshot | None:
+        """The newest snapshot that is whole. Blocks.
+
+        Raises:
+            SnapshotDamaged: none is whole and the log does not begin at 0: this replica cannot be trusted (R15).
+        """
+        return self._newest_good_snapshot()
+
+    def _newest_good_snapshot(self) -> CheckedSnapshot | None:
+        while (latest := self.latest_snapshot) is not None:
+            try:
+                return check_snapshot(latest, self.snapshots.read_all(latest))
+            except SnapshotDamaged:
+                if self.start_offset > 0 and len(self.snapshots.ids) == 1:
+                    raise
+                self.snapshots.drop(latest)
+        return None
+
+    def snapshot_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytearray:
+        """What has been fetched of a snapshot. Blocks."""
+        return self.snapshots.read_part(snapshot_id, size)
+
+    def forget_applied(self, offset: int) -> None:
+        """A log on disk keeps what was applied."""
+
+
+def _encode(batch: ControlBatch | Proposal, now_ms: int) -> bytes:
+    if isinstance(batch, Proposal):
+        return batch.batch
+    return encode_control_batch(batch, now_ms)
+
+
+def validate_fetched(records: bytes | memoryview, offset: int, epoch: int) -> memoryview:
+    """The whole batches of a fetch from `offset` of a leader of `epoch`; a last one cut short is left out.
+
+    Raises:
+        RemoteProtocolError, KafkaError: they are damaged, do not continue at `offset`, or are of a later epoch.
+    """
+    view = memoryview(records)
+    size = 0
+    last_epoch = -1
+    for batch in iter_batches(view, allow_partial_tail=True):
+        check_batch(batch)
+        if batch.base_offset != offset:
+            raise RemoteProtocolError(f"{batch!r} does not continue at {offset}")
+        if not last_epoch <= batch.leader_epoch <= epoch:
+            raise RemoteProtocolError(f"{batch!r} in a fetch of epoch {epoch}")
+        if batch.is_control:
+            read_control_records(batch)  # what says who votes must be readable before it counts
+        offset, last_epoch = batch.next_offset, batch.leader_epoch
+        size += batch.size
+    return view[:size]
+
+
+def open_metadata_log(
+    directory: LogDirectory, config: LogConfig, can_refetch: CanRefetch = nobody_else
+) -> MetadataLog:
+    """Opens the metadata log in a node's directory, or makes it. Blocks.
+
+    Raises:
+        SnapshotDamaged, LogDamaged: see `MetadataLog`.
+        KafkaError: KAFKA_STORAGE_ERROR.
+    """
+    path = directory.path / DIRECTORY_NAME
+    with directory.health.guard("reading the recovery point"):
+        point = RecoveryPoint(path)
+    if (TOPIC, PARTITION) in directory:
+        partition = _open(directory, path, config, point, can_refetch)
+    else:
+        with directory.health.guard("saving the recovery point"):
+            point.lower(0)  # of an earlier log
+        partition = directory.create_log(TOPIC, PARTITION, None, config)
+    return MetadataLog(partition, SnapshotFiles(path), can_refetch, point)
+
+
+def _open(
+    directory: LogDirectory,
+    path: Path,
+    config: LogConfig,
+    point: RecoveryPoint,
+    can_refetch: CanRefetch,
+) -> PartitionLog:
+    """After a crash the log is looked through before the opening takes a damaged batch for a torn end."""
+    if not directory.clean_shutdown:
+        points = directory.offsets.recovery_points
+        flushed_offset = max(point.offset, points.get((TOPIC, PARTITION), 0))
+        mend(directory, path, point, can_refetch, flushed_offset)
+        if has_segments(path):
+            points[(TOPIC, PARTITION)] = max(point.offset, points.get((TOPIC, PARTITION), 0))
+        return directory.open_log(TOPIC, PARTITION, config)
+    try:
+        return directory.open_log(TOPIC, PARTITION, config)
+    except KafkaError:
+        if not mend(directory, path, point, can_refetch, None):
+            raise
+        directory.try_again(TOPIC, PARTITION)
+        return directory.open_log(TOPIC, PARTITION, config)

@@ -1,0 +1,76 @@
+"""How far the metadata log was flushed, saved every second: damage below it is no torn end but data to be fetched again (R15).
+
+    __cluster_metadata-0.flushed      in the node's directory: 20 digits, a blank, CRC-32C of them as 8 hex digits, a newline
+
+It is beside Kafka's `recovery-point-offset-checkpoint` because that one has a line for each partition of the directory and is replaced whole, with two
+fsyncs and a rename. This one stays within a sector, so it is overwritten in place with one fdatasync that changes no size. It counts
+only after a crash. One that is damaged is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from threading import Lock
+
+import crc32c
+
+from log.disk.files import REAL_FILES, Files
+
+SUFFIX = ".flushed"
+
+log = logging.getLogger(__name__)
+
+
+class RecoveryPoint:
+    """`offset` is what the file says, never above what was flushed. Methods block and raise OSError."""
+
+    def __init__(self, log_directory: Path, files: Files = REAL_FILES) -> None:
+        self._path = log_directory.with_name(log_directory.name + SUFFIX)
+        self._files = files
+        self._writing = Lock()
+        self._has_file = False
+        self.offset = self._load()
+        self._reached = self.offset
+
+    def _load(self) -> int:
+        try:
+            text = self._files.read_bytes(self._path)
+        except FileNotFoundError:
+            return 0
+        self._has_file = True
+        offset = text[:20]
+        if text != _format(offset):
+            log.warning("%s is damaged: not used", self._path)
+            return 0
+        return int(offset)
+
+    def reach(self, flushed_offset: int) -> None:
+        """What the next `save` writes; called on the loop, so that a truncation comes before or after it."""
+        self._reached = flushed_offset
+
+    def save(self) -> None:
+        """Writes what was reached, if the file does not say so already. For a thread."""
+        with self._writing:
+            if self._reached > self.offset:
+                self._write(self._reached)
+
+    def lower(self, offset: int) -> None:
+        """The log will be cut to `offset`: durable before bytes go."""
+        with self._writing:
+            self._reached = min(self._reached, offset)
+            if self.offset > offset:
+                self._write(offset)
+
+    def _write(self, offset: int) -> None:
+        file = self._files.open(self._path, create=True)
+        self._files.pwrite(file, _format(b"%020d" % offset), 0)
+        self._files.fdatasync(file)
+        if not self._has_file:
+            self._files.fsync_directory(self._path.parent)
+            self._has_file = True
+        self.offset = offset
+
+
+def _format(digits: bytes) -> bytes:
+    return b"%s %08x\n" % (digits, crc32c.crc32c(digits))

@@ -1,0 +1,108 @@
+"""Control records of the quorum: between the core's values and the bytes of log and snapshots, and the history that they make.
+
+Source: KIP-853; Kafka's `KRaftControlRecordStateMachine`, `VoterSet.fromVotersRecord`. Kafka writes every one of them in version 0.
+"""
+
+from __future__ import annotations
+
+from log.batches.batch import BatchView, Buffer, iter_batches
+from log.batches.control_records import build_control_batch, read_control_records
+from quorum.raft.ready import ControlBatch, ControlRecord, KRaftVersionChange, LeaderChange
+from quorum.raft.types import Endpoint, ReplicaKey
+from quorum.raft.voters import QuorumHistory, Voter, VoterSet
+from wire.messages import control
+from wire.messages.control import ControlType, ControlValue
+
+
+def encode_control_batch(batch: ControlBatch, now_ms: int) -> bytes:
+    """The batch without offset and epoch."""
+    return build_control_batch([_typed(one) for one in batch.records], timestamp_ms=now_ms)
+
+
+def _typed(record: ControlRecord) -> tuple[ControlType, ControlValue]:
+    if isinstance(record, LeaderChange):
+        return ControlType.LEADER_CHANGE, _leader_change(record)
+    if isinstance(record, KRaftVersionChange):
+        return kraft_version_record(record.version)
+    return voters_record(record.voters)
+
+
+def _leader_change(change: LeaderChange) -> control.LeaderChangeMessage:
+    return control.LeaderChangeMessage(
+        version=0,
+        leader_id=change.leader_id,
+        voters=[control.LeaderChangeMessageVoter(voter_id=voter) for voter in change.voters],
+        granting_voters=[
+            control.LeaderChangeMessageVoter(voter_id=voter) for voter in change.granting_voters
+        ],
+    )
+
+
+def kraft_version_record(version: int) -> tuple[ControlType, control.KRaftVersionRecord]:
+    record = control.KRaftVersionRecord(version=0, kraft_version=version)
+    return ControlType.KRAFT_VERSION, record
+
+
+def voters_record(voters: VoterSet) -> tuple[ControlType, control.VotersRecord]:
+    return ControlType.KRAFT_VOTERS, control.VotersRecord(
+        version=0,
+        voters=[
+            control.VotersRecordVoter(
+                voter_id=voter.id,
+                voter_directory_id=voter.key.directory_id,
+                endpoints=[
+                    control.Endpoint(name=one.name, host=one.host, port=one.port)
+                    for one in voter.endpoints
+                ],
+                kraft_version_feature=control.KRaftVersionFeature(
+                    min_supported_version=voter.kraft_version_min,
+                    max_supported_version=voter.kraft_version_max,
+                ),
+            )
+            for voter in voters
+        ],
+    )
+
+
+def read_voters(record: control.VotersRecord) -> VoterSet:
+    return VoterSet.of(
+        Voter(
+            ReplicaKey(voter.voter_id, voter.voter_directory_id),
+            tuple(Endpoint(one.name, one.host, one.port) for one in voter.endpoints),
+            voter.kraft_version_feature.min_supported_version,
+            voter.kraft_version_feature.max_supported_version,
+        )
+        for voter in record.voters
+    )
+
+
+def note_batch(history: QuorumHistory, batch: BatchView) -> None:
+    """What a batch of the log says of the quorum.
+
+    Raises:
+        RemoteProtocolError: a control record is malformed.
+    """
+    if not batch.is_control:
+        return
+    for record in read_control_records(batch):
+        _note(history, record.offset, record.value)
+
+
+def note_snapshot(history: QuorumHistory, end_offset: int, data: Buffer) -> None:
+    """The history begins anew with what a snapshot of everything below `end_offset` says.
+
+    Raises:
+        RemoteProtocolError: a control record is malformed.
+    """
+    history.clear()
+    for batch in iter_batches(memoryview(data)):
+        if batch.is_control:
+            for record in read_control_records(batch):
+                _note(history, end_offset - 1, record.value)
+
+
+def _note(history: QuorumHistory, offset: int, value: ControlValue | None) -> None:
+    if isinstance(value, control.VotersRecord):
+        history.set_voters(offset, read_voters(value))
+    elif isinstance(value, control.KRaftVersionRecord):
+        history.set_kraft_version(offset, value.kraft_version)

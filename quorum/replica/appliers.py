@@ -1,0 +1,162 @@
+"""Gives what is committed to the listener, in order, a little at a time.
+
+A snapshot that takes the place of the log is given instead of the batches it stands for. Left out: more than one listener;
+`quorum.metadata.loader` has publishers for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import trio
+
+from log.batches.batch import BatchView
+from node.runtime.long_lived import LongLived
+from node.runtime.threads import run_blocking
+from node.runtime.watermark import Watermark
+from quorum.raft.listener import CommittedBatch, MetadataListener
+from quorum.raft.types import ensure
+from quorum.raft_log.memory_log import MemoryLog
+from quorum.raft_log.metadata_log import MetadataLog
+from quorum.raft_log.record_batches import in_pieces, metadata_records
+from quorum.raft_log.snapshot_format import CheckedSnapshot
+from wire.schema import Message
+
+# Records given to the listener between two checkpoints: about 10 ms of work.
+RECORDS_PER_TURN = 500
+
+
+class Applier:
+    """`applied` follows the high watermark; `bytes_applied` counts what was applied since the last snapshot."""
+
+    def __init__(
+        self,
+        metadata_log: MetadataLog | MemoryLog,
+        listener: MetadataListener,
+        high_watermark: Watermark,
+    ) -> None:
+        self.applied = Watermark(0)
+        self.bytes_applied = 0
+        self.last_epoch = 0
+        self.last_appended_at_ms = 0
+        self._log = metadata_log
+        self._listener = listener
+        self._high_watermark = high_watermark
+        self._snapshot: CheckedSnapshot | None = None
+        self._long_lived = LongLived()
+        # base offset → (epoch, records) of our own proposals, which need not be decoded again; bounded as they are
+        self._proposed: dict[int, tuple[int, Sequence[Message]]] = {}
+        self._under_way: Iterator[None] | None = None
+        self._awake = trio.Event()
+
+    async def open(self) -> None:
+        """Gives the newest snapshot on disk to the listener: committed it is, whoever leads."""
+        if isinstance(self._log, MetadataLog):
+            loaded = await run_blocking(self._log.load_latest_snapshot)
+            if loaded is not None:
+                for _ in self._load(loaded):
+                    await trio.lowlevel.checkpoint()
+
+    def wake(self) -> None:
+        """The high watermark has moved. What is new has been applied when this returns, unless it is more than one turn's work."""
+        if self._under_way is None:
+            self._under_way = self._catch_up()
+            self._go_on()
+
+    def wake_later(self) -> None:
+        """The same in a turn of its own, for who has something more urgent to do in this one."""
+        if self._under_way is None:
+            self._under_way = self._catch_up()
+            self._awake.set()
+
+    def replace(self, snapshot: CheckedSnapshot) -> None:
+        """The log begins anew at this snapshot."""
+        self._snapshot = snapshot
+        self.wake()
+
+    def proposed(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:
+        self._proposed[base_offset] = (epoch, records)
+
+    def forget_proposed(self) -> None:
+        self._proposed.clear()
+
+    async def run(self) -> None:
+        """Goes on with what was too much for one turn."""
+        while True:
+            await self._awake.wait()
+            self._awake = trio.Event()
+            while self._under_way is not None:
+                await trio.lowlevel.checkpoint()
+                self._go_on()
+
+    def _go_on(self) -> None:
+        assert self._under_way is not None
+        for _ in self._under_way:
+            self._awake.set()
+            return
+        self._under_way = None
+
+    def _catch_up(self) -> Iterator[None]:
+        """Yields where others are to have their turn."""
+        while self._is_behind:
+            if self._snapshot is not None:
+                snapshot, self._snapshot = self._snapshot, None
+                yield from self._load(snapshot)
+                continue
+            yield from self._apply_some()
+            if self._is_behind:
+                yield
+
+    @property
+    def _is_behind(self) -> bool:
+        return self._snapshot is not None or self.applied.offset < self._high_watermark.offset
+
+    def _apply_some(self) -> Iterator[None]:
+        records = 0
+        for batch in self._log.batches(self.applied.offset, self._high_watermark.offset):
+            yield from self._apply(batch)
+            records += batch.count
+            if records >= RECORDS_PER_TURN or self._snapshot is not None:
+                break
+        ensure(records > 0, "R8 what is committed is in the log", self.applied.offset)
+        self._log.forget_applied(self.applied.offset)
+
+    def _apply(self, batch: BatchView) -> Iterator[None]:
+        ensure(batch.base_offset == self.applied.offset, "committed offsets have no gaps", batch)
+        epoch, proposed = self._proposed.pop(batch.base_offset, (-1, ()))
+        records = proposed if epoch == batch.leader_epoch else metadata_records(batch)
+        offset = batch.base_offset
+        for piece, ends in in_pieces(records, RECORDS_PER_TURN):
+            last_offset = batch.last_offset if ends else offset + len(piece) - 1
+            self._listener.apply_committed(
+                CommittedBatch(
+                    base_offset=offset,
+                    last_offset=last_offset,
+                    epoch=batch.leader_epoch,
+                    appended_at_ms=batch.max_timestamp,
+                    size_bytes=batch.size if ends else 0,
+                    records=piece,
+                    ends=ends,
+                )
+            )
+            offset = last_offset + 1
+            self._long_lived.add(len(piece))
+            if not ends:
+                yield
+        self.bytes_applied += batch.size
+        self.last_epoch, self.last_appended_at_ms = batch.leader_epoch, batch.max_timestamp
+        self.applied.advance(batch.next_offset)
+
+    def _load(self, snapshot: CheckedSnapshot) -> Iterator[None]:
+        ensure(
+            snapshot.id.offset >= self.applied.offset,
+            "R9 a snapshot takes nothing back",
+            snapshot.id,
+        )
+        for piece in snapshot.pieces(RECORDS_PER_TURN):
+            self._listener.load_snapshot(piece)
+            self._long_lived.add(len(piece.records))
+            yield
+        self.bytes_applied = 0
+        self.last_epoch, self.last_appended_at_ms = snapshot.id.epoch, snapshot.appended_at_ms
+        self.applied.advance(snapshot.id.offset)

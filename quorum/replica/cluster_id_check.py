@@ -1,0 +1,35 @@
+"""Is this directory of the cluster that its node talks to?"""
+
+from __future__ import annotations
+
+from node.runtime.errors import WrongCluster
+from quorum.raft import messages as core
+from quorum.raft.types import Identity, Peer
+from wire.errors import ErrorCode
+
+
+class Strangers:
+    """A directory of another cluster ends the process, if a majority says so before anybody has taken us for one of his own.
+
+    One alone may be the stranger himself.
+    """
+
+    __slots__ = ("_addresses", "_identity")
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._addresses: set[tuple[str, int]] | None = set()
+
+    def note(self, peer: Peer, answer: core.AnyAnswer, voter_count: int) -> None:
+        """What was answered; raises WrongCluster, see above."""
+        if self._addresses is None:
+            return
+        if answer.error != ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._addresses = None
+            return
+        self._addresses.add((peer.host, peer.port))
+        if 2 * len(self._addresses) > max(1, voter_count or len(self._identity.bootstrap)):
+            listed = ", ".join(f"{host}:{port}" for host, port in sorted(self._addresses))
+            raise WrongCluster(
+                f"this directory is of cluster {self._identity.cluster_id}, {listed} of another"
+            )

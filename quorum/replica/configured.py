@@ -1,0 +1,126 @@
+"""A node's replica of the metadata log as its configuration wants it: identity, timeouts, snapshots, the log itself.
+
+What controllers and brokers have in common. Source: Kafka's `KafkaRaftManager`, `QuorumConfig`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from log.config import LogConfig
+from log.directories.directory import LogDirectory
+from node.config.server import ServerConfig
+from quorum.metadata.loader import MetadataLoader
+from quorum.metadata.records import image_to_records
+from quorum.raft.types import Endpoint as RaftEndpoint
+from quorum.raft.types import Identity, Peer, ReplicaKey, Timeouts
+from quorum.raft.voters import QuorumHistory
+from quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
+from quorum.replica.snapshot_writer import SnapshotContent, SnapshotPolicy
+from wire.endpoint import Endpoint
+
+# Ids of bootstrap servers count down from here; -1 is nobody.
+FIRST_BOOTSTRAP_ID = -2
+# Kafka's wait of a fetch that finds nothing. An idle leader is heard several times within the fetch timeout, whatever that is set to:
+# else its silence would be taken for its end.
+FETCH_WAIT_SECONDS_MAX = 0.5
+ANSWERS_PER_TIMEOUT = 4
+# An answer is read, checked and appended in one step of the loop: 8 MiB, the largest batch of metadata that there can be, are some 20 ms of it.
+ANSWER_BYTES_MAX = 8 << 20
+
+
+def identity_of(
+    config: ServerConfig, directory: LogDirectory, endpoints: Sequence[Endpoint] = ()
+) -> Identity:
+    """Who we are in the quorum; `endpoints` are a voter's advertised listeners."""
+    meta = directory.meta_properties
+    return Identity(
+        node_id=config.node_id,
+        directory_id=meta.directory_id,
+        cluster_id=meta.cluster_id,
+        voters={voter.id: Peer(voter.id, voter.host, voter.port) for voter in config.voters},
+        bootstrap=tuple(
+            Peer(FIRST_BOOTSTRAP_ID - number, host, port)
+            for number, (host, port) in enumerate(config.quorum_bootstrap)
+        ),
+        endpoints=_default_first(config, endpoints),
+        listener=config["controller.listener.names"][0].upper(),
+        is_controller=config.is_controller,
+        auto_join=config["controller.quorum.auto.join.enable"],
+    )
+
+
+def _default_first(config: ServerConfig, endpoints: Sequence[Endpoint]) -> tuple[RaftEndpoint, ...]:
+    """In the order of `controller.listener.names`: by the first of them the voters reach each other. Names are in capitals, as Kafka writes them."""
+    rank = {name: n for n, name in enumerate(config["controller.listener.names"])}
+    ordered = sorted(endpoints, key=lambda one: rank.get(one.name, len(rank)))
+    return tuple(RaftEndpoint(e.name.upper(), e.host, e.port) for e in ordered)
+
+
+def timeouts_of(config: ServerConfig) -> Timeouts:
+    """Kafka's controller.quorum.* keys in seconds."""
+    fetch = config["controller.quorum.fetch.timeout.ms"] / 1000
+    return Timeouts(
+        election=config["controller.quorum.election.timeout.ms"] / 1000,
+        fetch=fetch,
+        fetch_max_wait=min(FETCH_WAIT_SECONDS_MAX, fetch / ANSWERS_PER_TIMEOUT),
+        election_backoff_max=config["controller.quorum.election.backoff.max.ms"] / 1000,
+        request=config["controller.quorum.request.timeout.ms"] / 1000,
+        retry_backoff=config["controller.quorum.retry.backoff.ms"] / 1000,
+        append_linger=(config.explicit.get("controller.quorum.append.linger.ms") or 0) / 1000,
+        fetch_max_bytes=min(config["controller.quorum.fetch.max.bytes"], ANSWER_BYTES_MAX),
+        snapshot_max_bytes=min(
+            config["controller.quorum.fetch.snapshot.max.bytes"], ANSWER_BYTES_MAX
+        ),
+    )
+
+
+def snapshots_of(config: ServerConfig) -> SnapshotPolicy:
+    """When to write snapshots, and how much to keep."""
+    return SnapshotPolicy(
+        bytes_between=config["metadata.log.max.record.bytes.between.snapshots"],
+        seconds_between=config["metadata.log.max.snapshot.interval.ms"] / 1000,
+        retention_bytes=config["metadata.max.retention.bytes"],
+        retention_ms=config["metadata.max.retention.ms"],
+    )
+
+
+def open_log(config: ServerConfig, directory: LogDirectory) -> MetadataLog:
+    """The metadata log in `directory`, recovered; made if there is none. Blocks.
+
+    Raises:
+        SnapshotDamaged, LogDamaged: a part of it cannot be read and there are no other voters to fetch it from.
+    """
+    key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
+    return open_metadata_log(
+        directory,
+        LogConfig(
+            segment_bytes=config["metadata.log.segment.bytes"],
+            segment_ms=config["metadata.log.segment.ms"],
+        ),
+        lambda history: _has_other_voters(config, history, key),
+    )
+
+
+def _has_other_voters(config: ServerConfig, history: QuorumHistory, key: ReplicaKey) -> bool:
+    """Where nothing says who votes, the bootstrap servers beside ourselves are hoped to know."""
+    if history.is_dynamic:
+        return bool(history.voters.others(key))
+    if config.voters:
+        return any(voter.id != config.node_id for voter in config.voters)
+    own = {(one.host, one.port) for one in config.advertised_controller_listeners}
+    return bool(set(config.quorum_bootstrap) - own)
+
+
+def snapshot_of(loader: MetadataLoader) -> SnapshotContent | None:
+    """The newest image as a snapshot; None while a transaction of records is open, which may have begun inside a batch."""
+    if loader.in_transaction:
+        return None
+    image = loader.image
+    return SnapshotContent(
+        end_offset=image.provenance.offset + 1,
+        epoch=image.provenance.epoch,
+        appended_at_ms=image.provenance.timestamp_ms,
+        records=image_to_records(image),
+        metadata_version=image.features.metadata_version,
+    )

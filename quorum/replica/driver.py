@@ -1,0 +1,285 @@
+"""Drives the Raft core: gives it one input at a time and does all the work that comes of it, as its `Ready` values say, from top to bottom.
+
+Mostly within the step of the task that brought the input: a turn of the loop for each of them costs more than the work. What must be
+waited for (a vote file, a snapshot) and proposals, which are appended with all others of their turn, are done by `run`; what comes
+meanwhile waits. Source: Kafka's `KafkaRaftClientDriver`.
+
+Failures: a storage error or a violated invariant, whoever's step it happens in, ends `run`; the process must end with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from node.runtime.alarm import Alarm
+from node.runtime.clock import now_ms
+from node.runtime.group_commit import GroupCommit
+from node.runtime.threads import run_blocking
+from quorum.raft import messages as core
+from quorum.raft.core import Raft
+from quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, Send
+from quorum.raft.types import ensure
+from quorum.raft_log.memory_log import MemoryLog
+from quorum.raft_log.metadata_log import MetadataLog, validate_fetched
+from quorum.replica.appliers import Applier
+from quorum.replica.cluster_id_check import Strangers
+from quorum.replica.peers import CALL_ERRORS, Peers
+from quorum.replica.pending_requests import Finish, Questions
+from quorum.replica.quorum_state_file import save_election
+from quorum.replica.snapshot_fetch import SnapshotFetch
+from quorum.translate.answers import read_answer
+from wire.client.errors import VersionMismatch
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.schema import Message
+from wire.transport.node_connection import OnAnswer
+
+log = logging.getLogger(__name__)
+
+# Requests of other nodes that wait for their turn; each connection has few, so this is never reached but by a flood.
+INBOX_MAX = 20_000
+
+# What a peer that does not know the request might have answered.
+_TOO_OLD: dict[type, core.AnyAnswer] = {
+    core.VoteRequest: core.VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION),
+    core.UpdateVoterRequest: core.UpdateVoterAnswer(error=ErrorCode.UNSUPPORTED_VERSION),
+}
+Input = Callable[[float], object]
+"""A method of the core that wants to know what time it is."""
+
+
+class Driver:
+    """Made once the log is open. Inputs that come before `run` wait for it; those behind its end are never worked off.
+
+    Args:
+        directory: where the vote file is written; None for a node without a disk.
+        group_commit: who fsyncs the log; None for a log in memory.
+        committed: is called with the new high watermark.
+        done: is called when a `Ready` is done: who leads may be another now.
+    """
+
+    def __init__(
+        self,
+        raft: Raft,
+        metadata_log: MetadataLog | MemoryLog,
+        applier: Applier,
+        *,
+        directory: Path | None,
+        group_commit: GroupCommit | None,
+        committed: Callable[[int], object],
+        done: Callable[[Raft], object],
+    ) -> None:
+        self.raft = raft
+        self._log = metadata_log
+        self._applier = applier
+        self._directory = directory
+        self._group_commit = group_commit
+        self._tell_committed = committed
+        self._tell_done = done
+        self._inbox: deque[Input] = deque()
+        self._questions = Questions()
+        self._snapshot_fetch = SnapshotFetch(metadata_log, applier)
+        self._strangers = Strangers(raft.identity)
+        self._alarm = Alarm(lambda: self.submit(raft.handle_timeout))
+        # Whoever brings an input works, unless somebody does already, or may not: before `run`, behind it, and while it waits for a disk.
+        self._at_work = True
+        self._unfinished: Ready | None = None
+        self._failure: Exception | None = None
+        self._wanted = trio.Event()
+        self._peers: Peers
+        self._nursery: trio.Nursery
+
+    async def run(self, peers: Peers, nursery: trio.Nursery) -> None:
+        """Works until cancelled, or until something is wrong."""
+        self._peers, self._nursery = peers, nursery
+        nursery.start_soon(self._alarm.run)
+        try:
+            self._go_on()
+            while True:
+                await self._wanted.wait()
+                self._wanted = trio.Event()
+                if self._failure is not None:
+                    raise self._failure
+                if self._unfinished is not None:
+                    ready, self._unfinished = self._unfinished, None
+                    await self._wait_for(ready)
+                    self._finish(ready)
+                self._go_on()
+        finally:
+            self._at_work = True
+            self._questions.close()
+
+    # --- inputs
+
+    def submit(self, step: Input) -> None:
+        """An input of the core; it has been worked off when this returns, unless it must wait."""
+        self._inbox.append(step)
+        if not self._at_work:
+            self._go_on()
+
+    def proposed(self) -> None:
+        """The core was given a proposal: it is appended in the next turn, with all that are made in this one."""
+        self._wanted.set()
+
+    def ask(self, request: core.Request) -> Finish:
+        """Gives a request to the core now; the result, awaited, is its answer.
+
+        Raises:
+            KafkaError: BROKER_NOT_AVAILABLE, there is too much to do, or the node has stopped.
+        """
+        if len(self._inbox) >= INBOX_MAX:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node is too busy")
+        token, finish = self._questions.open()
+        self.submit(partial(self.raft.receive, token, request))
+        return finish
+
+    # --- the work
+
+    def _go_on(self) -> None:
+        """Works until nothing is left, or until something must be waited for."""
+        self._at_work = True
+        try:
+            while (ready := self._next()) is not None:
+                if ready.snapshot is not None or self._has_vote_to_save(ready):
+                    self._unfinished = ready
+                    self._wanted.set()
+                    return
+                self._finish(ready)
+        except Exception as error:  # noqa: BLE001 - it is not the fault of who brought the input
+            self._failure = error
+            self._wanted.set()
+            return
+        self._at_work = False
+        self._alarm.set(self.raft.deadline())
+
+    def _next(self) -> Ready | None:
+        """What the core wants done next; it is given inputs until it wants something."""
+        while (ready := self.raft.ready()) is None and self._inbox:
+            self._inbox.popleft()(trio.current_time())
+        return ready
+
+    def _has_vote_to_save(self, ready: Ready) -> bool:
+        return ready.election is not None and self._directory is not None
+
+    async def _wait_for(self, ready: Ready) -> None:
+        """The part of the work that blocks."""
+        if self._directory is not None and ready.election is not None:
+            await run_blocking(save_election, self._directory, ready.election, self._log.history)
+        if ready.snapshot is not None:
+            ensure(ready.truncate_to is None, "an answer is a piece of a snapshot or truncates")
+            await self._snapshot_fetch.take(ready.snapshot)
+
+    def _finish(self, ready: Ready) -> None:
+        """The rest of the work."""
+        if ready.truncate_to is not None:
+            self._truncate_to(ready.truncate_to)
+        if ready.append is not None:
+            self._append(ready.append)
+        if ready.needs_flush:
+            assert isinstance(self._log, MetadataLog)
+            assert self._group_commit is not None
+            self._group_commit.mark_dirty(self._log.log, self._on_flushed)
+        for reply in ready.replies:
+            self._questions.answer(reply.token, self._fill(reply.answer))
+        for send in ready.sends:
+            self._peers.ask(send.to, send.request, send.timeout, self._taker(send))
+        if ready.committed is not None:
+            self._tell_committed(ready.committed)
+        if ready.append or ready.snapshot or ready.truncate_to is not None:
+            self.raft.log_changed(trio.current_time())
+        self._tell_done(self.raft)
+
+    def _truncate_to(self, offset: int) -> None:
+        applied = self._applier.applied.offset
+        ensure(offset >= applied, "R7 nothing applied is truncated", offset, applied)
+        self._log.truncate_to(offset)
+
+    def _append(self, append: LeaderAppend | FollowerAppend) -> None:
+        if isinstance(append, FollowerAppend):
+            self._log.append_fetched(append.records)
+        else:
+            assert isinstance(self._log, MetadataLog)
+            self._log.append_as_leader(append, now_ms())
+
+    # --- what is flushed
+
+    def _on_flushed(self, _offset: int) -> None:
+        self.submit(self._flushed)
+
+    def _flushed(self, now: float) -> None:
+        # the log's own word at this moment: a truncation since has lowered it
+        assert isinstance(self._log, MetadataLog)
+        self.raft.flushed(self._log.log.flushed_offset, now)
+
+    # --- answers that leave
+
+    def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
+        """Puts the bytes that the core names into an answer."""
+        if isinstance(answer, core.FetchAnswer) and answer.read is not None:
+            assert isinstance(self._log, MetadataLog)
+            read = answer.read
+            data = self._log.read_bytes(read.offset, read.max_bytes, self._log.end_offset)
+            return core.with_records(answer, data)
+        if isinstance(answer, core.FetchSnapshotAnswer) and answer.read is not None:
+            assert isinstance(self._log, MetadataLog)
+            return core.with_data(answer, self._log.snapshots.read(*answer.read))
+        return answer
+
+    # --- answers that come
+
+    def _taker(self, send: Send) -> OnAnswer:
+        return lambda found: self.submit(partial(self._take, send, found))
+
+    def _take(self, send: Send, found: Message | Exception, now: float) -> None:
+        answer = self._understood(send, found)
+        if answer is None:
+            self.raft.request_failed(send.token, now)
+        elif isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
+            self._nursery.start_soon(self._take_snapshot, send.token, answer)
+        else:
+            self.raft.receive(send.token, answer, now)
+
+    def _understood(self, send: Send, found: Message | Exception) -> core.AnyAnswer | None:
+        """Nothing damaged or out of place reaches the core; None is no answer."""
+        try:
+            if isinstance(found, Exception):
+                raise found
+            answer = read_answer(found)
+            self._strangers.note(send.to, answer, len(self._log.history.voters))
+            return _checked(send, answer)
+        except VersionMismatch as error:
+            log.info("%s: %s", send.to, error)
+            return _TOO_OLD.get(type(send.request))
+        except (*CALL_ERRORS, KafkaError) as error:
+            log.debug("%s to %s: %r", send.request, send.to, error)
+            return None
+
+    async def _take_snapshot(self, token: int, answer: core.FetchSnapshotAnswer) -> None:
+        step: Input = partial(self.raft.request_failed, token)
+        try:
+            checked = await self._snapshot_fetch.check(answer)
+            step = partial(self.raft.receive, token, checked)
+        except (RemoteProtocolError, KafkaError) as error:
+            log.debug("a piece of a snapshot cannot be checked: %r", error)
+        self.submit(step)
+
+
+def _checked(send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
+    """Raises RemoteProtocolError or KafkaError: the records, or the piece of a snapshot, are not what was asked for."""
+    request = send.request
+    if isinstance(answer, core.FetchAnswer) and len(answer.records):
+        assert isinstance(request, core.FetchRequest)
+        epoch = max(answer.epoch, request.epoch)
+        records = validate_fetched(answer.records, request.fetch_offset, epoch)
+        return core.with_records(answer, records)
+    if isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
+        assert isinstance(request, core.FetchSnapshotRequest)
+        asked = (request.snapshot_id, request.position)
+        if (answer.snapshot_id, answer.position) != asked:
+            raise RemoteProtocolError(f"{answer} answers {request}")
+    return answer

@@ -1,0 +1,382 @@
+"""One replica of the metadata quorum.
+
+Works as a voter, as an observer with its log on disk (brokers), and as an observer that keeps nothing (the mirror). Its driver does what
+the core wants; what is committed is applied to a `MetadataListener`, whose `lead` runs while the node leads. Source: KIP-595.
+
+Failures: a storage error, a violated invariant or an exception of the listener ends `run`; the process must end with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+
+from log.batches.records import BatchBuilder, NewRecord
+from node.runtime.clock import now_ms
+from node.runtime.errors import NotLeaderError
+from node.runtime.group_commit import GroupCommit
+from node.runtime.latest import Latest
+from node.runtime.steps import Steps, at_once
+from node.runtime.threads import run_blocking
+from node.runtime.watermark import Watermark
+from quorum.raft import messages as core
+from quorum.raft.changing import UpgradeRefused
+from quorum.raft.core import NotLeader, Raft
+from quorum.raft.listener import LeaderAndEpoch, MetadataListener
+from quorum.raft.roles import Leader, describe
+from quorum.raft.types import Election, Identity, Peer, Timeouts, ensure
+from quorum.raft.voters import VoterSet
+from quorum.raft_log.memory_log import MemoryLog
+from quorum.raft_log.metadata_log import MetadataLog
+from quorum.replica.appliers import Applier
+from quorum.replica.driver import Driver
+from quorum.replica.peers import Peers
+from quorum.replica.pending_requests import Finish
+from quorum.replica.quorum_state_file import load_election
+from quorum.replica.snapshot_writer import SnapshotPolicy, Snapshotter
+from quorum.replica.status import QuorumStatus, status_of
+from wire.errors import ErrorCode, KafkaError, LocalProtocolError
+from wire.records.metadata import encode_metadata_record, metadata_record_version
+from wire.schema import Message
+from wire.security.listener import PLAINTEXT, ClientSecurity
+
+log = logging.getLogger(__name__)
+
+# Kafka's largest batch, hence what any follower takes; one propose is one batch.
+BATCH_BYTES_MAX = 8 << 20
+# What may be proposed and not committed: five of the largest batches, as Kafka's memory pool allows.
+UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
+# Damage in what was flushed within so long before a crash is told from a torn end by its looks only (`quorum.raft_log.damage`).
+RECOVERY_POINT_SECONDS = 1.0
+NEWEST_METADATA_VERSION = 1 << 15
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What a node is told at start."""
+
+    identity: Identity
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    snapshots: SnapshotPolicy = field(default_factory=SnapshotPolicy)
+    client_id: str = "quorum"
+    connect_seconds: float = 1.0
+    security: ClientSecurity = PLAINTEXT
+
+
+class Leading(NamedTuple):
+    """Our own leadership: listeners begin when everything below `start_offset` is applied."""
+
+    epoch: int
+    start_offset: int
+
+
+class QuorumNode:
+    """Made, then `run`. Reads and `propose` are for the loop's tasks.
+
+    Args:
+        directory: where `quorum-state` lives (the metadata partition's directory); None for a node without a disk.
+        group_commit: who fsyncs the log; needed by voters.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        metadata_log: MetadataLog | MemoryLog,
+        listener: MetadataListener,
+        *,
+        directory: Path | None = None,
+        group_commit: GroupCommit | None = None,
+        prng: random.Random | None = None,
+    ) -> None:
+        voter_without_disk = settings.identity.can_vote and (
+            directory is None or group_commit is None
+        )
+        ensure(not voter_without_disk, "a voter needs a disk")
+        self.settings = settings
+        self.log = metadata_log
+        self.leader: Latest[LeaderAndEpoch] = Latest(LeaderAndEpoch(None, 0))
+        self.high_watermark = Watermark(0)
+        # Levels below 4.3's make the records older; the controller sets it from the feature record.
+        self.metadata_version = NEWEST_METADATA_VERSION
+        self._listener = listener
+        self._directory = directory
+        self._group_commit = group_commit
+        self._prng = prng or random.Random()
+        self._driver: Driver | None = None
+        self._uncommitted: deque[tuple[int, int]] = deque()
+        self._uncommitted_bytes = 0
+        self._leading: Latest[Leading | None] = Latest(None)
+        self._applier = Applier(metadata_log, listener, self.high_watermark)
+        self.snapshotter = Snapshotter(metadata_log, settings.snapshots, self._applier)
+        self._scope = trio.CancelScope()
+        self._hand_over: trio.CancelScope | None = None
+        self._heirs: set[int] = set()
+
+    # --- life
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Runs until cancelled or `stop`ped; started once the log is open and the driver takes requests."""
+        try:
+            with self._scope:
+                driver = self._driver = await self._open()
+                async with trio.open_nursery() as nursery:
+                    peers = Peers(
+                        nursery,
+                        self.settings.client_id,
+                        self.peer_gone,
+                        self.settings.connect_seconds,
+                        self.settings.security,
+                    )
+                    nursery.start_soon(self._applier.run)
+                    nursery.start_soon(self.snapshotter.run)
+                    nursery.start_soon(self._save_recovery_points)
+                    nursery.start_soon(self._reign)
+                    nursery.start_soon(driver.run, peers, nursery)
+                    task_status.started()
+        finally:
+            self.high_watermark.close()
+
+    async def stop(self, seconds: float = 2.0) -> None:
+        """Hands leadership over if we have it, then ends `run`.
+
+        Waits at most so long for a successor, and for none once every other voter is gone too.
+        """
+        self._heirs = {voter.id for voter in self.voters.others(self.settings.identity.key)}
+        with trio.move_on_after(seconds) as self._hand_over:
+            if self._driver is not None and self.is_leader:
+                epoch = self._driver.raft.epoch
+                self._driver.submit(self._driver.raft.shutdown)
+                await self.leader.wait_for(lambda leader: leader.epoch > epoch)
+        self._scope.cancel()
+
+    async def _open(self) -> Driver:
+        """Loads what is on disk; blocks in threads."""
+        election = Election()
+        if self._directory is not None:
+            election = await run_blocking(load_election, self._directory)
+        if isinstance(self.log, MetadataLog):
+            # what an earlier process left in the page cache is not durable yet, and the core counts it as such
+            await run_blocking(self.log.log.flush)
+        await self._applier.open()
+        identity, timeouts = self.settings.identity, self.settings.timeouts
+        now = trio.current_time()
+        raft = Raft(identity, self.log, election, timeouts=timeouts, prng=self._prng, now=now)
+        return Driver(
+            raft,
+            self.log,
+            self._applier,
+            directory=self._directory,
+            group_commit=self._group_commit,
+            committed=self._committed,
+            done=self._publish,
+        )
+
+    async def _save_recovery_points(self) -> None:
+        if not isinstance(self.log, MetadataLog):
+            return
+        while True:
+            self.log.reach_recovery_point()
+            await run_blocking(self.log.save_recovery_point)
+            await trio.sleep(RECOVERY_POINT_SECONDS)
+
+    # --- what others ask
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.end_offset
+
+    @property
+    def applied_offset(self) -> int:
+        """Everything below has been given to the listener."""
+        return self._applier.applied.offset
+
+    @property
+    def leader_address(self) -> Peer | None:
+        """Where to reach the leader, if it is known."""
+        return None if self._driver is None else self._driver.raft.leader_peer
+
+    @property
+    def voters(self) -> VoterSet:
+        """The newest set that the log says, committed or not."""
+        return self.log.history.voters
+
+    def address_of(self, node_id: int) -> Address | None:
+        """Where the leader or a voter listens."""
+        leader = self.leader_address
+        if leader is not None and leader.id == node_id:
+            return leader.host, leader.port
+        voter = self.voters.get(node_id)
+        return None if voter is None else voter.peer_on(self.settings.identity.listener)[1:]
+
+    @property
+    def kraft_version(self) -> int:
+        return self.log.history.kraft_version
+
+    @property
+    def is_leader(self) -> bool:
+        return self._driver is not None and isinstance(self._driver.raft.role, Leader)
+
+    def describe(self) -> QuorumStatus:
+        """What this node knows of the quorum; replicas only if it leads."""
+        ensure(self._driver is not None, "the node runs")
+        assert self._driver is not None
+        return status_of(self._driver.raft, trio.current_time(), now_ms())
+
+    async def wait_caught_up(self) -> None:
+        """Until everything that was committed when a leader first answered is applied (`broker.starts` waits so)."""
+        await self.leader.wait_for(lambda leader: leader.leader_id is not None)
+        await self.high_watermark.wait_reached(1)
+        await self._applier.applied.wait_reached(self.high_watermark.offset)
+
+    def propose(self, records: Sequence[Message], epoch: int, batch: bytes | None = None) -> int:
+        """Appends the records as one atomic batch; returns the last offset. They are committed when
+        `high_watermark` has passed it, or never if leadership ends before. `batch` is what `encode` made of them, if it did.
+
+        Raises:
+            NotLeaderError: this node does not lead `epoch`.
+            KafkaError: as `encode`; RECORD_LIST_TOO_LARGE; REQUEST_TIMED_OUT, too much waits for a majority already.
+        """
+        driver = self._leading_driver(epoch)
+        if batch is None:
+            batch = at_once(self.encode(records))
+        self._check_size(batch)
+        try:
+            base_offset = driver.raft.propose(batch, len(records), epoch)
+        except NotLeader:
+            raise NotLeaderError from None
+        self._uncommitted.append((base_offset + len(records), len(batch)))
+        self._uncommitted_bytes += len(batch)
+        self._applier.proposed(base_offset, epoch, records)
+        driver.proposed()
+        return base_offset + len(records) - 1
+
+    def upgrade_kraft_version(self, level: int, epoch: int, *, validate_only: bool = False) -> None:
+        """Makes a static quorum dynamic: level 1 and the voters are appended, and count at once.
+
+        Raises:
+            NotLeaderError: this node does not lead `epoch`.
+            KafkaError: INVALID_UPDATE_VERSION, and why.
+        """
+        driver = self._leading_driver(epoch)
+        try:
+            driver.raft.upgrade_kraft_version(level, epoch, validate_only=validate_only)
+        except NotLeader:
+            raise NotLeaderError from None
+        except UpgradeRefused as refusal:
+            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, str(refusal)) from None
+        driver.proposed()
+
+    def _leading_driver(self, epoch: int) -> Driver:
+        leading = self._leading.value
+        if self._driver is None or leading is None or leading.epoch != epoch:
+            raise NotLeaderError
+        return self._driver
+
+    def encode(self, records: Sequence[Message]) -> Steps[bytes]:
+        """The batch that `propose` writes.
+
+        Raises:
+            KafkaError: INVALID_REQUEST, something is longer than a record can hold.
+        """
+        timestamp_ms = now_ms()
+        builder = BatchBuilder()
+        for record in records:
+            builder.add(NewRecord(None, self._encode_one(record), timestamp_ms))
+            yield 1
+        return builder.build()
+
+    def _encode_one(self, record: Message) -> bytes:
+        version = metadata_record_version(type(record), self.metadata_version)
+        try:
+            return encode_metadata_record(record, version)
+        except LocalProtocolError as error:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"it has no room in the metadata log: {error}"
+            ) from error
+
+    def _check_size(self, batch: bytes) -> None:
+        if len(batch) > BATCH_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(batch)} bytes in one change of metadata"
+            )
+        if self._uncommitted_bytes + len(batch) > UNCOMMITTED_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, "too many changes of metadata wait for a majority"
+            )
+
+    def peer_gone(self, node_id: int) -> None:
+        """The process of a node is gone: its connection broke and every address refuses (idea 11)."""
+        self._heirs.discard(node_id)
+        if self._hand_over is not None and not self._heirs:
+            self._hand_over.cancel()
+        if self._driver is not None:
+            self._driver.submit(partial(self._driver.raft.peer_gone, node_id))
+
+    def resign(self) -> None:
+        """Gives up leadership, if we have it; another node is elected, or we again."""
+        if self._driver is not None:
+            self._driver.submit(self._driver.raft.resign)
+
+    def ask(self, request: core.Request) -> Finish:
+        """Gives a request to the core now; the result, awaited, is its answer. Raises KafkaError BROKER_NOT_AVAILABLE."""
+        if self._driver is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node does not run")
+        return self._driver.ask(request)
+
+    # --- what the driver tells
+
+    def _committed(self, offset: int) -> None:
+        while self._uncommitted and self._uncommitted[0][0] <= offset:
+            self._uncommitted_bytes -= self._uncommitted.popleft()[1]
+        self.high_watermark.advance(offset)
+        if self.is_leader or not self.settings.identity.can_vote:
+            self._applier.wake()
+        else:  # the leader waits for our copy of the next record, nobody for what we make of this one
+            self._applier.wake_later()
+        upto = self.log.refetch_upto
+        if upto is not None and offset >= upto:
+            assert isinstance(self.log, MetadataLog)
+            log.info("all that was damaged is here again, up to offset %d", upto)
+            self.log.refetch.clear()
+
+    def _publish(self, raft: Raft) -> None:
+        """Tells the rest of the process who leads."""
+        known = self.leader.value
+        if known.epoch != raft.epoch or known.leader_id != raft.leader_id:
+            log.info("node %s: %s", self.settings.identity.node_id, describe(raft.role))
+            self.leader.set(LeaderAndEpoch(raft.leader_id, raft.epoch))
+        role = raft.role
+        led = role.epoch if isinstance(role, Leader) else None
+        leading = self._leading.value
+        if led != (None if leading is None else leading.epoch):
+            self._uncommitted.clear()
+            self._uncommitted_bytes = 0
+            self._applier.forget_proposed()
+            self._leading.set(
+                Leading(role.epoch, role.start_offset) if isinstance(role, Leader) else None
+            )
+
+    # --- leadership
+
+    async def _reign(self) -> None:
+        """One block per epoch that we lead: nothing of it is alive when the next begins."""
+        while True:
+            leading = await self._leading.wait_for(lambda value: value is not None)
+            assert leading is not None
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._lead, leading)
+                await self._leading.wait_not(leading)
+                nursery.cancel_scope.cancel()
+
+    async def _lead(self, leading: Leading) -> None:
+        await self._applier.applied.wait_reached(leading.start_offset)
+        await self._listener.lead(leading.epoch)

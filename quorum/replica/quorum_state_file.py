@@ -1,0 +1,114 @@
+"""`quorum-state`: the vote file. Losing it would allow a second vote in an epoch, so it is replaced whole and fsynced.
+
+    file = JSON, newline, [ "crc32c ", 8 hexadecimal digits: of the JSON, newline ]
+
+The JSON is what Kafka's `FileQuorumStateStore` writes, data version 0 for kraft.version 0, 1 for kraft.version 1 (with the voted directory
+id, without the voters, which are in the log). Kafka reads the first line only and writes no second: a flipped bit may make another epoch or
+vote of its file, never of ours. A damaged file is refused, never guessed at (mD3, R15).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import crc32c
+
+from log.disk.atomic_file import write_atomically
+from log.disk.files import REAL_FILES, Files
+from quorum.raft.types import EPOCH_MAX, NO_DIRECTORY, NO_NODE, Election, ReplicaKey
+from quorum.raft.voters import QuorumHistory
+from wire.primitives import uuid_from_text, uuid_to_text
+
+FILE_NAME = "quorum-state"
+_CHECKSUM = re.compile(rb"crc32c ([0-9a-f]{8})\n")
+
+
+class QuorumStateError(Exception):
+    """The vote file cannot be trusted; the node must not vote until an operator has looked."""
+
+
+def load_election(directory: Path, files: Files = REAL_FILES) -> Election:
+    """What the file says; `Election()` if there is none.
+
+    Raises:
+        QuorumStateError: it is there but not what Kafka or we write.
+    """
+    path = directory / FILE_NAME
+    try:
+        data = files.read_bytes(path)
+    except FileNotFoundError:
+        return Election()
+    try:
+        return decode_election(data)
+    except (ValueError, KeyError, TypeError) as error:
+        raise QuorumStateError(
+            f"{path} is damaged ({error!r}); restore it or reformat the node"
+        ) from error
+
+
+def decode_election(data: bytes) -> Election:
+    """Raises ValueError, KeyError, TypeError for what is not the bytes of such a file."""
+    line, _, rest = data.partition(b"\n")
+    if rest:
+        checksum = _CHECKSUM.fullmatch(rest)
+        if checksum is None or int(checksum[1], 16) != crc32c.crc32c(line):
+            raise ValueError("the checksum does not match")
+    return _parse(json.loads(line))
+
+
+def _parse(data: dict[str, Any]) -> Election:
+    version = data["data_version"]
+    if version not in (0, 1):
+        raise ValueError(f"data_version {version}")
+    epoch, leader, voted = (_integer(data[name]) for name in ("leaderEpoch", "leaderId", "votedId"))
+    if not 0 <= epoch <= EPOCH_MAX or leader < NO_NODE or voted < NO_NODE:
+        raise ValueError(f"epoch {epoch}, leader {leader}, voted {voted}")
+    directory = uuid_from_text(data["votedDirectoryId"]) if version == 1 else NO_DIRECTORY
+    return Election(epoch, leader, ReplicaKey(voted, directory) if voted >= 0 else None)
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is no integer")
+    return value
+
+
+def save_election(
+    directory: Path, election: Election, history: QuorumHistory, files: Files = REAL_FILES
+) -> None:
+    """Replaces the file, in the version that the quorum is at. Blocks for an fsync; raises OSError."""
+    write_atomically(directory / FILE_NAME, encode_election(election, history), files)
+
+
+def encode_election(election: Election, history: QuorumHistory) -> bytes:
+    make = _version_1 if history.is_dynamic else partial(_version_0, voters=history.voters.ids)
+    line = json.dumps(make(election), separators=(",", ":")).encode()
+    return line + b"\ncrc32c %08x\n" % crc32c.crc32c(line)
+
+
+def _version_0(election: Election, voters: Iterable[int]) -> dict[str, Any]:
+    return {
+        "clusterId": "",
+        "leaderId": election.leader_id,
+        "leaderEpoch": election.epoch,
+        "votedId": election.voted.id if election.voted else NO_NODE,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": voter} for voter in voters],
+        "data_version": 0,
+    }
+
+
+def _version_1(election: Election) -> dict[str, Any]:
+    voted = election.voted or ReplicaKey(NO_NODE)
+    return {
+        "leaderId": election.leader_id,
+        "leaderEpoch": election.epoch,
+        "votedId": voted.id,
+        "votedDirectoryId": uuid_to_text(voted.directory_id),
+        "data_version": 1,
+    }

@@ -1,0 +1,71 @@
+"""A snapshot that is fetched from the leader: checked as a whole before its last piece counts, then put in the place of the log.
+
+Source: KIP-630, Kafka's `KafkaRaftClient.handleFetchSnapshotResponse`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from node.runtime.threads import run_blocking, run_computing
+from quorum.raft import messages as core
+from quorum.raft.ready import SnapshotChunk
+from quorum.raft.types import OffsetAndEpoch, ensure
+from quorum.raft_log.memory_log import MemoryLog
+from quorum.raft_log.metadata_log import MetadataLog
+from quorum.raft_log.snapshot_format import CheckedSnapshot, SnapshotDamaged, check_snapshot
+from quorum.replica.appliers import Applier
+
+log = logging.getLogger(__name__)
+
+
+class SnapshotFetch:
+    """`check` for each answer, `take` for each piece that the core wants written."""
+
+    def __init__(self, metadata_log: MetadataLog | MemoryLog, applier: Applier) -> None:
+        self._log = metadata_log
+        self._applier = applier
+        self._verified: CheckedSnapshot | None = None
+
+    async def check(self, answer: core.FetchSnapshotAnswer) -> core.FetchSnapshotAnswer:
+        """A last piece counts only if the whole is good; else it is as if the leader had it no more."""
+        if answer.snapshot_id is None or answer.position + len(answer.data) < answer.size:
+            return answer
+        whole = await run_blocking(self._log.snapshot_part, answer.snapshot_id, answer.position)
+        whole += answer.data  # in place: a snapshot of a million partitions is 120 MB
+        try:
+            self._verified = await run_computing(_verify, answer.snapshot_id, whole)
+        except SnapshotDamaged as error:
+            log.warning("a fetched snapshot is damaged, asking again: %s", error)
+            return core.not_found(answer)
+        return answer
+
+    async def take(self, chunk: SnapshotChunk) -> None:
+        loaded = self._verified if chunk.is_last else None
+        is_verified = loaded is not None and loaded.id == chunk.snapshot_id
+        ensure(
+            is_verified or not chunk.is_last,
+            "R9 only a checked snapshot is taken over",
+            chunk.snapshot_id,
+        )
+        if isinstance(self._log, MemoryLog):
+            self._log.write_snapshot_part(chunk.position, chunk.data)
+            if loaded is not None:
+                self._log.start_at_snapshot(chunk.snapshot_id)
+                self._applier.replace(loaded)
+            return
+        files = self._log.snapshots
+        await run_blocking(files.write_part, chunk.snapshot_id, chunk.position, chunk.data)
+        if loaded is not None:
+            await run_blocking(files.finish_part, chunk.snapshot_id)
+            gone = self._log.start_at_snapshot(chunk.snapshot_id)
+            self._applier.replace(loaded)
+            await run_blocking(files.unlink, gone)
+
+
+def _verify(snapshot_id: OffsetAndEpoch, data: bytearray) -> CheckedSnapshot:
+    """Nothing of a snapshot counts if one of its records cannot be read: they are decoded here, and once more when applied."""
+    checked = check_snapshot(snapshot_id, data)
+    for _ in checked.records():
+        pass
+    return checked

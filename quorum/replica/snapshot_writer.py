@@ -1,0 +1,166 @@
+"""Writing metadata snapshots when enough has been applied, and dropping what they make superfluous.
+
+Source: KIP-630, Kafka's `SnapshotGenerator` and `KafkaRaftLog.maybeClean`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import trio
+
+from node.runtime.clock import now_ms
+from node.runtime.threads import run_blocking
+from quorum.raft.types import OffsetAndEpoch, ensure
+from quorum.raft.voters import QuorumHistory
+from quorum.raft_log.memory_log import MemoryLog
+from quorum.raft_log.metadata_log import MetadataLog
+from quorum.raft_log.snapshot_files import READ_BYTES, SnapshotFiles
+from quorum.raft_log.snapshot_format import appended_at_ms, encode_snapshot
+from quorum.replica.appliers import Applier
+from wire.records.metadata import encode_metadata_record, metadata_record_version
+from wire.schema import Message
+
+log = logging.getLogger(__name__)
+
+# How often it is looked whether a snapshot is due, and when first: a node that starts has something better to do.
+LOOK_SECONDS = 1.0
+FIRST_LOOK_SECONDS = 5.0
+# Below it a start reads the log in a fraction of a second.
+BYTES_MIN = 1 << 20
+# A snapshot costs about what applying as many bytes of log costs, so that at most a third of the work goes into snapshots.
+LOG_BYTES_PER_SNAPSHOT_BYTE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPolicy:
+    """`metadata.log.max.record.bytes.between.snapshots` (the most; see `bytes_due`), `metadata.log.max.snapshot.interval.ms` (in
+    seconds; 0: never by time), `metadata.max.retention.bytes` and `.ms` (negative: without limit); Kafka's defaults.
+    """
+
+    bytes_between: int = 20 << 20
+    seconds_between: float = 3600.0
+    retention_bytes: int = 100 << 20
+    retention_ms: int = 7 * 24 * 3600 * 1000
+
+    def bytes_due(self, snapshot_bytes: int) -> int:
+        """How many bytes of log there may be behind a snapshot of that size; 0: behind none.
+
+        A start reads the newest snapshot and the log behind it. The log is held to a multiple of the state it stands for: twenty mebibytes of
+        leaders that went and came again are half a million records of perhaps a thousand partitions.
+        """
+        return min(self.bytes_between, max(BYTES_MIN, LOG_BYTES_PER_SNAPSHOT_BYTE * snapshot_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotContent:
+    """All state below `end_offset`, which is where a batch ends; `records` may be consumed in a thread."""
+
+    end_offset: int
+    epoch: int
+    appended_at_ms: int
+    records: Iterable[Message]
+    metadata_version: int
+
+
+class Snapshotter:
+    """`source`, set by whoever has the image, is called on the loop when a snapshot is due; None: not now."""
+
+    def __init__(
+        self, metadata_log: MetadataLog | MemoryLog, policy: SnapshotPolicy, applier: Applier
+    ) -> None:
+        self.source: Callable[[], SnapshotContent | None] | None = None
+        self._log = metadata_log
+        self._policy = policy
+        self._applier = applier
+
+    async def run(self) -> None:
+        """Writes snapshots as the policy says; returns at once for a log in memory."""
+        if not isinstance(self._log, MetadataLog):
+            return
+        last = trio.current_time()
+        pause = FIRST_LOOK_SECONDS
+        while True:
+            await trio.sleep(pause)
+            pause = LOOK_SECONDS
+            if self.source is not None and self._is_due(self._log, trio.current_time() - last):
+                content = self.source()
+                if content is not None:
+                    await self.write(content)
+                    last = trio.current_time()
+
+    def _is_due(self, metadata_log: MetadataLog, seconds: float) -> bool:
+        latest = metadata_log.latest_snapshot
+        if self._applier.applied.offset <= (latest.offset if latest else 0):
+            return False
+        by_time = 0 < self._policy.seconds_between <= seconds
+        size = (metadata_log.snapshots.size(latest) or 0) if latest else 0
+        return by_time or self._applier.bytes_applied >= self._policy.bytes_due(size)
+
+    async def write(self, content: SnapshotContent) -> None:
+        """Writes a snapshot and cleans up behind it. Its end is at most what is applied (R9), hence committed."""
+        assert isinstance(self._log, MetadataLog)
+        snapshot_id = OffsetAndEpoch(content.end_offset, content.epoch)
+        if (
+            content.end_offset > self._applier.applied.offset
+            or content.end_offset <= self._log.start_offset
+        ):
+            raise ValueError(f"no snapshot at {content.end_offset}")
+        if self._log.snapshot_size(snapshot_id) is not None:
+            return
+        following = next(self._log.batches(content.end_offset, self._log.end_offset), None)
+        at_boundary = following is None or following.base_offset == content.end_offset
+        ensure(at_boundary, "R9 a snapshot ends where a batch does", snapshot_id)
+        self._applier.bytes_applied = 0
+        files = self._log.snapshots
+        batches = _encode(snapshot_id, content, self._log.history, now_ms())
+        await run_blocking(files.write, snapshot_id, batches)
+        if content.end_offset < self._log.start_offset:
+            return  # a newer one was fetched meanwhile
+        files.added(snapshot_id)
+        log.info("wrote snapshot %s of %s bytes", snapshot_id, files.size(snapshot_id))
+        await self.clean()
+
+    async def clean(self) -> None:
+        """Drops the oldest snapshot and the log before the next one while there is more than may be retained, or it is too old."""
+        assert isinstance(self._log, MetadataLog)
+        files = self._log.snapshots
+        while len(files.ids) > 1 and (
+            0 <= self._policy.retention_bytes < self._total_bytes(self._log)
+            or await self._is_too_old(files, files.ids[0])
+        ):
+            gone = self._log.clean_before(files.ids[1], now_ms())
+            await run_blocking(files.unlink, gone)
+        await run_blocking(self._log.log.purge)
+
+    async def _is_too_old(self, files: SnapshotFiles, snapshot_id: OffsetAndEpoch) -> bool:
+        if self._policy.retention_ms < 0:
+            return False
+        head = await run_blocking(files.read, snapshot_id, 0, READ_BYTES)
+        return now_ms() - appended_at_ms(snapshot_id, head) > self._policy.retention_ms
+
+    @staticmethod
+    def _total_bytes(metadata_log: MetadataLog) -> int:
+        files = metadata_log.snapshots
+        return metadata_log.log.size_bytes + sum(files.size(one) or 0 for one in files.ids)
+
+
+def _encode(
+    snapshot_id: OffsetAndEpoch, content: SnapshotContent, history: QuorumHistory, timestamp_ms: int
+) -> Iterator[bytes]:
+    version = content.metadata_version
+    values = (
+        encode_metadata_record(record, metadata_record_version(type(record), version))
+        for record in content.records
+    )
+    last = snapshot_id.offset - 1
+    return encode_snapshot(
+        snapshot_id,
+        values,
+        appended_at_ms=content.appended_at_ms,
+        now_ms=timestamp_ms,
+        kraft_version=history.kraft_version_at(last),
+        voters=history.voters_at(last),
+    )

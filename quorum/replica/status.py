@@ -1,0 +1,82 @@
+"""What a node can tell about its quorum: for DescribeQuorum, `quorum status` and metrics.
+
+Source: KIP-595, KIP-836. Wall-clock times are computed from the monotonic ones of the core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isinf
+
+from quorum.raft.core import Raft
+from quorum.raft.leader_state import Progress
+from quorum.raft.roles import Leader
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """Times are wall-clock milliseconds, -1 if unknown; so is the end offset."""
+
+    id: int
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumStatus:
+    """`voters` and `observers` are empty unless this node leads."""
+
+    node_id: int
+    role: str
+    leader_id: int | None
+    epoch: int
+    high_watermark: int
+    log_start_offset: int
+    log_end_offset: int
+    flushed_offset: int
+    voters: tuple[ReplicaStatus, ...] = ()
+    observers: tuple[ReplicaStatus, ...] = ()
+
+
+def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
+    """`now` and `wall_ms` are the same moment on the two clocks."""
+    role = raft.role
+    voters: tuple[ReplicaStatus, ...] = ()
+    observers: tuple[ReplicaStatus, ...] = ()
+    # a leader shows what it exposes, not what it knew before
+    reached = role.reign.high_watermark if isinstance(role, Leader) else raft.high_watermark
+    if isinstance(role, Leader):
+        voters = tuple(_replica(raft, p, now, wall_ms) for p in role.reign.voters.values())
+        watching = role.reign.active_observers(now)
+        if raft.identity.key not in role.reign.voter_set:
+            watching.insert(0, role.reign.own)  # voted out, and leads on until that is committed
+        observers = tuple(_replica(raft, p, now, wall_ms) for p in watching)
+    return QuorumStatus(
+        node_id=raft.identity.node_id,
+        role=type(role).__name__,
+        leader_id=raft.leader_id,
+        epoch=raft.epoch,
+        high_watermark=-1 if reached is None else reached,
+        log_start_offset=raft.log.start_offset,
+        log_end_offset=raft.log.end_offset,
+        flushed_offset=raft.flushed_offset,
+        voters=voters,
+        observers=observers,
+    )
+
+
+def _replica(raft: Raft, progress: Progress, now: float, wall_ms: int) -> ReplicaStatus:
+    is_self = progress.key == raft.identity.key
+    return ReplicaStatus(
+        id=progress.key.id,
+        directory_id=progress.key.directory_id,
+        log_end_offset=raft.log.end_offset if is_self else progress.end_offset,
+        last_fetch_ms=wall_ms if is_self else _wall(progress.last_fetch, now, wall_ms),
+        last_caught_up_ms=wall_ms if is_self else _wall(progress.last_caught_up, now, wall_ms),
+    )
+
+
+def _wall(moment: float, now: float, wall_ms: int) -> int:
+    return -1 if isinf(moment) else wall_ms - int((now - moment) * 1000)

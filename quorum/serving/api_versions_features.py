@@ -1,0 +1,25 @@
+"""Feature levels as ApiVersions tells them: what this node supports and the cluster has finalized (KIP-584).
+
+kraft.version is no record of the metadata: it is in the quorum's own log, and level 0 is not told (KIP-853).
+"""
+
+from __future__ import annotations
+
+from quorum.metadata.features import REGISTERED_FEATURES
+from quorum.metadata.image import MetadataImage
+from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
+from wire.transport.api_versions import Features
+
+
+def told_features(image: MetadataImage, kraft_version: int) -> Features:
+    """Of a broker as of a controller."""
+    finalized = dict(image.features.levels)
+    if image.features.metadata_version:
+        finalized[METADATA_VERSION] = image.features.metadata_version
+    if kraft_version:
+        finalized[KRAFT_VERSION] = kraft_version
+    return Features(
+        supported={one.name: (one.min_level, one.max_level) for one in REGISTERED_FEATURES},
+        finalized=finalized,
+        finalized_epoch=image.provenance.offset,
+    )

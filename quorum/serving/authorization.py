@@ -1,0 +1,92 @@
+"""What the configuration says of access: the authorizer of a node, and the check of what concerns the whole cluster.
+
+Source: Kafka's `AuthHelper`, `ClusterMetadataAuthorizer`. Without `authorizer.class.name` everybody may do everything.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from node.config.config_def import ConfigError
+from node.config.server import ServerConfig
+from quorum.metadata.acls import Operation
+from quorum.metadata.authorizer import Action, Authorizer
+from wire.errors import ErrorCode, KafkaError
+from wire.security.principal import ANONYMOUS
+from wire.transport.calls import Call, ConnectionInfo
+from wire.transport.registry import Guard
+
+log = logging.getLogger(__name__)
+
+SUPER_USERS = "super.users"
+OPEN_DATA = "trimaran.authorizer.topics.and.groups.open"
+
+
+class _Guarded(Protocol):
+    """What broker and controller have in their contexts."""
+
+    @property
+    def config(self) -> ServerConfig: ...
+
+    @property
+    def authorizer(self) -> Authorizer | None: ...
+
+
+def authorizer_of(config: ServerConfig) -> Authorizer | None:
+    """The authorizer that the configuration asks for; a `Publisher` that the loader must be given.
+
+    Raises:
+        ConfigError: `super.users` are no principals, or nobody admitted that topics and groups stay open.
+    """
+    if not config["authorizer.class.name"]:
+        return None
+    users = [user.strip() for user in config[SUPER_USERS].split(";") if user.strip()]
+    for user in users:
+        if ":" not in user:
+            raise ConfigError(
+                SUPER_USERS,
+                user,
+                "a principal is written TYPE:NAME, and several are separated by semicolons",
+                origin=config.origins.get(SUPER_USERS, ""),
+                fix=f"write User:{user}",
+            )
+    if not config[OPEN_DATA]:
+        raise ConfigError(
+            "authorizer.class.name",
+            config["authorizer.class.name"],
+            "ACLs do not protect topics, groups and transactions yet: everybody who can connect can produce, fetch and commit",
+            origin=config.origins.get("authorizer.class.name", ""),
+            fix=f"leave it out, or set {OPEN_DATA}=true to have ACLs for administration only",
+        )
+    log.warning(
+        "authorizer.class.name is set: ACLs judge what nodes ask of each other and the administration of cluster, configs and tokens; "
+        "topics, groups and transactions are not protected by them yet: everybody who can connect can produce, fetch and commit"
+    )
+    return Authorizer(users, if_nothing_is_said=config["allow.everyone.if.no.acl.found"])
+
+
+def may(ctx: _Guarded, connection: ConnectionInfo, action: Action) -> bool:
+    """Whether who is connected may do it."""
+    return ctx.authorizer is None or ctx.authorizer.allows(
+        str(connection.principal), connection.peer[0], action
+    )
+
+
+def needs(*operations: Operation) -> Guard:
+    """A guard of requests: one of the operations on the cluster must be allowed, else CLUSTER_AUTHORIZATION_FAILED."""
+
+    def guard(ctx: _Guarded, call: Call) -> None:
+        if not any(may(ctx, call.connection, Action(one)) for one in operations):
+            raise KafkaError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                f"{call.connection.principal} may not {operations[-1].name} the cluster",
+            )
+
+    return guard
+
+
+def may_ask_for_tokens(ctx: _Guarded, connection: ConnectionInfo) -> bool:
+    """A delegation token is for who has shown who he is: nobody on plain text, nobody without a certificate."""
+    protocol = ctx.config.protocol_of(connection.listener)
+    return protocol.startswith("SASL") or (protocol == "SSL" and connection.principal != ANONYMOUS)

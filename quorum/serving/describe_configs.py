@@ -1,0 +1,120 @@
+"""The answer to DescribeConfigs (32), the same of a broker and of a controller: each tells of topics, groups and client metrics, of
+itself and its loggers, and of the brokers' default. Source: Kafka's `ConfigHelper`.
+"""
+
+from __future__ import annotations
+
+from node.config.server import ServerConfig
+from quorum.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+)
+from quorum.metadata.topic_names import why_illegal
+from quorum.serving.config_entries import ConfigDescription
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+
+
+def fail_all(
+    request: DescribeConfigsRequest, code: ErrorCode, message: str
+) -> DescribeConfigsResponse:
+    """The answer when the handler could not even begin."""
+    error = KafkaError(code, message)
+    return DescribeConfigsResponse(results=[_failed(one, error) for one in request.resources])
+
+
+def answer(
+    request: DescribeConfigsRequest, config: ServerConfig, image: MetadataImage
+) -> DescribeConfigsResponse:
+    """`config` is this node's, `image` what it knows of topics and dynamic configs."""
+    description = ConfigDescription(
+        config,
+        image.configs,
+        synonyms=request.include_synonyms,
+        documentation=request.include_documentation,
+    )
+
+    def result(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+        try:
+            configs = _describe(resource, description, config.node_id, image)
+        except KafkaError as error:
+            return _failed(resource, error)
+        return DescribeConfigsResult(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=configs,
+        )
+
+    return DescribeConfigsResponse(results=[result(one) for one in request.resources])
+
+
+def _describe(
+    resource: DescribeConfigsResource,
+    description: ConfigDescription,
+    node_id: int,
+    image: MetadataImage,
+) -> list[DescribeConfigsResourceResult]:
+    # Kafka takes no keys for all keys.
+    name, wanted = resource.resource_name, resource.configuration_keys or None
+    if resource.resource_type == TOPIC_RESOURCE:
+        if (why := why_illegal(name)) is not None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+        if name not in image.topics.by_name:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return description.topic(name, wanted)
+    if resource.resource_type == BROKER_RESOURCE:
+        if not name:
+            return description.cluster_default(wanted)
+        _check_node(name, node_id, f"{node_id} or empty string,")
+        return description.broker(wanted)
+    if resource.resource_type == BROKER_LOGGER_RESOURCE:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        _check_node(name, node_id, str(node_id))
+        return description.loggers(wanted)
+    if resource.resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            message = "Client metrics subscription name must not be empty"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        return description.client_metrics(name, wanted)
+    if resource.resource_type == GROUP_RESOURCE:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return description.group(name, wanted)
+    raise KafkaError(
+        ErrorCode.INVALID_REQUEST,
+        f"Unexpected resource type {resource.resource_type} for resource {name}",
+    )
+
+
+def _check_node(name: str, node_id: int, expected: str) -> None:
+    try:
+        number = int(name)
+    except ValueError:
+        message = f"Broker id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
+    if number != node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {expected} but received {name}",
+        )
+
+
+def _failed(resource: DescribeConfigsResource, error: KafkaError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[],
+    )

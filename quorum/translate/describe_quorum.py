@@ -1,0 +1,17 @@
+"""What everybody asks who wants to know how the quorum stands: DescribeQuorum of its one partition (KIP-595, KIP-642)."""
+
+from __future__ import annotations
+
+from quorum.raft_log.partition import PARTITION, TOPIC
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+
+
+def describe_quorum_request() -> DescribeQuorumRequest:
+    """Its leader answers it, and brokers pass it on."""
+    partition = DescribeQuorumRequestPartitionData(partition_index=PARTITION)
+    topic = DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[partition])
+    return DescribeQuorumRequest(topics=[topic])

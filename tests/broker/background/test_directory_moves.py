@@ -1,0 +1,289 @@
+"""Moves of replicas between directories that are given up while a thread works for them."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from immutables import Map
+
+from broker.background import directory_moves
+from broker.background.directory_moves import DirectoryMoves
+from broker.storage.directories import LogDirectories
+from log.config import LogConfig
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from log.partitions.names import FUTURE_SUFFIX
+from log.partitions.partition_log import PartitionLog
+from quorum.metadata.image import TopicImage
+from tests.broker.harness import open_harness, topic
+from tests.broker.harness import partition as partition_image
+from tests.log.helpers import batch_bytes, view_of
+from wire.errors import ErrorCode, KafkaError
+
+
+class Moves:
+    """Partitions of `t` in directory `a`, and a directory `b`."""
+
+    def __init__(self, tmp_path, partitions=1):
+        self.harness = open_harness(tmp_path / "a")
+        self.a, self.b = self.harness.directory, other_directory(tmp_path / "b")
+        self.harness.directories.all.append(self.b)
+        self.harness.set_image(topic("t", *[partition_image()] * partitions))
+        for index in range(partitions):
+            data = batch_bytes(3)
+            self.harness.leader("t", index).append(memoryview(data), [view_of(data)])
+        self.moves = self.harness.context.moves
+
+    def request(self, index, directory):
+        assert self.moves.request("t", index, str(directory.path)) is ErrorCode.NONE
+
+    async def run(self, and_until=lambda: True):
+        """Until nothing is left to do, or to give up."""
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.moves.run)
+                while any(map(self.moves.of, self.harness.partitions)) or not and_until():
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+
+    def restart(self):
+        """The next process finds the copies that this one has begun."""
+        self.moves.close()
+        self.moves = DirectoryMoves(self.harness.directories, self.harness.partitions)
+
+    def holding(self):
+        found = [self.harness.directories.holding("t", index) for index in (0, 1)]
+        return [None if one is None else one.path.name for one in found]
+
+
+def other_directory(path):
+    path.mkdir()
+    MetaProperties("test-cluster", 11, bytes(15) + b"\x08").save(path)
+    return LogDirectory(path)
+
+
+@pytest.mark.parametrize("call", [1, 2], ids=["read", "flush"])
+async def test_a_move_is_given_up_while_a_thread_works_for_it(tmp_path, monkeypatch, call):
+    setup = Moves(tmp_path)
+    calls = []
+
+    async def given_up(step):
+        calls.append(step)
+        if len(calls) == call:
+            setup.request(0, setup.a)
+        return await trio.to_thread.run_sync(step)
+
+    monkeypatch.setattr(directory_moves, "run_blocking", given_up)
+    setup.request(0, setup.b)
+    await setup.run()
+    assert len(calls) == call
+    assert (setup.b.offline, setup.holding()[0]) == (None, "a")
+    assert not list(setup.b.futures)
+    monkeypatch.setattr(directory_moves, "run_blocking", trio.to_thread.run_sync)
+    setup.request(0, setup.b)
+    await setup.run()
+    assert setup.holding()[0] == "b"
+    assert not [p for p in setup.b.path.iterdir() if p.name.endswith(FUTURE_SUFFIX)]
+
+
+async def test_a_move_is_given_up_while_another_is_at_work(tmp_path, monkeypatch):
+    setup = Moves(tmp_path, partitions=2)
+    calls = []
+
+    async def other_given_up(step):
+        calls.append(step)
+        if len(calls) == 3:  # both were read, the first is flushed
+            setup.request(1, setup.a)
+        return await trio.to_thread.run_sync(step)
+
+    monkeypatch.setattr(directory_moves, "run_blocking", other_given_up)
+    setup.request(0, setup.b)
+    setup.request(1, setup.b)
+    await setup.run()
+    assert (setup.b.offline, setup.holding()) == (None, ["b", "a"])
+
+
+@pytest.mark.parametrize("last", ["b", "a", "a, then b"])
+async def test_the_copy_of_an_earlier_process_is_checked_in_a_thread(tmp_path, monkeypatch, last):
+    """What is asked for meanwhile counts when that is done: the copy goes on, is dropped, or goes on after all."""
+    setup = Moves(tmp_path)
+    setup.request(0, setup.b)
+    partition = setup.harness.partitions.find("t", 0)
+    data = partition.log.read_bytes(0, 1, upto_offset=partition.log.log_end_offset)
+    setup.moves.of(partition).copy.append_as_follower(memoryview(data))
+    setup.restart()
+    opened, ends = [], []
+
+    async def run_blocking(step, *arguments):
+        if not opened:
+            opened.append(step)
+            assert setup.moves.of(partition).copy is None
+            for name in last.split(", then "):
+                setup.request(0, getattr(setup, name))
+        result = await trio.to_thread.run_sync(step, *arguments)
+        if isinstance(result, PartitionLog):
+            ends.append(result.log_end_offset)
+        return result
+
+    monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
+    await setup.run(and_until=lambda: ends)
+    assert ends == [3], "once, and what was copied is still there"
+    assert setup.holding()[0] == last[-1]
+    assert not list(setup.b.futures)
+
+
+async def test_a_copy_that_cannot_be_checked_disturbs_no_other_move(tmp_path, monkeypatch):
+    setup = Moves(tmp_path)
+    c = other_directory(tmp_path / "c")
+    setup.harness.directories.all.append(c)
+    setup.request(0, setup.b)
+    setup.restart()
+    open_copy = directory_moves._open
+
+    def broken(partition, target):
+        if target is setup.b:
+            setup.request(0, c)  # while the thread is at it
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone")
+        return open_copy(partition, target)
+
+    async def run_blocking(step, *arguments):
+        return step(*arguments)
+
+    monkeypatch.setattr(directory_moves, "_open", broken)
+    monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
+    await setup.run(and_until=lambda: setup.holding()[0] == "c")
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+async def test_a_copy_of_a_topic_that_was_made_anew_meanwhile_counts_for_nothing(
+    tmp_path, monkeypatch, given_up
+):
+    setup = Moves(tmp_path)
+    setup.request(0, setup.b)
+    old = setup.harness.partitions.find("t", 0)
+    setup.moves.of(old).copy.append_as_follower(
+        memoryview(old.log.read_bytes(0, 1, upto_offset=old.log.log_end_offset))
+    )
+    setup.restart()
+    made_anew = []
+
+    async def run_blocking(step, *arguments):
+        result = await trio.to_thread.run_sync(step, *arguments)
+        if not made_anew:
+            made_anew.append(result)
+            if given_up:
+                setup.request(0, setup.a)
+            setup.harness.set_image()
+            setup.harness.set_image(TopicImage("t", b"anew" * 4, Map({0: partition_image()})))
+            data = batch_bytes(1)
+            setup.harness.leader("t", 0).append(memoryview(data), [view_of(data)])
+            setup.request(0, setup.b)
+        return result
+
+    monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
+    await setup.run(and_until=lambda: setup.holding()[0] == "b")
+    log = setup.harness.partitions.find("t", 0).log
+    assert log.log_end_offset == 1
+    assert setup.b.topic_id("t", 0) == b"anew" * 4
+
+
+async def test_an_earlier_process_left_copies_that_nobody_wants(tmp_path):
+    """Of another topic of that name, or of a replica that is not here any more."""
+    setup = Moves(tmp_path)
+    for index, topic_id in ((0, bytes(16)), (7, setup.harness.partitions.find("t", 0).topic_id)):
+        setup.b.futures.open("t", index, topic_id, LogConfig()).close(clean=False)
+    await setup.run(and_until=lambda: not list(setup.b.futures))
+    assert setup.holding()[0] == "a"
+
+
+def futures_of(directory):
+    return [one.name for one in directory.path.iterdir() if one.name.endswith(FUTURE_SUFFIX)]
+
+
+@pytest.mark.parametrize("damage", [b"\x07", b"\x02\x00"], ids=["no batch", "wrong checksum"])
+async def test_a_replica_that_cannot_be_copied_leaves_nothing_behind(tmp_path, caplog, damage):
+    setup = Moves(tmp_path)
+    [segment] = (setup.a.path / "t-0").glob("*.log")
+    content = bytearray(segment.read_bytes())
+    content[16 : 16 + len(damage)] = damage  # from the magic on
+    segment.write_bytes(content)
+    setup.request(0, setup.b)
+    await setup.run()
+    assert "t-0 does not move" in caplog.text
+    assert (setup.a.offline, setup.b.offline, setup.holding()[0]) == (None, None, "a")
+    assert not futures_of(setup.b)
+    assert not list(setup.b.futures)
+
+
+async def test_the_copy_stays_when_the_disk_fails_that_it_was_made_of(tmp_path):
+    setup = Moves(tmp_path)
+    setup.request(0, setup.b)
+    setup.a.offline = "the disk is gone"
+    await setup.run()
+    assert len(futures_of(setup.b)) == 1
+
+
+async def test_the_copy_stays_when_a_disk_fails_while_names_change(tmp_path, monkeypatch):
+    """The old replica's name is gone then."""
+    setup = Moves(tmp_path)
+
+    def settle_names():
+        raise setup.a.health.fail("the disk is gone")
+
+    monkeypatch.setattr(setup.a, "settle_names", settle_names)
+    setup.request(0, setup.b)
+    await setup.run()
+    assert setup.holding()[0] is None
+    assert len(futures_of(setup.b)) == 1
+
+
+async def test_the_move_of_a_deleted_topic_is_not_shown_as_one_of_the_topic_that_took_its_name(
+    tmp_path,
+):
+    setup = Moves(tmp_path)
+    setup.request(0, setup.b)
+    setup.harness.set_image()
+    setup.harness.set_image(TopicImage("t", b"anew" * 4, Map({0: partition_image()})))
+    assert setup.moves.of(setup.harness.partitions.find("t", 0)) is None
+    await setup.run(and_until=lambda: not list(setup.b.futures))
+    assert not futures_of(setup.b)
+
+
+def twins_of(setup):
+    """`t-0` lies in `a` with three records, and in `b` with one more batch, as Kafka leaves it for a moment."""
+    partition = setup.harness.partitions.find("t", 0)
+    twin = setup.b.create_log("t", 0, partition.topic_id, LogConfig())
+    twin.append_as_follower(memoryview(partition.log.read_bytes(0, 1 << 20, upto_offset=3)))
+    data = batch_bytes(1, base_offset=3)
+    twin.append_as_follower(memoryview(data))
+    for one in (setup.a, setup.b):
+        one.close(broker_epoch=None)
+    return LogDirectories([LogDirectory(one.path) for one in (setup.a, setup.b)])
+
+
+async def test_twins_are_looked_at_in_a_thread(tmp_path, monkeypatch):
+    directories = twins_of(Moves(tmp_path))
+    opened = []
+    open_log = PartitionLog.open
+
+    def noting(*arguments, **options):
+        opened.append(trio.lowlevel.in_trio_task())
+        return open_log(*arguments, **options)
+
+    monkeypatch.setattr(PartitionLog, "open", noting)
+    await directories.finish_moves()
+    kept = directories.holding("t", 0)
+    assert kept.path.name == "b"
+    assert kept.open_log("t", 0, LogConfig()).log_end_offset == 4
+    assert opened == [False, False]
+
+
+async def test_of_twins_the_sound_one_stays(tmp_path):
+    setup = Moves(tmp_path)
+    setup.harness.partitions.find("t", 0).log.flush()
+    setup.a.save_checkpoints()
+    directories = twins_of(setup)
+    for segment in (setup.a.path / "t-0").glob("*.log"):
+        segment.write_bytes(b"")
+    await directories.finish_moves()
+    assert [one.path.name for one in directories.all if ("t", 0) in one] == ["b"]

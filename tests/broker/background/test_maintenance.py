@@ -1,0 +1,90 @@
+"""Retention reaches logs at rest, and opens no others."""
+
+from __future__ import annotations
+
+import os
+
+import trio
+import trio.testing
+
+from broker.background.maintenance import Maintenance, MaintenanceTimes
+from node.runtime.clock import now_ms
+from tests.broker.batches import append
+from tests.broker.harness import open_harness, partition, topic
+
+HOUR_MS = 3_600_000
+WEEK_MS = 7 * 24 * HOUR_MS
+
+
+async def test_old_segments_of_a_partition_that_nobody_uses_go(tmp_path):
+    topics = (topic("old", partition()), topic("new", partition()))
+    harness = open_harness(tmp_path)
+    harness.set_image(*topics)
+    for name in ("old", "new"):
+        append(harness, b"a", name=name)
+    harness.flush()
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=1, high_watermarks={("old", 0): 1, ("new", 0): 1})
+    [segment] = (tmp_path / "old-0").glob("*.log")
+    os.utime(segment, (0, 0))
+
+    again = open_harness(tmp_path)
+    again.set_image(*topics)
+    maintenance = Maintenance(
+        again.partitions, again.directories, MaintenanceTimes(), lambda: now_ms() + HOUR_MS
+    )
+    await maintenance.retain_once()
+    assert again.partitions.find("old", 0).open_log is not None
+    assert again.partitions.find("new", 0).open_log is None
+
+    later = Maintenance(
+        again.partitions, again.directories, MaintenanceTimes(), lambda: now_ms() + 2 * WEEK_MS
+    )
+    assert await later.retain_once() == 2
+    assert again.leader("old").log.log_start_offset == 1
+    assert not segment.exists()
+
+
+async def test_retention_begins_soon_after_the_start(
+    tmp_path, autojump_clock, nursery, monkeypatch
+):
+    harness = open_harness(tmp_path)
+    at = []
+
+    async def retained(_maintenance):
+        at.append(trio.current_time() - began)
+
+    monkeypatch.setattr(Maintenance, "retain_once", retained)
+    began = trio.current_time()
+    times = MaintenanceTimes(retention=300.0)
+    nursery.start_soon(Maintenance(harness.partitions, harness.directories, times, now_ms)._retain)
+    await trio.sleep(700)
+    assert [round(one) for one in at] == [30, 330, 630]
+
+
+async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
+    """Kafka's log.flush.scheduler.interval.ms says how often it looks, flush.ms what is due then."""
+    harness = open_harness(tmp_path, trimaran_log_fsync="none", log_flush_interval_ms="1000")
+    harness.set_image(topic("t", partition()))
+    nursery.start_soon(harness.group_commit.run)
+    clock = [0]
+    maintenance = Maintenance(
+        harness.partitions, harness.directories, MaintenanceTimes(), lambda: clock[0]
+    )
+    append(harness, b"a")
+    log = harness.leader("t").log
+    for clock[0] in (0, 999):
+        await maintenance.flush_once()
+        await trio.testing.wait_all_tasks_blocked()
+        assert log.flushed_offset == 0
+    clock[0] = 1000
+    rounds = harness.group_commit.rounds
+    await maintenance.flush_once()
+    with trio.fail_after(20):
+        while harness.group_commit.rounds == rounds:
+            await trio.lowlevel.checkpoint()
+    assert log.flushed_offset == 1
+    append(harness, b"b")
+    await maintenance.flush_once()  # its time begins now
+    await trio.testing.wait_all_tasks_blocked()
+    assert log.flushed_offset == 1

@@ -1,0 +1,141 @@
+"""The controller's answer reaches the client as it is, and what is no answer to its request does not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import trio
+from immutables import Map
+
+from broker.channels.forwarding import Forwarder, answer_in
+from broker.handlers.create_topics import LOOKED_AT_BYTES_MAX, SEEN_SECONDS, create_topics
+from broker.metadata.metadata_cache import BrokerMetadata
+from quorum.metadata.image import MetadataImage, TopicImage, TopicsImage
+from tests.broker.calls import call
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from wire.messages.header import decode_request_header, encode_response
+
+VERSION = 7
+
+
+class Controller:
+    """Answers every request with `response`."""
+
+    def __init__(self, response: CreateTopicsResponse) -> None:
+        self.response = response
+        self.lies = 0  # by how much the correlation id is wrong
+        self.error = ErrorCode.NONE
+        self.timeout: float | None = None  # of the last request
+
+    async def call(
+        self,
+        request: EnvelopeRequest,
+        *,
+        timeout: float,  # noqa: ASYNC109
+    ) -> EnvelopeResponse:
+        self.timeout = timeout
+        await trio.lowlevel.checkpoint()
+        header, _ = decode_request_header(request.request_data)
+        data = encode_response(self.response, header.api_version, header.correlation_id + self.lies)
+        return EnvelopeResponse(error_code=self.error, response_data=bytes(data))
+
+
+def created(*names: str, refused: tuple[str, ...] = (), text: str = "v") -> CreateTopicsResponse:
+    config = CreatableTopicConfigs(name="c", value=text, read_only=False, is_sensitive=False)
+    return CreateTopicsResponse(
+        topics=[
+            *(CreatableTopicResult(name=name, configs=[config]) for name in names),
+            *(CreatableTopicResult(name=name, error_code=37) for name in refused),
+        ]
+    )
+
+
+def asked(*names: str) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+            )
+            for name in names
+        ]
+    )
+
+
+def image_of(*names: str) -> MetadataImage:
+    topics = {name: TopicImage(name, name.encode().ljust(16), Map()) for name in names}
+    return MetadataImage(
+        topics=TopicsImage(Map(topics), Map({one.id: one for one in topics.values()}))
+    )
+
+
+async def test_the_answer_is_passed_on_byte_by_byte() -> None:
+    request, response = asked("a"), created("a")
+    at = call(request, VERSION)
+    passed_on = await Forwarder(Controller(response), 30.0).pass_on(request, at)
+    assert passed_on == encode_response(response, VERSION, at.header.correlation_id)
+    assert answer_in(passed_on, at, CreateTopicsResponse) == response
+
+
+async def test_a_request_waits_as_long_as_is_configured() -> None:
+    controller = Controller(created("a"))
+    await Forwarder(controller, 2.5).pass_on(asked("a"), call(asked("a"), VERSION))
+    assert controller.timeout == 2.5
+
+
+async def test_what_the_controller_says_of_the_envelope_is_an_error() -> None:
+    controller = Controller(created("a"))
+    controller.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
+        await Forwarder(controller, 30.0).pass_on(asked("a"), call(asked("a"), VERSION))
+
+
+async def test_an_answer_to_another_request_is_not_passed_on() -> None:
+    controller = Controller(created("a"))
+    controller.lies = 1
+    with pytest.raises(RemoteProtocolError):
+        await Forwarder(controller, 30.0).pass_on(asked("a"), call(asked("a"), VERSION))
+
+
+@pytest.mark.parametrize(
+    ("response", "known", "seconds"),
+    [
+        (created("a", "b"), ("a", "b"), 0.0),
+        (created("a", refused=("b",)), ("a",), 0.0),
+        (created("a", "b"), ("a",), SEEN_SECONDS),
+        (created("a", "b", text="v" * 32_000), ("a", "b"), 0.0),
+    ],
+)
+async def test_the_answer_waits_until_the_broker_knows_what_was_made(
+    response: CreateTopicsResponse, known: tuple[str, ...], seconds: float, autojump_clock
+) -> None:
+    request = asked("a", "b")
+    context = SimpleNamespace(
+        forwarder=Forwarder(Controller(response), 30.0), metadata=BrokerMetadata(image_of(*known))
+    )
+    began = trio.current_time()
+    await create_topics(request, context, call(request, VERSION))
+    assert trio.current_time() - began == pytest.approx(seconds)
+
+
+async def test_a_large_answer_is_not_looked_at(autojump_clock) -> None:
+    """What was refused is waited for in vain, and not for long."""
+    names = [f"topic-{number}" for number in range(40)]
+    request, response = asked(*names), created(*names[1:], refused=("topic-0",), text="v" * 32_000)
+    metadata = BrokerMetadata(image_of(*names[1:]))
+    context = SimpleNamespace(forwarder=Forwarder(Controller(response), 30.0), metadata=metadata)
+    began = trio.current_time()
+    passed_on = await create_topics(request, context, call(request, VERSION))
+    assert len(passed_on) > LOOKED_AT_BYTES_MAX
+    assert trio.current_time() - began == pytest.approx(SEEN_SECONDS)
+    metadata.set(image_of(*names))
+    await create_topics(request, context, call(request, VERSION))
+    assert trio.current_time() - began == pytest.approx(SEEN_SECONDS)

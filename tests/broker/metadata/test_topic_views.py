@@ -1,0 +1,138 @@
+"""Topics in Metadata are encoded once, and a few at a time."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+import broker.metadata.topic_views
+from broker.handlers.metadata import metadata
+from broker.metadata.topic_views import PARTITIONS_PER_TURN, VIEWS_MAX
+from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.harness import open_harness, partition, registration, topic
+from wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+VERSION = 12
+BROKERS = (registration(11), registration(12), registration(13))
+LARGE = topic("large", *[partition((11, 12, 13))] * (3 * PARTITIONS_PER_TURN))
+SMALL = [topic(f"small-{number}", *[partition((11, 12))] * 3) for number in range(20)]
+
+
+class Encodings(trio.abc.Instrument):
+    """Counts what is encoded, in all and in the longest step."""
+
+    def __init__(self, monkeypatch):
+        self._encode = broker.metadata.topic_views.encode_element
+        self.topics = self.partitions = 0
+        self.in_step = self.in_longest_step = 0
+        monkeypatch.setattr(broker.metadata.topic_views, "encode_element", self)
+
+    def __call__(self, value, of, version):
+        self.topics += isinstance(value, MetadataResponseTopic)
+        self.partitions += isinstance(value, MetadataResponsePartition)
+        self.in_step += isinstance(value, MetadataResponsePartition)
+        self.in_longest_step = max(self.in_longest_step, self.in_step)
+        return self._encode(value, of, version)
+
+    def before_task_step(self, task):
+        self.in_step = 0
+
+    def taken(self):
+        counts = self.topics, self.partitions
+        self.topics = self.partitions = 0
+        return counts
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path, auto_create_topics_enable="false")
+    set_topics(harness, LARGE, *SMALL)
+    return harness
+
+
+@pytest.fixture
+def encodings(monkeypatch):
+    return Encodings(monkeypatch)
+
+
+def set_topics(harness, *topics, brokers=BROKERS):
+    """Without opening anything: other brokers lead."""
+    harness.partitions.apply_topic = lambda *_: None
+    harness.set_image(*topics, brokers=brokers)
+
+
+async def ask(harness, version=VERSION, listener="PLAINTEXT"):
+    request = through_wire(MetadataRequest(topics=None), version)
+    asked = call(request, version, connection(listener))
+    return through_wire(await finished(metadata(request, harness.context, asked)), version)
+
+
+async def test_the_next_one_who_asks_costs_no_encoding(harness, encodings):
+    first = await ask(harness)
+    assert encodings.taken() == (21, len(LARGE.partitions) + 60)
+    assert await ask(harness) == first
+    assert encodings.taken() == (0, 0)
+
+
+async def test_only_the_changed_topic_is_encoded_again(harness, encodings):
+    await ask(harness)
+    encodings.taken()
+    changed = topic("small-0", partition((11, 12), leader=12, leader_epoch=4))
+    set_topics(harness, LARGE, changed, *SMALL[1:], brokers=None)
+    answer = await ask(harness)
+    assert encodings.taken() == (1, 1)
+    [found] = [one for one in answer.topics if one.name == "small-0"]
+    assert [(one.leader_id, one.leader_epoch) for one in found.partitions] == [(12, 4)]
+
+
+async def test_all_are_when_a_broker_is_gone(harness, encodings):
+    await ask(harness)
+    encodings.taken()
+    set_topics(harness, *SMALL, brokers=(BROKERS[0], registration(12, fenced=True)))
+    answer = await ask(harness)
+    assert encodings.taken() == (20, 60)
+    assert {tuple(p.offline_replicas) for one in answer.topics for p in one.partitions} == {(12,)}
+
+
+async def test_no_step_encodes_more_than_its_turn(harness, encodings):
+    trio.lowlevel.add_instrument(encodings)
+    await ask(harness)
+    assert encodings.in_longest_step <= PARTITIONS_PER_TURN
+
+
+async def test_who_asks_meanwhile_waits_for_the_same(harness, encodings):
+    answers = []
+
+    async def asker():
+        answers.append(await ask(harness))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(30):
+            nursery.start_soon(asker)
+    assert len(answers) == 30
+    assert encodings.taken() == (21, len(LARGE.partitions) + 60)
+
+
+async def test_versions_and_listeners_are_views_of_their_own_and_few_are_kept(harness, encodings):
+    set_topics(harness, *SMALL)
+    for version in range(1, VIEWS_MAX + 2):
+        await ask(harness, version)
+    assert encodings.taken() == (20 * (VIEWS_MAX + 1), 60 * (VIEWS_MAX + 1))
+    await ask(harness, VIEWS_MAX + 1)
+    assert encodings.taken() == (0, 0)
+    await ask(harness, 1)
+    assert encodings.taken() == (20, 60)
+    elsewhere = await ask(harness, 1, "OTHER")
+    assert {p.leader_id for one in elsewhere.topics for p in one.partitions} == {-1}
+
+
+async def test_what_deleted_topics_left_does_not_pile_up(harness, encodings):
+    for number in range(600):
+        set_topics(harness, *[topic(f"t-{number}-{one}") for one in range(5)], brokers=None)
+        await ask(harness)
+    [view] = harness.context.topic_views._views.values()
+    assert len(view) < 1100

@@ -1,0 +1,41 @@
+"""Whose setting counts is said where a file has another."""
+
+from __future__ import annotations
+
+from immutables import Map
+
+from broker.process.overridden_settings import overridden
+from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
+from tests.quorum.config_of import config_of
+
+
+def lines(cluster: dict[str, str], own: dict[str, str] | None = None, **file: object) -> list[str]:
+    configs = {(BROKER_RESOURCE, ""): Map(cluster), (BROKER_RESOURCE, "1"): Map(own or {})}
+    return list(overridden(config_of(**file), ConfigsImage(Map(configs))))
+
+
+def test_what_the_cluster_says_otherwise_is_told_with_its_line():
+    (line,) = lines({"min.insync.replicas": "1"}, min_insync_replicas=2)
+    assert line.startswith("test.properties:")
+    assert line.endswith(
+        "min.insync.replicas is not used here, as 1 was set for the running cluster"
+        " (trimaran configs get broker min.insync.replicas)"
+    )
+
+
+def test_what_one_broker_was_told_counts_most():
+    (line,) = lines({"log.retention.ms": "5"}, {"log.retention.ms": "7"}, log_retention_ms=6)
+    assert "as 7 was set for the running broker (trimaran configs get broker/1 log" in line
+    assert lines({"log.retention.ms": "5"}, {"log.retention.ms": "7"}, log_retention_ms=7) == []
+
+
+def test_the_same_and_what_the_file_does_not_say_are_no_news():
+    assert lines({"min.insync.replicas": " 2"}, min_insync_replicas="02") == []
+    assert lines({"min.insync.replicas": "2", "some.key": "x"}) == []
+
+
+def test_secrets_are_not_told():
+    keys = {"ssl_keystore_password": "mine"}
+    (line,) = lines({}, {"ssl.keystore.password": "hidden"}, **keys)
+    assert "hidden" not in line
+    assert "mine" not in line

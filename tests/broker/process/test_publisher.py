@@ -1,0 +1,214 @@
+"""Partitions here are what the image says, however the image came about."""
+
+import random
+
+import trio
+import trio.testing
+
+from broker.process.publisher import PARTITIONS_PER_TURN, BrokerPublisher
+from broker.storage import directories
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import EMPTY, MetadataImage
+from quorum.metadata.loader import Manifest, MetadataLoader
+from quorum.metadata.records import image_to_records
+from tests.broker.harness import open_harness
+from tests.quorum.metadata.build import SOMEWHERE, change, partition, replay, topic, uid
+from wire.records.topics import RemoveTopicRecord
+
+NODE = 11
+
+
+def published(harness, report=lambda: None) -> BrokerPublisher:
+    return BrokerPublisher(
+        harness.metadata, harness.partitions, harness.settings, harness.directories, report
+    )
+
+
+def here(harness) -> dict:
+    return {(one.topic, one.index): one.state for one in harness.partitions}
+
+
+def wanted(image: MetadataImage) -> dict:
+    return {
+        (one.name, index): state
+        for one in image.topics.by_name.values()
+        for index, state in one.partitions.items()
+        if NODE in state.replicas
+    }
+
+
+def next_records(prng: random.Random, image: MetadataImage, number: int) -> list:
+    """A topic made, deleted, made again under its name, or some of its partitions changed or moved."""
+    names = sorted(image.topics.by_name)
+    kind = prng.randrange(4) if names else 0
+    if kind == 0:
+        name = f"t{number}"
+        made = [partition(number, i, prng.sample([NODE, 12, 13], 2)) for i in range(4)]
+        return [topic(name, number), *made]
+    known = image.topics.by_name[prng.choice(names)]
+    if kind == 1:
+        return [RemoveTopicRecord(topic_id=known.id)]
+    if kind == 2:
+        anew = [topic(known.name, number), partition(number, 0, [NODE, 12])]
+        return [RemoveTopicRecord(topic_id=known.id), *anew]
+    replicas = prng.sample([NODE, 12, 13], 2)
+    moved = change(0, 1, replicas=replicas, isr=replicas, leader=replicas[0], directories=[uid(1), uid(2)])  # fmt: skip
+    moved.topic_id, moved.partition_id = known.id, prng.choice(list(known.partitions))
+    return [moved]
+
+
+async def test_after_every_delta_the_partitions_are_those_of_the_image(tmp_path):
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    await publisher.activate()
+    prng, image = random.Random(5), EMPTY
+    for number in range(150):
+        delta = replay(next_records(prng, image, number), image)
+        image = delta.apply(SOMEWHERE)
+        publisher.publish(delta, image, Manifest(SOMEWHERE))
+        assert here(harness) == wanted(image)
+
+
+async def test_a_snapshot_is_published_as_its_difference(tmp_path):
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    loader = MetadataLoader([publisher])
+    await publisher.activate()
+    prng = random.Random(6)
+    for _ in range(30):
+        image = loader.image
+        for _ in range(5):
+            records = next_records(prng, image, prng.randrange(10_000))
+            image = replay(records, image).apply(SOMEWHERE)
+        delta = MetadataDelta(loader.image)
+        for record in image_to_records(image):
+            delta.replay(record)
+        delta.finish_snapshot()
+        loader.image = delta.apply(SOMEWHERE)
+        publisher.publish(delta, loader.image, Manifest(SOMEWHERE, is_snapshot=True))
+        assert here(harness) == wanted(image)
+
+
+async def test_what_is_published_during_activation_counts(tmp_path, nursery):
+    count = 3 * PARTITIONS_PER_TURN
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    records = [topic("t", 1), *(partition(1, i, [NODE]) for i in range(count)), topic("u", 2), partition(2, 0, [NODE])]  # fmt: skip
+    image = replay(records).apply(SOMEWHERE)
+    publisher.publish(replay(records), image, Manifest(SOMEWHERE))
+    assert here(harness) == {}
+    nursery.start_soon(publisher.activate)
+    await trio.lowlevel.checkpoint()
+    changes = [change(1, i, leader=NODE) for i in range(0, count, 7)]
+    changes += [RemoveTopicRecord(topic_id=uid(2)), topic("u", 3), partition(3, 1, [NODE])]
+    delta = replay(changes, image)
+    image = delta.apply(SOMEWHERE)
+    publisher.publish(delta, image, Manifest(SOMEWHERE))
+    await trio.testing.wait_all_tasks_blocked()
+    assert here(harness) == wanted(image)
+
+
+def make_directories(harness, name, number, count):
+    for index in range(count):
+        harness.directory.create_log(name, index, uid(number), harness.settings.of(name).log)
+
+
+async def test_strays_are_put_aside_in_turns_and_what_is_assigned_meanwhile_stays(
+    tmp_path, nursery, monkeypatch
+):
+    monkeypatch.setattr(directories, "WORK_PER_TURN", directories.RENAME)
+    harness = open_harness(tmp_path, NODE)
+    make_directories(harness, "t", 1, 10)
+    publisher = published(harness)
+    nursery.start_soon(publisher.activate)
+    for _ in range(5):
+        await trio.lowlevel.checkpoint()
+    left = harness.directory.partitions()
+    assert 0 < len(left) < 10
+    records = [topic("t", 1), *(partition(1, i, [NODE]) for i in range(10))]
+    publisher.publish(replay(records), replay(records).apply(SOMEWHERE), Manifest(SOMEWHERE))
+    await trio.testing.wait_all_tasks_blocked()
+    assert harness.directory.partitions() == left
+
+
+async def test_a_topic_that_is_deleted_during_activation_leaves_no_directory(tmp_path, nursery):
+    count = 2 * PARTITIONS_PER_TURN
+    harness = open_harness(tmp_path, NODE)
+    make_directories(harness, "u", 2, 3)
+    publisher = published(harness)
+    records = [topic("t", 1), *(partition(1, i, [NODE]) for i in range(count))]
+    records += [topic("u", 2), *(partition(2, i, [NODE]) for i in range(3))]
+    image = replay(records).apply(SOMEWHERE)
+    publisher.publish(replay(records), image, Manifest(SOMEWHERE))
+    nursery.start_soon(publisher.activate)
+    await trio.lowlevel.checkpoint()
+    delta = replay([RemoveTopicRecord(topic_id=uid(2))], image)
+    publisher.publish(delta, delta.apply(SOMEWHERE), Manifest(SOMEWHERE))
+    await trio.testing.wait_all_tasks_blocked()
+    assert harness.directory.partitions() == set()
+
+
+async def test_a_large_change_is_brought_about_in_turns_and_then_said_to_be_applied(
+    tmp_path, nursery
+):
+    count = 3 * PARTITIONS_PER_TURN
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    await publisher.activate()
+    nursery.start_soon(publisher.run)
+    records = [topic("t", 1), *(partition(1, i, [NODE, 12]) for i in range(count))]
+    image = replay(records).apply(SOMEWHERE)
+    publisher.publish(replay(records), image, Manifest(SOMEWHERE))
+    assert harness.metadata.image is image
+    assert here(harness) == {}
+    assert harness.metadata.applied_offset < SOMEWHERE.offset
+    later = replay([change(1, 0, leader=12, isr=[12])], image)
+    image = later.apply(SOMEWHERE._replace(offset=SOMEWHERE.offset + 1))
+    publisher.publish(later, image, Manifest(image.provenance))
+    assert here(harness) == {("t", 0): image.topics.by_name["t"].partitions[0]}
+    assert harness.metadata.applied_offset < SOMEWHERE.offset
+    await trio.testing.wait_all_tasks_blocked()
+    assert here(harness) == wanted(image)
+    assert harness.metadata.applied_offset == image.provenance.offset
+
+
+async def test_what_is_deleted_while_it_is_brought_about_does_not_come(tmp_path, nursery):
+    count = PARTITIONS_PER_TURN + 1
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    await publisher.activate()
+    records = [topic("t", 1), *(partition(1, i, [NODE]) for i in range(count))]
+    image = replay(records).apply(SOMEWHERE)
+    publisher.publish(replay(records), image, Manifest(SOMEWHERE))
+    again = replay(
+        [RemoveTopicRecord(topic_id=uid(1)), topic("t", 2), partition(2, 5, [NODE])], image
+    )
+    image = again.apply(SOMEWHERE)
+    publisher.publish(again, image, Manifest(SOMEWHERE))
+    nursery.start_soon(publisher.run)
+    await trio.testing.wait_all_tasks_blocked()
+    assert here(harness) == wanted(image)
+    assert len(wanted(image)) == 1
+
+
+async def test_a_large_topic_goes_in_turns_while_one_of_its_name_comes(tmp_path, nursery):
+    count = 3 * PARTITIONS_PER_TURN
+    harness = open_harness(tmp_path, NODE)
+    publisher = published(harness)
+    await publisher.activate()
+    nursery.start_soon(publisher.run)
+    records = [topic("t", 1), *(partition(1, i, [NODE]) for i in range(count))]
+    image = replay(records).apply(SOMEWHERE)
+    publisher.publish(replay(records), image, Manifest(SOMEWHERE))
+    await trio.testing.wait_all_tasks_blocked()
+    gone = replay([RemoveTopicRecord(topic_id=uid(1))], image)
+    image = gone.apply(SOMEWHERE)
+    publisher.publish(gone, image, Manifest(SOMEWHERE))
+    assert len(here(harness)) == count, "none of it in the step that publishes"
+    again = replay([topic("t", 2), partition(2, 5, [NODE]), partition(2, 900, [NODE])], image)
+    image = again.apply(SOMEWHERE._replace(offset=SOMEWHERE.offset + 1))
+    publisher.publish(again, image, Manifest(image.provenance))
+    assert here(harness)["t", 5] is image.topics.by_name["t"].partitions[5]
+    await trio.testing.wait_all_tasks_blocked()
+    assert here(harness) == wanted(image)
+    assert harness.metadata.applied_offset == image.provenance.offset

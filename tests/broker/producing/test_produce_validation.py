@@ -1,0 +1,142 @@
+"""What takes long to check goes to a thread, and the requests of a connection keep their order all the same."""
+
+import pytest
+
+from broker.handlers import produce as produce_handler
+from broker.handlers.produce import produce
+from broker.producing.produce_validation import check_now
+from log.batches.batch import BatchView, iter_batches
+from log.batches.records import NewRecord, build_batch, decode_records
+from log.codecs.compression import Compression
+from log.validation.validate import BYTES_CHECKED_AT_ONCE_MAX, OverBudget
+from node.runtime.clock import now_ms
+from quorum.metadata.image import TOPIC_RESOURCE
+from tests.broker.batches import batch
+from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.harness import open_harness, partition, topic, topic_id
+from wire.errors import ErrorCode
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.transport.calls import Parked
+
+VERSION = 13
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(), partition()))
+    return harness
+
+
+def large(count=1, **fields):
+    """Small as received, over budget when decompressed."""
+    value = bytes(BYTES_CHECKED_AT_ONCE_MAX)
+    records = [NewRecord(b"large", value, now_ms())] + [NewRecord(b"k", b"", now_ms())] * (
+        count - 1
+    )
+    return memoryview(bytearray(build_batch(records, compression=Compression.ZSTD, **fields)))
+
+
+def request(*records, acks=1):
+    data = [PartitionProduceData(index=i, records=one) for i, one in enumerate(records)]
+    topics = [TopicProduceData(topic_id=topic_id("t"), partition_data=data)]
+    return through_wire(ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=topics), VERSION)
+
+
+def send(harness, message, peer):
+    return produce(message, harness.context, call(message, VERSION, peer))
+
+
+def keys(harness, index=0):
+    log = harness.context.partitions.leader_of("t", index).partition.log
+    if not log.log_end_offset:
+        return []
+    data = log.read_bytes(0, 1 << 30, upto_offset=log.log_end_offset)
+    return [record.key for one in iter_batches(data) for record in decode_records(one)]
+
+
+def codes_of(response):
+    return [one.error_code for one in response.responses[0].partition_responses]
+
+
+async def test_a_large_batch_is_checked_in_a_thread_and_stored_as_it_was(harness):
+    parked = send(harness, request(large()), connection())
+    assert isinstance(parked, Parked)
+    assert keys(harness) == []
+    assert codes_of(await finished(parked)) == [0]
+    assert keys(harness) == [b"large"]
+
+
+async def test_what_is_over_budget_is_tried_once(harness, monkeypatch):
+    tried = []
+
+    def counted(*arguments):
+        tried.append(arguments)
+        return check_now(*arguments)
+
+    monkeypatch.setattr(produce_handler, "check_now", counted)
+    assert codes_of(await finished(send(harness, request(large()), connection()))) == [0]
+    assert len(tried) == 1
+
+
+async def test_what_a_connection_sends_behind_it_comes_behind_it(harness):
+    peer = connection()
+    first = send(harness, request(large()), peer)
+    second = send(harness, request(batch(b"small")), peer)
+    elsewhere = connection()
+    elsewhere.id = peer.id + 1
+    other = send(harness, request(batch(b"other")), elsewhere)
+    assert isinstance(second, Parked)
+    assert codes_of(other) == [0]
+    assert codes_of(await finished(first)) == codes_of(await finished(second)) == [0]
+    assert keys(harness) == [None, b"large", None]
+    assert codes_of(send(harness, request(batch(b"small")), peer)) == [0], "and no longer then"
+
+
+async def test_nothing_of_a_request_is_appended_before_all_of_it_is_checked(harness):
+    message = request(batch(b"small"), large())
+    with pytest.raises(OverBudget):
+        check_now(message, harness.context, VERSION)
+    assert codes_of(await finished(send(harness, message, connection()))) == [0, 0]
+    assert (keys(harness, 0), keys(harness, 1)) == ([None], [b"large"])
+
+
+async def test_a_malformed_record_at_the_end_of_a_large_batch_is_found(harness):
+    data = large(2)
+    view = BatchView(data)
+    view.buffer[57:61] = (3).to_bytes(4, "big")
+    view.buffer[23:27] = (2).to_bytes(4, "big")
+    view.stamp_max_timestamp(view.max_timestamp)
+    answer = await finished(send(harness, request(data), connection()))
+    assert codes_of(answer) == [ErrorCode.INVALID_RECORD]
+    assert keys(harness) == []
+
+
+async def test_a_connection_that_closes_is_forgotten(harness):
+    peer = connection()
+    send(harness, request(large()), peer)
+    assert peer in harness.context.threaded
+    peer.mark_closed()
+    assert peer not in harness.context.threaded
+
+
+async def test_a_wrong_largest_timestamp_is_stored_right(harness):
+    time = now_ms()
+    data = batch(b"a", timestamp_ms=time)
+    BatchView(data).stamp_max_timestamp(time + 1000)
+    assert codes_of(send(harness, request(data), connection())) == [0]
+    log = harness.context.partitions.leader_of("t", 0).partition.log
+    [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
+    assert stored.max_timestamp == time
+
+
+async def test_a_topic_of_zstd_has_zstd_whatever_is_sent(harness):
+    overrides = {"compression.type": "zstd", "compression.zstd.level": "7"}
+    harness.set_image(topic("t", partition()), configs={(TOPIC_RESOURCE, "t"): overrides})
+    parked = send(harness, request(batch(b"plain")), connection())
+    assert isinstance(parked, Parked), "it is compressed in a thread"
+    assert codes_of(await finished(parked)) == [0]
+    log = harness.context.partitions.leader_of("t", 0).partition.log
+    [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
+    assert stored.compression is Compression.ZSTD
+    assert [record.value for record in decode_records(stored)] == [b"plain"]

@@ -1,0 +1,161 @@
+"""The follower's side of a fetch session: after every request the leader knows exactly what a full request would say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.partitions.follower import FetchPosition
+from broker.replication.fetch_client import (
+    PAUSE_SECONDS,
+    FetchClient,
+    FetchSettings,
+)
+
+SETTINGS = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20)
+
+
+@dataclass
+class Follower:
+    """What the client needs of a `FollowerEpoch`."""
+
+    epoch: int = 0
+    offset: int = 0
+    ended: bool = False
+
+    def position(self) -> FetchPosition:
+        return FetchPosition(self.offset, self.epoch, 0)
+
+
+@dataclass
+class Leader:
+    """The session as the leader sees it."""
+
+    known: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    epoch: int = 0
+
+    def take(self, request) -> int:
+        if request.session_epoch == 0:
+            self.known, self.epoch = {}, 0
+        assert request.session_epoch == self.epoch
+        self.epoch += 1
+        for topic in request.topics:
+            for wanted in topic.partitions:
+                self.known[topic.topic_id, wanted.partition] = (
+                    wanted.current_leader_epoch,
+                    wanted.fetch_offset,
+                )
+        for topic in request.forgotten_topics_data:
+            for index in topic.partitions:
+                del self.known[topic.topic_id, index]  # it must be known
+        return 7
+
+
+KEYS = st.integers(0, 3).map(lambda index: (b"t" * 16, index))
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), KEYS),
+        st.tuples(st.just("remove"), KEYS),
+        st.tuples(st.just("append"), KEYS),
+        st.tuples(st.just("refuse"), KEYS),
+        st.tuples(st.just("wait"), st.floats(0.001, 2)),
+        st.tuples(st.just("reconnect"), st.none()),
+        st.tuples(st.just("send"), st.none()),
+    ),
+    max_size=40,
+)
+
+
+@given(steps=STEPS, keeps_sessions=st.booleans())
+def test_the_leader_is_told_all_that_changed_and_no_more(steps, keeps_sessions):
+    client, leader, now = FetchClient(SETTINGS), Leader(), 0.0
+    followers: dict[Any, Follower] = {}
+    paused: dict[Any, float] = {}
+    epoch = 0
+    for kind, value in [*steps, ("wait", 2.0), ("send", None)]:
+        if kind == "add":
+            epoch += 1
+            followers[value] = Follower(epoch)
+            paused.pop(value, None)
+            client.add(value, followers[value])
+        elif kind == "remove":
+            followers.pop(value, None)
+            paused.pop(value, None)
+            client.remove(value)
+        elif kind == "append" and value in followers and value not in paused:
+            followers[value].offset += 1
+            client.touch(client.find(value))
+        elif kind == "refuse" and value in followers and value not in paused:
+            followed = client.find(value)
+            paused[value] = now + followed.pause
+            client.hold_back(followed, now)
+        elif kind == "wait":
+            now += value
+        elif kind == "reconnect":
+            client.begin()
+        elif kind == "send":
+            paused = {key: due for key, due in paused.items() if due > now}
+            request = client.next_request(now, in_flight=False)
+            expected = {
+                key: (one.epoch, one.offset) for key, one in followers.items() if key not in paused
+            }
+            if request is None:
+                assert not expected
+                continue
+            session_id = leader.take(request)
+            assert leader.known == expected
+            client.answered(session_id if keeps_sessions else 0)
+
+
+def test_pauses_double_up_to_a_bound():
+    client = FetchClient(SETTINGS)
+    client.add((b"t" * 16, 0), Follower())
+    followed = client.find((b"t" * 16, 0))
+    for _ in range(20):
+        client.hold_back(followed, 0.0)
+    assert client.resume_at == followed.pause == SETTINGS.backoff_seconds_max
+
+
+@pytest.mark.parametrize(("backoff", "last"), [(0.3, 0.3), (0.0, PAUSE_SECONDS)])
+def test_the_bound_is_configured_and_never_below_the_first_pause(backoff, last):
+    client = FetchClient(replace(SETTINGS, backoff_seconds_max=backoff))
+    client.add((b"t" * 16, 0), Follower())
+    followed = client.find((b"t" * 16, 0))
+    for _ in range(20):
+        client.hold_back(followed, 0.0)
+    assert followed.pause == last
+
+
+def test_an_answer_outstanding_is_followed_only_by_news():
+    client = FetchClient(SETTINGS)
+    client.add((b"t" * 16, 0), Follower())
+    assert client.next_request(0.0, in_flight=False) is not None
+    client.answered(7)
+    assert client.next_request(0.0, in_flight=True) is None
+    client.add((b"t" * 16, 1), Follower())
+    request = client.next_request(0.0, in_flight=True)
+    assert [one.partition for topic in request.topics for one in topic.partitions] == [1]
+
+
+def test_registered_anew_it_tells_all_positions_again():
+    """KIP-903: what the leader knows it knows of the old broker epoch."""
+    broker_epoch = 112
+    client = FetchClient(FetchSettings(12, lambda: broker_epoch, 500, 1, 1 << 20, 10 << 20))
+    for index in range(2):
+        client.add((b"t" * 16, index), Follower())
+
+    def told():
+        request = client.next_request(0.0, in_flight=False)
+        client.answered(7)
+        named = [one.partition for topic in request.topics for one in topic.partitions]
+        return request.replica_state.replica_epoch, named
+
+    assert told() == (112, [0, 1])
+    assert told() == (112, [])
+    broker_epoch = 300
+    assert told() == (300, [0, 1])
+    assert told() == (300, [])

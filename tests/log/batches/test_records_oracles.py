@@ -1,0 +1,66 @@
+"""Batches of v2 against kafka-python's and aiokafka's record modules, both ways, with every codec."""
+
+import warnings
+
+import pytest
+from aiokafka.record import default_records as aiokafka
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log.batches.batch import BatchView, has_valid_crc
+from log.batches.records import NewRecord, build_batch, decode_records
+from log.codecs.compression import Compression
+
+with warnings.catch_warnings():  # it reads its JSON by a deprecated way
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka.record.default_records as kafka_python
+
+OTHERS = pytest.mark.parametrize(
+    "theirs", [kafka_python, aiokafka], ids=["kafka-python", "aiokafka"]
+)
+CODECS = pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name)
+MAYBE_BYTES = st.none() | st.binary(max_size=40)
+HEADERS = st.lists(st.tuples(st.text(max_size=5), MAYBE_BYTES), max_size=3)
+RECORDS = st.lists(
+    st.builds(NewRecord, MAYBE_BYTES, MAYBE_BYTES, st.integers(0, 1 << 50), HEADERS),
+    min_size=1,
+    max_size=6,
+)
+
+
+def plain(record, headers):
+    return (
+        None if record.key is None else bytes(record.key),
+        None if record.value is None else bytes(record.value),
+        [(key, None if value is None else bytes(value)) for key, value in headers],
+    )
+
+
+@OTHERS
+@CODECS
+@given(new=RECORDS, offset=st.integers(0, 1 << 40))
+def test_others_read_what_we_build(theirs, codec, new, offset):
+    built = build_batch(new, base_offset=offset, compression=codec)
+    batch = theirs.DefaultRecordBatch(built)
+    assert batch.validate_crc()
+    found = list(batch)
+    assert [(r.offset, r.timestamp) for r in found] == [
+        (offset + i, one.timestamp_ms) for i, one in enumerate(new)
+    ]
+    assert [plain(r, r.headers) for r in found] == [plain(one, one.headers) for one in new]
+
+
+@OTHERS
+@CODECS
+@given(new=RECORDS)
+def test_we_read_what_others_build(theirs, codec, new):
+    builder = theirs.DefaultRecordBatchBuilder(2, int(codec), False, -1, -1, -1, 1 << 20)
+    for offset, one in enumerate(new):
+        builder.append(offset, one.timestamp_ms, one.key, one.value, list(one.headers))
+    batch = BatchView(bytes(builder.build()))
+    assert has_valid_crc(batch)
+    found = decode_records(batch)
+    assert [(r.offset, r.timestamp_ms) for r in found] == [
+        (i, one.timestamp_ms) for i, one in enumerate(new)
+    ]
+    assert [plain(r, r.headers) for r in found] == [plain(one, one.headers) for one in new]

@@ -1,0 +1,254 @@
+"""Compression: inverse functions with an output limit; damage is an error, never an exception of the library."""
+
+import gzip
+import struct
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import lz4.frame
+import pytest
+import snappy
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log.codecs import gzip as gzip_codec
+from log.codecs import zstd as zstd_codec
+from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
+from log.codecs.snappy import XERIAL_HEADER, XERIAL_MAGIC
+from wire.errors import RemoteProtocolError
+
+KINDS = [kind for kind in Compression if kind is not Compression.NONE]
+TEXT = b"".join(b"line %d of some text that repeats itself\n" % i for i in range(4000))
+
+
+@given(st.sampled_from(Compression), st.binary(max_size=500))
+def test_inverse(kind, data):
+    assert decompress(kind, compress(kind, data), len(data)) == data
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_data_smaller_than_before(kind):
+    packed = compress(kind, memoryview(TEXT))
+    assert len(packed) < len(TEXT) / 2
+    assert decompress(kind, memoryview(packed), len(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize("kind", Compression)
+def test_output_limit_is_exact(kind):
+    packed = compress(kind, TEXT)
+    assert decompress(kind, packed, len(TEXT)) == TEXT
+    with pytest.raises(OutputTooLarge):
+        decompress(kind, packed, len(TEXT) - 1)
+
+
+BOMB_BYTES = 64 << 20
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        (Compression.GZIP, gzip.compress(bytes(BOMB_BYTES), 1)),
+        (Compression.LZ4, lz4.frame.compress(bytes(BOMB_BYTES))),
+        (Compression.ZSTD, zstandard.compress(bytes(BOMB_BYTES))),
+        (Compression.SNAPPY, snappy.compress(bytes(BOMB_BYTES))),
+    ],
+    ids=lambda bomb: bomb[0].name,
+)
+def test_bombs_stop_at_the_limit(bomb):
+    kind, packed = bomb
+    with pytest.raises(OutputTooLarge):
+        decompress(kind, packed, 1 << 20)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_cut_is_noticed(kind):
+    packed = compress(kind, TEXT[:3000])
+    for size in range(len(packed)):
+        try:
+            assert decompress(kind, packed[:size], 1 << 20) != TEXT[:3000]
+        except RemoteProtocolError:
+            continue
+        assert kind is Compression.SNAPPY, (
+            f"{size} of {len(packed)} bytes"
+        )  # frames have no end mark: records will not fit
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bytes_after_the_end_are_noticed(kind):
+    with pytest.raises(RemoteProtocolError):
+        decompress(kind, compress(kind, TEXT[:3000]) + b"garbage", 1 << 20)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.binary(max_size=100))
+def test_any_bytes_give_bytes_or_a_protocol_error(kind, data):
+    try:
+        assert len(decompress(kind, data, 1000)) <= 1000
+    except RemoteProtocolError:
+        return
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=3)
+)
+def test_mutations_give_bytes_or_a_protocol_error(kind, changes):
+    packed = bytearray(compress(kind, TEXT[:2000]))
+    for position, value in changes:
+        packed[position % len(packed)] = value
+    try:
+        assert len(decompress(kind, packed, 1 << 16)) <= 1 << 16
+    except RemoteProtocolError:
+        return
+
+
+def test_snappy_in_both_framings():
+    raw = snappy.compress(TEXT[:100])
+    xerial = b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, len(raw)) + raw
+    assert decompress(Compression.SNAPPY, raw, 100) == TEXT[:100]
+    assert decompress(Compression.SNAPPY, xerial, 100) == TEXT[:100]
+    assert compress(Compression.SNAPPY, TEXT).startswith(b"\x82SNAPPY\0\0\0\0\1\0\0\0\1")
+
+
+def test_snappy_length_that_no_block_can_have():
+    with pytest.raises(RemoteProtocolError):
+        decompress(Compression.SNAPPY, b"\xff\xff\xff\x7f\0\0", 1 << 30)
+
+
+def test_gzip_members_in_a_row():
+    packed = gzip.compress(b"one ") + gzip.compress(b"two")
+    assert decompress(Compression.GZIP, packed, 7) == b"one two"
+    with pytest.raises(OutputTooLarge):
+        decompress(Compression.GZIP, packed, 6)
+
+
+@pytest.mark.parametrize("size", [0, 100, len(TEXT)])
+@pytest.mark.parametrize("library", [zlib, gzip_codec.inflating], ids=lambda one: one.__name__)
+def test_gzip_is_read_alike_with_zlib_and_what_stands_for_it(monkeypatch, library, size):
+    monkeypatch.setattr(gzip_codec, "inflating", library)
+    packed = compress(Compression.GZIP, TEXT[:size])
+    assert decompress(Compression.GZIP, packed, size) == TEXT[:size]
+    for damaged in (packed[:-1], packed + b"more", packed[:-8] + bytes(8) + b"\1", b"", b"\x1f"):
+        with pytest.raises(RemoteProtocolError, match="damaged gzip"):
+            decompress(Compression.GZIP, damaged, 1 << 20)
+    if size:
+        with pytest.raises(OutputTooLarge):
+            decompress(Compression.GZIP, packed, size - 1)
+
+
+def test_gzip_is_read_with_zlib_ng():
+    assert gzip_codec.inflating is not zlib
+
+
+def test_zlib_stream_is_not_gzip():
+    with pytest.raises(RemoteProtocolError):
+        decompress(Compression.GZIP, zlib.compress(TEXT), 1 << 20)
+
+
+def test_zstd_frames_in_a_row_and_with_checksum():
+    packed = zstandard.compress(b"one ") + zstandard.ZstdCompressor(write_checksum=True).compress(
+        b"two"
+    )
+    assert decompress(Compression.ZSTD, packed, 7) == b"one two"
+    with pytest.raises(RemoteProtocolError):
+        decompress(Compression.ZSTD, packed[:-1], 7)
+
+
+def outcome(action, *asked):
+    try:
+        return bytes(action(*asked))
+    except RemoteProtocolError as error:
+        return type(error)
+
+
+@given(
+    size=st.integers(0, 3000),
+    tells_size=st.booleans(),
+    tail=st.sampled_from([b"", b"", zstandard.compress(b"two"), b"more", b"\0"]),
+    cut=st.sampled_from([0, 0, 0, 1, 5]),
+    changes=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 255)), max_size=2),
+    limit_bytes=st.sampled_from([1 << 20, 3000, 100]),
+)
+def test_zstd_in_one_step_is_as_by_steps(size, tells_size, tail, cut, changes, limit_bytes):
+    compressor = zstandard.ZstdCompressor(write_content_size=tells_size)
+    packed = bytearray(compressor.compress(TEXT[:size]) + tail)
+    for position, value in changes:
+        packed[position % len(packed)] = value
+    asked = (packed[: len(packed) - cut], limit_bytes)
+    assert outcome(zstd_codec.decompress, *asked) == outcome(
+        zstd_codec._decompress_by_steps, *asked
+    )
+
+
+def test_zstd_frames_of_one_block_and_of_several():
+    for size in (1, 128 * 1024, 128 * 1024 + 1, len(TEXT)):
+        packed = compress(Compression.ZSTD, TEXT[:size])
+        is_of_one_block = zstd_codec._window_of_one_block(packed) is not None
+        assert is_of_one_block == (size <= 128 * 1024)
+        assert decompress(Compression.ZSTD, packed, size) == TEXT[:size]
+
+
+def test_a_zstd_frame_that_lies_about_its_size():
+    packed = zstandard.compress(TEXT[:200])
+    assert packed[4] == 0x20, "one segment, its size in one byte"
+    for size in (199, 201, 0):
+        with pytest.raises(RemoteProtocolError):
+            decompress(Compression.ZSTD, packed[:5] + bytes([size]) + packed[6:], 1 << 20)
+
+
+def test_lz4_as_kafka_reads_it():
+    packed = compress(Compression.LZ4, TEXT)
+    descriptor = packed[4]
+    assert descriptor >> 6 == 1
+    assert descriptor & 0x20, "Kafka's reader refuses dependent blocks"
+    assert packed[5] >> 4 == 4, "64 KiB blocks"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (Compression.GZIP, gzip.compress(b"") * 50_000),
+        (Compression.SNAPPY, XERIAL_HEADER.pack(XERIAL_MAGIC, 1, 1) + b"\0\0\0\1\0" * 200_000),
+        (Compression.ZSTD, bytes.fromhex("28b52ffd0058") + b"\0\0\0" * 300_000 + b"\1\0\0"),
+        (Compression.ZSTD, bytes.fromhex("28b52ffd0058010000") * 100_000),
+    ],
+    ids=["gzip members", "snappy blocks", "zstd blocks", "zstd frames"],
+)
+def test_parts_without_content_are_counted(kind, data):
+    with pytest.raises(RemoteProtocolError, match="more than"):
+        decompress(kind, data, 1 << 20)
+
+
+def test_damage_in_a_zstd_frame_does_not_spoil_the_next():
+    packed = compress(Compression.ZSTD, TEXT)
+    for place in (8, len(packed) // 2, len(packed) - 3):
+        damaged = bytearray(packed)
+        damaged[place] ^= 0xFF
+        with suppress(RemoteProtocolError):
+            assert decompress(Compression.ZSTD, damaged, len(TEXT)) != TEXT
+        with pytest.raises(OutputTooLarge):
+            decompress(Compression.ZSTD, packed, 100)
+        assert decompress(Compression.ZSTD, packed, len(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize(("window_log", "kept"), [(20, True), (23, False)])
+def test_a_large_zstd_window_is_not_kept(window_log, kept):
+    parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=window_log)
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    packed = compressor.compress(TEXT) + compressor.flush()  # of unknown size, as Java's are
+
+    def in_a_new_thread():
+        assert decompress(Compression.ZSTD, packed, len(TEXT)) == TEXT
+        return hasattr(zstd_codec._of_thread, "decompressor")
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(in_a_new_thread).result() == kept
+
+
+def test_snappy_blocks_that_expand_to_something_else_than_they_say():
+    block = snappy.compress(TEXT[:100])
+    for length in (99, 101):
+        with pytest.raises(RemoteProtocolError):
+            decompress(Compression.SNAPPY, bytes([length]) + block[1:], 1 << 20)

@@ -1,0 +1,531 @@
+"""The log directory: lock, identity, clean shutdown, checkpoints, creation and deletion, laziness."""
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from log.directories.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
+from log.directories.directory import LogDirectory
+from log.directories.directory_lock import DirectoryLocked
+from log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from log.disk.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CheckpointDamaged,
+    read_offsets,
+)
+from log.partitions.partition_metadata import read_partition_metadata
+from tests.log.faulty_files import FaultyFiles
+from tests.log.helpers import SMALL, append, fill, read_all
+from wire.errors import ErrorCode, KafkaError
+
+IDENTITY = MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes(range(16)))
+TOPIC_ID = bytes(range(100, 116))
+
+
+@pytest.fixture
+def path(tmp_path):
+    IDENTITY.save(tmp_path)
+    return tmp_path
+
+
+def test_clean_shutdown_and_start(path):
+    directory = LogDirectory(path)
+    assert directory.previous_broker_epoch is None
+    log = fill(directory.create_log("orders", 3, TOPIC_ID, SMALL), 30)
+    log.delete_records_before(10)
+    batches = read_all(log)
+    directory.close(broker_epoch=42, high_watermarks={("orders", 3): 90})
+    assert (path / CLEAN_SHUTDOWN).read_bytes() == b'{"version":0,"brokerEpoch":42}'
+    assert (path / RECOVERY_POINTS).read_text() == "0\n1\norders 3 90\n"
+    assert (path / LOG_START_OFFSETS).read_text() == "0\n1\norders 3 10\n"
+    assert (path / HIGH_WATERMARKS).read_text() == "0\n1\norders 3 90\n"
+
+    again = LogDirectory(path)
+    assert again.previous_broker_epoch == 42
+    assert not (path / CLEAN_SHUTDOWN).exists(), "a crash from now on is a crash"
+    assert again.partitions() == {("orders", 3)}
+    assert again.topic_id("orders", 3) == TOPIC_ID
+    assert again.high_watermark("orders", 3) == 90
+    log = again.open_log("orders", 3, SMALL)
+    assert (log.log_start_offset, log.log_end_offset, log.flushed_offset) == (10, 90, 90)
+    assert read_all(log) == batches
+    again.close(broker_epoch=None)
+    assert not (path / CLEAN_SHUTDOWN).exists()
+
+
+def test_meta_properties_are_kafkas(path):
+    assert MetaProperties.load(path) == IDENTITY
+    (path / "meta.properties").write_text(
+        "#\n#Sat Nov 21 02:56:03 UTC 2026\nnode.id=1\ndirectory.id=7buGdvd-RxmSR5-Fqp82HA\nversion=1\n"
+        "cluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n"
+    )
+    loaded = MetaProperties.load(path)
+    assert (loaded.node_id, loaded.cluster_id) == (1, "Vk_zJvdfRf6PsrkaTDAJ-A")
+    loaded.check(path, cluster_id=loaded.cluster_id, node_id=1)
+    with pytest.raises(MetaPropertiesError, match="belongs to node 1, this process is of node 2"):
+        loaded.check(path, cluster_id=None, node_id=2)
+    with pytest.raises(MetaPropertiesError, match="belongs to cluster"):
+        loaded.check(path, cluster_id="other", node_id=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "version=2\nnode.id=1\ncluster.id=x\n",
+        "version=1\nbroker.id=1\ncluster.id=x\n",
+        "broker.id=1\n",
+        "version=1\nnode.id=x\n",
+        "version=1\nnode.id=1\ncluster.id=x\ndirectory.id=short\n",
+        "\\u00",
+    ],
+)
+def test_damaged_meta_properties_are_refused_and_named(path, text):
+    (path / "meta.properties").write_text(text)
+    with pytest.raises(MetaPropertiesError, match=r"meta\.properties"):
+        LogDirectory(path)
+
+
+def test_an_unformatted_directory_is_refused(tmp_path):
+    with pytest.raises(MetaPropertiesError, match="not formatted"):
+        LogDirectory(tmp_path)
+
+
+def test_the_lock_excludes_this_and_other_processes(path):
+    directory = LogDirectory(path)
+    with pytest.raises(DirectoryLocked):
+        LogDirectory(path)
+    code = (
+        "import sys, pathlib\nfrom log.directories.directory import LogDirectory\nfrom log.directories.directory_lock import DirectoryLocked\n"
+        "try: LogDirectory(pathlib.Path(sys.argv[1]))\nexcept DirectoryLocked: sys.exit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 7
+    directory.close(broker_epoch=None)
+    LogDirectory(path).close(broker_epoch=None)
+
+
+def test_the_lock_is_given_back_when_opening_fails(path):
+    (path / "meta.properties").unlink()
+    with pytest.raises(MetaPropertiesError):
+        LogDirectory(path)
+    IDENTITY.save(path)
+    LogDirectory(path).close(broker_epoch=None)
+
+
+def test_a_restart_touches_no_partition(path):
+    directory = LogDirectory(path)
+    for index in range(20):
+        append(directory.create_log("t", index, TOPIC_ID, SMALL))
+    directory.close(broker_epoch=1)
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    opened = files.calls["open"]
+    assert len(directory.partitions()) == 20
+    assert (files.calls["open"], len(directory._logs)) == (opened, 0)
+    directory.open_log("t", 7, SMALL)
+    assert len(directory._logs) == 1
+    directory.close(broker_epoch=2)
+    assert read_offsets(path / RECOVERY_POINTS) == {("t", index): 1 for index in range(20)}
+
+
+def test_a_partition_that_nobody_opened_survives_two_crashes(path):
+    directory = LogDirectory(path)
+    batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 10))
+    directory.close(broker_epoch=1)
+    LogDirectory(path).close(broker_epoch=None)
+    directory = LogDirectory(path)
+    log = directory.open_log("t", 0, SMALL)
+    assert (log.flushed_offset, read_all(log)) == (30, batches)
+    directory.close(broker_epoch=None)
+
+
+def test_creation_and_deletion(path):
+    directory = LogDirectory(path)
+    log = directory.create_log("t", 0, TOPIC_ID, SMALL)
+    assert directory.create_log("t", 0, TOPIC_ID, SMALL) is log
+    assert read_partition_metadata(path / "t-0") == TOPIC_ID
+    fill(log, 3)
+    piece = log.read(0, 10_000, upto_offset=9, min_one=True)
+    before = piece.read()
+    directory.delete_log("t", 0)
+    assert ("t", 0) not in directory
+    assert [name for name in os.listdir(path) if name.endswith("-delete")]
+    fresh = directory.create_log("t", 0, bytes(16), SMALL)
+    assert fresh.log_end_offset == 0
+    directory.purge(delay_ms=1)
+    assert [name for name in os.listdir(path) if name.endswith("-delete")]
+    directory.purge()
+    assert not [name for name in os.listdir(path) if name.endswith("-delete")]
+    assert piece.read() == before
+    with pytest.raises(KafkaError) as raised:
+        directory.open_log("t", 9, SMALL)
+    assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    directory.close(broker_epoch=None)
+
+
+def test_a_flush_under_way_leaves_a_deleted_partition_and_its_namesake_alone(path):
+    directory = LogDirectory(path)
+    flush = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3).prepare_flush()
+    assert flush.epochs is not None, "or the test shows nothing"
+    directory.delete_log("t", 0)
+    flush.run()
+    directory.create_log("t", 0, bytes(16), SMALL)
+    flush.run()
+    assert directory.offline is None
+    assert not (path / "t-0" / "leader-epoch-checkpoint").exists()
+    directory.close(broker_epoch=None)
+
+
+def test_a_deletion_that_a_crash_interrupted_is_finished(path):
+    leftover = path / ("t-0." + "a" * 32 + "-delete")
+    leftover.mkdir()
+    (leftover / "00000000000000000000.log").write_bytes(b"x")
+    directory = LogDirectory(path)
+    assert directory.partitions() == set()
+    directory.purge()
+    assert not leftover.exists()
+    directory.close(broker_epoch=None)
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a\0", "x" * 250, "ä"])
+def test_names_that_are_no_directories(path, topic):
+    directory = LogDirectory(path)
+    with pytest.raises(KafkaError) as raised:
+        directory.create_log(topic, 0, TOPIC_ID, SMALL)
+    assert raised.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    directory.close(broker_epoch=None)
+
+
+def test_what_lies_in_a_deleted_partition_goes_whatever_it_is(path):
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    (path / "t-0" / "snapshots" / "older").mkdir(parents=True)
+    (path / "t-0" / "snapshots" / "older" / "note").write_text("whose?")
+    (path / "t-0" / "link").symlink_to(path)
+    directory.delete_log("t", 0)
+    directory.purge()
+    assert directory.offline is None
+    assert not list(path.glob("t-0*"))
+    assert (path / "meta.properties").exists()
+
+
+def test_what_is_merely_called_deleted_is_not_ours(path):
+    """Kafka refuses to start with it; here it lies as it is."""
+    (path / "backup-delete").mkdir()
+    (path / "backup-delete" / "all.tar").write_text("dear")
+    (path / "notes-delete").write_text("dear")
+    (path / "orders-3-future").mkdir()
+    before = sorted(path.rglob("*"))
+    directory = LogDirectory(path)
+    directory.purge()
+    assert directory.offline is None
+    assert not list(directory.futures)
+    assert set(before) <= set(path.rglob("*"))
+
+
+def test_the_longest_topic_name_can_be_deleted(path):
+    directory = LogDirectory(path)
+    directory.create_log("x" * 249, 0, TOPIC_ID, SMALL)
+    directory.delete_log("x" * 249, 0)
+    directory.purge()
+    directory.close(broker_epoch=None)
+
+
+def test_missing_or_damaged_partition_metadata_makes_a_stray(path):
+    """KAFKA-16814."""
+    directory = LogDirectory(path)
+    for index, text in enumerate(
+        [None, b"", b"version: 0\n", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"]
+    ):
+        directory.create_log("t", index, TOPIC_ID, SMALL)
+        metadata = path / f"t-{index}" / "partition.metadata"
+        metadata.unlink() if text is None else metadata.write_bytes(text)
+    directory.close(broker_epoch=1)
+    directory = LogDirectory(path)
+    assert [directory.topic_id("t", index) for index in range(4)] == [None] * 4
+    directory.close(broker_epoch=None)
+
+
+def test_an_empty_checkpoint_says_nothing_as_kafka_makes_them_at_start(path):
+    (path / RECOVERY_POINTS).write_bytes(b"")
+    assert read_offsets(path / RECOVERY_POINTS) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"0\n", b"0\n2\nt 0 5\n", b"1\n0\n", b"0\n1\nt x 5\n", b"0\n1\nt 0 -5\n", b"\xff\xfe"],
+)
+def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text):
+    directory = LogDirectory(path)
+    batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 20))
+    directory.close(broker_epoch=1)
+    for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
+        (path / name).write_bytes(text)
+        with pytest.raises(CheckpointDamaged, match=name):
+            read_offsets(path / name)
+    (path / CLEAN_SHUTDOWN).unlink()
+    directory = LogDirectory(path)
+    assert len(directory.damaged_checkpoints) == 3
+    assert read_all(directory.open_log("t", 0, SMALL)) == batches
+    assert directory.high_watermark("t", 0) == 0
+    directory.close(broker_epoch=None)
+
+
+def test_a_truncation_lowers_the_checkpoint_before_bytes_go(path):
+    """Else a crash after it would look like lost data, and the replica would be refused for ever."""
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log.flush()
+    directory.save_checkpoints()
+    collected = directory.collect_checkpoints()
+    log.truncate_to(30)
+    assert read_offsets(path / RECOVERY_POINTS) == {("t", 0): 30}
+    writer = threading.Thread(target=directory.write_checkpoints, args=[collected])
+    writer.start()
+    writer.join()
+    assert read_offsets(path / RECOVERY_POINTS) == {("t", 0): 30}, "older than the truncation"
+    directory.close(broker_epoch=None)
+    directory = LogDirectory(path)
+    assert directory.open_log("t", 0, SMALL).log_end_offset == 30
+    directory.close(broker_epoch=None)
+
+
+def test_a_start_that_moves_back_is_noted_also_where_nothing_was_synced(path):
+    """Else the next start would take the records behind it for deleted ones."""
+    directory = LogDirectory(path)
+    log = directory.create_log("t", 0, TOPIC_ID, SMALL)
+    log.truncate_fully_and_start_at(100)
+    log._flushing.flushed_offset = 3  # as after the start of a log whose records a crash took
+    directory.save_checkpoints()
+    log.truncate_fully_and_start_at(50)
+    fill(log, 2).flush()
+    directory = killed(directory)
+    log = directory.open_log("t", 0, SMALL)
+    assert (log.log_start_offset, log.log_end_offset) == (50, 56)
+    directory.close(broker_epoch=None)
+
+
+def killed(directory):
+    """What its files say is what there is."""
+    directory._lock.release()
+    return LogDirectory(directory.path)
+
+
+def deleted_and_made_again(directory):
+    """A log of three records, all of them durable, where one of ninety was until a moment ago."""
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log.delete_records_before(60)
+    log.flush()
+    directory.save_checkpoints({("t", 0): 90})
+    collected = directory.collect_checkpoints({("t", 0): 90})
+    directory.delete_log("t", 0)
+    fill(directory.create_log("t", 0, bytes(16), SMALL), 1).flush()
+    return collected
+
+
+def test_the_checkpoints_of_a_deleted_partition_are_not_those_of_its_namesake(path):
+    """Else a process killed before the next checkpoint would leave a log that ends below what was flushed, and be refused it."""
+    directory = LogDirectory(path)
+    deleted_and_made_again(directory)
+    directory = killed(directory)
+    log = directory.open_log("t", 0, SMALL)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 3)
+    assert directory.high_watermark("t", 0) == 0
+    directory.close(broker_epoch=None)
+
+
+def test_a_checkpoint_under_way_does_not_bring_them_back(path):
+    directory = LogDirectory(path)
+    assert not directory.write_checkpoints(deleted_and_made_again(directory))
+    directory = killed(directory)
+    assert directory.open_log("t", 0, SMALL).log_end_offset == 3
+    directory.close(broker_epoch=None)
+
+
+def test_nor_do_those_of_a_partition_whose_process_died_before_it_was_made_again(path):
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30).flush()
+    directory.save_checkpoints()
+    directory.delete_log("t", 0)
+    directory = killed(directory)
+    fill(directory.create_log("t", 0, bytes(16), SMALL), 1).flush()
+    directory = killed(directory)
+    assert directory.open_log("t", 0, SMALL).log_end_offset == 3
+    directory.close(broker_epoch=None)
+
+
+def test_partitions_made_for_the_first_time_write_no_checkpoints(path):
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    directory.save_checkpoints({("t", 0): 9})
+    directory.delete_log("t", 0)
+    directory.save_checkpoints({})
+    renames = files.calls["rename"]
+    for index in range(3):
+        directory.create_log("t", index, TOPIC_ID, SMALL)
+    assert files.calls["rename"] == renames
+    directory.close(broker_epoch=None)
+
+
+def test_the_first_error_takes_the_directory_offline_and_no_marker_is_written(path):
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    log = directory.create_log("t", 0, TOPIC_ID, SMALL)
+    other = directory.create_log("t", 1, TOPIC_ID, SMALL)
+    append(log)
+    files.fail_at("pwrite", 1, errno.EIO)
+    with pytest.raises(KafkaError):
+        append(log)
+    assert "t-0" in directory.offline
+    for action in (
+        lambda: append(other),
+        lambda: directory.create_log("u", 0, TOPIC_ID, SMALL),
+        lambda: directory.open_log("t", 1, SMALL),
+        lambda: directory.delete_log("t", 1),
+        directory.save_checkpoints,
+        directory.purge,
+    ):
+        with pytest.raises(KafkaError) as raised:
+            action()
+        assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    directory.close(broker_epoch=5)
+    assert not (path / CLEAN_SHUTDOWN).exists()
+
+
+@pytest.mark.parametrize("call", ["open", "pwrite", "fdatasync", "rename", "fsync_directory"])
+def test_a_checkpoint_is_replaced_whole_or_not_at_all(path, call):
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3).flush()
+    directory.save_checkpoints()
+    before = (path / RECOVERY_POINTS).read_bytes()
+    fill(directory.open_log("t", 0, SMALL), 3).flush()
+    files.fail_at(call)
+    with pytest.raises(KafkaError):
+        directory.save_checkpoints()
+    directory.close(broker_epoch=None)
+    files.crash(keep_bytes=3)
+    assert (path / RECOVERY_POINTS).read_bytes() == before
+
+
+def test_other_things_in_the_directory_are_left_alone(path):
+    (path / "bootstrap.checkpoint").write_bytes(b"x")
+    (path / "lost+found").mkdir()
+    (path / "__cluster_metadata-0").mkdir()
+    (path / "t-0.0123-stray").mkdir()
+    directory = LogDirectory(path)
+    assert directory.partitions() == set()
+    assert ("__cluster_metadata", 0) in directory
+    directory.purge()
+    directory.close(broker_epoch=1)
+    assert (path / "lost+found").exists()
+
+
+def test_old_meta_properties_are_read_and_get_a_directory_id(path):
+    """Of ZooKeeper's times (version 0, and no version at all), and of Kafka before 3.7."""
+    for text in (
+        "version=0\nbroker.id=11\ncluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n",
+        "broker.id=11\ncluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n",
+        "version=1\nnode.id=11\ncluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n",
+    ):
+        (path / "meta.properties").write_text(text)
+        directory = LogDirectory(path)
+        meta = directory.meta_properties
+        directory.close(broker_epoch=None)
+        assert (meta.cluster_id, meta.node_id) == (IDENTITY.cluster_id, 11)
+        assert MetaProperties.load(path) == meta
+        assert meta.has_directory_id
+        kept = dict(line.split("=", 1) for line in text.split())
+        saved = (path / "meta.properties").read_text()
+        assert all(f"{key}={value}" in saved for key, value in kept.items() if key != "version")
+
+
+def test_a_stray_is_kept_for_a_human(path):
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    directory.put_aside("t", 0)
+    assert directory.partitions() == set()
+    directory.purge()
+    [stray] = [name for name in os.listdir(path) if name.endswith("-stray")]
+    assert (path / stray / "00000000000000000000.log").stat().st_size
+    directory.close(broker_epoch=1)
+    LogDirectory(path).close(broker_epoch=1)
+    assert (path / stray).exists()
+
+
+def test_after_a_crash_only_what_was_written_to_is_looked_at(path):
+    directory = LogDirectory(path)
+    for index in range(3):
+        fill(directory.create_log("t", index, TOPIC_ID, SMALL), 3)
+    directory.close(broker_epoch=1)
+    directory = LogDirectory(path)
+    for index in (1, 2):
+        directory.open_log("t", index, SMALL)
+    append(directory.open_log("t", 2, SMALL))
+    directory.save_checkpoints()
+    directory.close(broker_epoch=None)
+    directory = LogDirectory(path)
+    assert directory.unsettled() == [("t", 2)]
+    assert directory.open_log("t", 0, SMALL).log_end_offset == 9, "checked when it is opened"
+    directory.close(broker_epoch=None)
+
+
+def test_a_checkpoint_that_says_nothing_new_is_not_written(path):
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    log.flush()
+    directory.save_checkpoints({("t", 0): 5})
+    calls = files.calls.copy()
+    directory.save_checkpoints({("t", 0): 5})
+    assert files.calls == calls
+    directory.save_checkpoints({("t", 0): 6})
+    assert files.calls["rename"] == calls["rename"] + 1
+    directory.close(broker_epoch=None)
+
+
+def test_many_logs_close_with_one_sync_and_survive_power_loss(path, monkeypatch):
+    monkeypatch.setattr("log.directories.directory.SYNCS_MAX", 3)
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    logs = [fill(directory.create_log("t", index, TOPIC_ID, SMALL), 30) for index in range(5)]
+    batches = [read_all(log) for log in logs]
+    directory.close(broker_epoch=1)
+    assert files.calls["sync_volume"] == 1
+    files.crash()
+    directory = LogDirectory(path)
+    assert directory.clean_shutdown
+    again = [directory.open_log("t", index, SMALL) for index in range(5)]
+    assert [read_all(log) for log in again] == batches
+    assert {log.flushed_offset for log in again} == {90}
+    directory.close(broker_epoch=2)
+
+
+def test_logs_that_were_only_read_close_without_a_write(path):
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    directory.close(broker_epoch=1)
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    log = directory.open_log("t", 0, SMALL)
+    read_all(log)
+    before = files.calls.copy()
+    log.close()
+    assert files.calls == before
+
+
+def test_the_broker_s_epoch_is_in_the_marker_whoever_closes(path):
+    directory = LogDirectory(path)
+    directory.broker_epoch = 77
+    directory.close(broker_epoch=-1)
+    again = LogDirectory(path)
+    assert again.previous_broker_epoch == 77
+    again.close(broker_epoch=None)

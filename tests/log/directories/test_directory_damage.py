@@ -1,0 +1,181 @@
+"""mD3, mD4, mD7: what stands where a file of a partition should, and calls that fail: rebuilt, or refused with a reason; nothing is guessed."""
+
+import errno
+import os
+import shutil
+from random import Random
+
+import pytest
+
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from tests.log.faulty_files import FaultyFiles
+from tests.log.helpers import SMALL, append, fill, read_all
+from wire.errors import ErrorCode, KafkaError
+
+TOPIC_ID = bytes(range(100, 116))
+FILES = ["00000000000000000000.index", "00000000000000000000.timeindex", "leader-epoch-checkpoint"]
+
+
+@pytest.fixture
+def path(tmp_path):
+    MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes(range(16))).save(tmp_path)
+    return tmp_path
+
+
+def written(path, batches=40):
+    directory = LogDirectory(path)
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), batches)
+    found = read_all(log)
+    directory.close(broker_epoch=1)
+    return found
+
+
+def reopened(path):
+    directory = LogDirectory(path)
+    try:
+        return read_all(directory.open_log("t", 0, SMALL))
+    finally:
+        directory.close(broker_epoch=None)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "missing",
+        "empty",
+        "short",
+        "long",
+        "zeros",
+        "reversed",
+        "another's",
+        "garbage",
+        "negative",
+        "beyond",
+    ],
+)
+def test_a_small_file_is_rebuilt_from_the_log(path, name, damage, clean):
+    batches = written(path)
+    file = path / "t-0" / name
+    data = file.read_bytes()
+    replaced = {
+        "empty": b"",
+        "short": data[: len(data) // 2 + 1],
+        "long": data + b"\1" * 11,
+        "zeros": bytes(len(data)),
+        "reversed": data[::-1],
+        "another's": bytes(reversed(range(1, 97))),
+        "garbage": Random(7).randbytes(len(data)),
+        "negative": b"\xff" * len(data),
+        "beyond": b"\x7f" * len(data),
+    }
+    file.unlink()
+    if damage != "missing":
+        file.write_bytes(replaced[damage])
+    if not clean:
+        (path / ".kafka_cleanshutdown").unlink()
+    assert reopened(path) == batches
+
+
+@pytest.mark.parametrize("what", ["directory", "fifo", "dangling link"])
+@pytest.mark.parametrize("name", ["00000000000000000000.log", *FILES, "partition.metadata"])
+def test_what_is_no_file_is_refused_by_name_and_never_waited_for(path, name, what):
+    batches = written(path)
+    file = path / "t-0" / name
+    file.unlink()
+    match what:
+        case "directory":
+            file.mkdir()
+        case "fifo":
+            os.mkfifo(file)
+        case "dangling link":
+            file.symlink_to("nowhere")
+    directory = LogDirectory(path)
+    refused = None
+    try:
+        topic_id = directory.topic_id("t", 0)
+        found = read_all(directory.open_log("t", 0, SMALL))
+    except KafkaError as error:
+        refused = error
+    directory.close(broker_epoch=None)
+    if refused is None:  # not needed for this, or as good as missing: the log is whole
+        assert found == batches
+        assert (topic_id is None) == (name == "partition.metadata")
+    else:
+        assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert "t-0" in str(refused)
+
+
+@pytest.mark.parametrize("error", ["EACCES", "ENOSPC", "EROFS", "EMFILE", "EIO"])
+@pytest.mark.parametrize(
+    "call",
+    ["open", "pwrite", "pread", "fdatasync", "truncate", "rename", "unlink", "mkdir", "list_directory", "fsync_directory"],
+)  # fmt: skip
+def test_a_call_that_fails_takes_the_directory_offline_with_its_reason(path, call, error):
+    files = FaultyFiles()
+    directory = LogDirectory(path, files=files)
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log.flush()
+    acknowledged = read_all(log)
+    files.fail_at(call, error=getattr(errno, error), sticky=True)
+
+    def work():
+        append(log)
+        read_all(log)
+        log.roll(0)
+        log.flush()
+        log.truncate_to(45)
+        directory.create_log("u", 0, TOPIC_ID, SMALL)
+        directory.delete_log("t", 0)
+        directory.purge()
+        directory.save_checkpoints()
+
+    with pytest.raises(KafkaError) as raised:
+        work()
+    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert os.strerror(getattr(errno, error)) in directory.offline
+    directory.close(broker_epoch=3)
+    assert not (path / ".kafka_cleanshutdown").exists()
+    again = LogDirectory(path)
+    if ("t", 0) in again:
+        kept = read_all(again.open_log("t", 0, SMALL))
+        whole = min(len(kept), len(acknowledged))
+        assert kept[:whole] == acknowledged[:whole]
+        assert whole >= 15, "what was not truncated is there"
+    again.close(broker_epoch=None)
+
+
+def segment_files(folder, base):
+    return sorted(one for one in folder.iterdir() if one.name.startswith(f"{base:020d}."))
+
+
+@pytest.mark.parametrize("stage", range(6))
+def test_of_a_cleaned_segment_and_those_it_replaces_exactly_one_survives(path, stage):
+    """KAFKA-12520: .cleaned is nobody's; with .swap the new one is whole, whatever of the old is still there."""
+    batches = written(path)
+    folder = path / "t-0"
+    first, second = sorted(int(one.stem) for one in folder.glob("*.log"))[:2]
+    old = segment_files(folder, first) + segment_files(folder, second)
+    merged = b"".join((folder / f"{base:020d}.log").read_bytes() for base in (first, second))
+    suffix = ".cleaned" if stage == 0 else ".swap"
+    for one in segment_files(folder, first):
+        shutil.copy(one, one.with_name(one.name + suffix))
+    (folder / f"{first:020d}.log{suffix}").write_bytes(merged)
+    for number, one in enumerate(old):
+        if stage == 2:  # every second name has changed
+            one.rename(one.with_name(one.name + ".deleted")) if number % 2 else None
+        elif stage == 3:
+            one.rename(one.with_name(one.name + ".deleted"))
+        elif stage == 4:
+            one.unlink()
+    if stage == 5:  # the log has its name, its indexes not yet
+        for one in old:
+            one.unlink()
+        (folder / f"{first:020d}.log.swap").rename(folder / f"{first:020d}.log")
+    (path / ".kafka_cleanshutdown").unlink()
+    assert reopened(path) == batches
+    names = sorted(os.listdir(folder))
+    assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
+    assert (f"{second:020d}.log" in names) == (stage == 0), "one of the two, never both"

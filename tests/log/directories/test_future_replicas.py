@@ -1,0 +1,83 @@
+"""Replicas on their way into a log directory: copied, continued, given up, and taking their partition's name."""
+
+import os
+
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties
+from tests.log.helpers import SMALL, append, fill
+
+TOPIC_ID = bytes(range(100, 116))
+
+
+def test_a_replica_is_moved_in(tmp_path):
+    """Copied into `-future`, then it takes the name; at no moment are there two, or none that is whole."""
+    source, target = make(tmp_path / "a", 1), make(tmp_path / "b", 2)
+    log = fill(source.create_log("t", 0, TOPIC_ID, SMALL), 10)
+    future = target.futures.open("t", 0, TOPIC_ID, SMALL)
+    assert list(target.futures) == [("t", 0)]
+    assert ("t", 0) not in target
+    assert [name.endswith("-future") for name in os.listdir(tmp_path / "b") if "t-0" in name] == [
+        True
+    ]
+    future.append_as_follower(memoryview(log.read_bytes(0, 1 << 20, upto_offset=30)))
+    future.close()
+    source.delete_log("t", 0)
+    source.settle_names()
+    target.promote_future("t", 0)
+    assert (("t", 0) in source, ("t", 0) in target) == (False, True)
+    assert target.topic_id("t", 0) == TOPIC_ID
+    moved = target.open_log("t", 0, SMALL)
+    assert (moved.log_end_offset, moved.topic_partition) == (30, ("t", 0))
+    append(moved)
+    for directory in (source, target):
+        directory.close(broker_epoch=1)
+
+
+def test_the_checkpoints_of_a_deleted_partition_are_not_those_of_a_replica_that_moves_in(tmp_path):
+    """The process dies before the next checkpoints: those of the old one would look like lost data."""
+    target = make(tmp_path / "b", 2)
+    fill(target.create_log("t", 0, TOPIC_ID, SMALL), 30).flush()
+    target.save_checkpoints()
+    target.delete_log("t", 0)
+    future = fill(target.futures.open("t", 0, TOPIC_ID, SMALL), 10)
+    future.close()
+    target.promote_future("t", 0, end_offset=30)
+    target._lock.release()
+    target = LogDirectory(tmp_path / "b")
+    assert target.open_log("t", 0, SMALL).log_end_offset == 30
+    target.close(broker_epoch=None)
+
+
+def test_of_two_copies_one_goes_and_that_of_another_topic_too(tmp_path):
+    directory = make(tmp_path / "b", 2)
+    future = fill(directory.futures.open("t", 0, TOPIC_ID, SMALL), 10)
+    future.flush()
+    name = future.directory.name
+    directory.close(broker_epoch=None)
+    with (tmp_path / "b" / name / "00000000000000000000.log").open("ab") as file:
+        file.write(b"torn")
+    (tmp_path / "b" / ("t-0." + "0" * 32 + "-future")).mkdir()
+    directory = LogDirectory(tmp_path / "b")
+    assert list(directory.futures) == [("t", 0)]
+    again = directory.futures.open("t", 0, bytes(range(16)), SMALL)
+    assert again.log_end_offset == 0, "of another topic: it begins anew"
+    directory.close(broker_epoch=None)
+
+
+def test_a_future_replica_is_checked_and_continued(tmp_path):
+    directory = make(tmp_path / "b", 2)
+    fill(directory.futures.open("t", 0, TOPIC_ID, SMALL), 10).flush()
+    directory.close(broker_epoch=None)
+    directory = LogDirectory(tmp_path / "b")
+    assert directory.futures.open("t", 0, TOPIC_ID, SMALL).log_end_offset == 30
+    directory.futures.drop("t", 0)
+    assert list(directory.futures) == []
+    directory.purge()
+    assert not [name for name in os.listdir(tmp_path / "b") if name.startswith("t-0")]
+    directory.close(broker_epoch=None)
+
+
+def make(path, number):
+    path.mkdir()
+    MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes([number] * 16)).save(path)
+    return LogDirectory(path)

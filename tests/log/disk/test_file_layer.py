@@ -1,0 +1,46 @@
+"""All of `log` reaches the disk through `log/disk/files.py`: what records, fails or crashes files replaces that one object."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[3] / "log"
+LAYER = {"files.py"}
+MODULES = {"os", "shutil", "fcntl", "mmap", "tempfile", "glob"}
+PATH_METHODS = {
+    "chmod", "exists", "glob", "is_dir", "is_file", "is_symlink", "iterdir", "lstat", "mkdir", "read_bytes", "read_text",
+    "rename", "resolve", "rglob", "rmdir", "stat", "symlink_to", "touch", "unlink", "write_bytes", "write_text",
+}  # fmt: skip
+RECEIVERS = {"files", "_files", "REAL_FILES"}
+
+
+def trespasses(source: str) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [f"{node.lineno}: import {a.name}" for a in node.names if a.name in MODULES]
+        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            found.append(f"{node.lineno}: from {node.module}")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            found += [f"{node.lineno}: open()"] if node.func.id == "open" else []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            receiver = node.func.value
+            name = receiver.attr if isinstance(receiver, ast.Attribute) else ast.unparse(receiver)
+            if node.func.attr in PATH_METHODS and name not in RECEIVERS:
+                found.append(f"{node.lineno}: {ast.unparse(node.func)}")
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", sorted(FOLDER.rglob("*.py")), ids=lambda path: str(path.relative_to(FOLDER))
+)
+def test_only_the_file_layer_touches_the_disk(path):
+    assert path.name in LAYER or trespasses(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "source", ["import os", "from mmap import mmap", "open(p)", "path.stat()", "(a / b).unlink()"]
+)
+def test_the_rule_sees(source):
+    assert trespasses(source)

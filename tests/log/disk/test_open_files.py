@@ -1,0 +1,125 @@
+"""The bound on open descriptors: nothing that works notices that files are closed in between."""
+
+import gc
+import itertools
+import os
+import resource
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from log.disk.files import Files
+from log.disk.named_file import NamedFile
+from log.disk.open_files import OPEN_MAX, OPEN_MIN, OpenFiles, open_files_max
+from tests.log.helpers import append, fill, open_log, read_all
+
+
+def test_the_limit_leaves_sockets_their_share():
+    assert open_files_max(20_000) == 15_000
+    assert open_files_max(1024) == 768
+    assert open_files_max(100) == OPEN_MIN
+    assert open_files_max(10**9) == OPEN_MAX
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_what_is_used_stays_open(tmp_path, count):
+    files = Files(OpenFiles(limit=count))
+    named = [NamedFile(tmp_path / str(i), files) for i in range(30)]
+    for one in named:
+        one.get(create=True)
+        named[0].get()
+    assert sum(one.is_open for one in named) == count
+    assert named[0].is_open or count == 1
+
+
+@settings(max_examples=50)
+@given(uses=st.lists(st.integers(0, 9), max_size=60), limit=st.integers(1, 6))
+def test_never_more_than_the_limit(tmp_path_factory, uses, limit):
+    folder = tmp_path_factory.mktemp("open")
+    files = Files(OpenFiles(limit=limit))
+    named = [NamedFile(folder / str(i), files) for i in range(10)]
+    for use in uses:
+        file = named[use].get(create=True)
+        assert file.path == folder / str(use)
+        assert named[use].is_open, "the one that was asked for is not closed for itself"
+        assert sum(one.is_open for one in named) <= limit
+
+
+def test_logs_of_many_partitions_work_with_few_descriptors(tmp_path):
+    files = Files(OpenFiles(limit=7))
+    logs = [open_log(tmp_path / f"t-{i}", files=files) for i in range(20)]
+    before = len(os.listdir("/proc/self/fd"))
+    for turn in range(5):
+        for log in logs:
+            fill(log, 3 + turn)
+    assert len(os.listdir("/proc/self/fd")) <= before + 7
+    batches = [read_all(log) for log in logs]
+    assert all(batches[0] == one for one in batches)
+    for log in logs:
+        log.truncate_to(20)
+        append(log, 2)
+        log.flush()
+        log.close()
+    again = [open_log(tmp_path / f"t-{i}", clean=True, files=files) for i in range(20)]
+    assert {log.log_end_offset for log in again} == {logs[0].log_end_offset}
+    assert all(read_all(log) == read_all(again[0]) for log in again)
+
+
+def test_a_slice_outlives_the_closing_of_its_file(tmp_path):
+    files = Files(OpenFiles(limit=3))
+    log = fill(open_log(tmp_path / "t-0", files=files), 5)
+    piece = log.read(0, 10_000, upto_offset=log.log_end_offset, min_one=True)
+    wanted = piece.read()
+    for i in range(1, 5):
+        fill(open_log(tmp_path / f"t-{i}", files=files), 5)
+    assert not log._segments.active._log_file.is_open
+    for path in (tmp_path / "t-0").iterdir():
+        path.unlink()
+    assert piece.read() == wanted
+
+
+def is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+@pytest.fixture
+def few_descriptors():
+    """Gives a function: from its call on this process may open so many more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def leave(count):
+        gc.collect()  # what is garbage already would give back its numbers later
+        # What other tests still hold may lie above the lowest free number: only free ones are counted.
+        free = (number for number in itertools.count() if not is_open(number))
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (next(itertools.islice(free, count, None)), hard)
+        )
+
+    yield leave
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_process_without_descriptors_closes_files_and_goes_on(tmp_path, few_descriptors):
+    """Connections have the rest. The disk has not failed, so the directory stays online."""
+    files = Files(OpenFiles(limit=1000))
+    logs = [open_log(tmp_path / f"t-{i}", files=files) for i in range(20)]
+    few_descriptors(12)
+    for _ in range(3):
+        for log in logs:
+            fill(log, 3)
+            log.flush()
+    batches = [read_all(log) for log in logs]
+    assert all(batches[0] == one for one in batches)
+
+
+def test_without_files_to_close_the_lack_is_told(tmp_path, few_descriptors):
+    path = tmp_path / "file"
+    path.touch()
+    few_descriptors(0)
+    with pytest.raises(OSError, match="Too many open files"):
+        Files(OpenFiles(limit=1000)).open(path)

@@ -1,0 +1,79 @@
+"""Leader epochs against the obvious twin: one epoch per offset."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from log.disk.checkpoints import CheckpointDamaged
+from log.partitions.leader_epochs import LeaderEpochs
+
+
+def twin_end_offset(epochs, wanted, start):
+    """`epochs[i]` is the epoch of offset `start + i`."""
+    if not epochs or wanted < 0 or wanted > epochs[-1]:
+        return -1, -1
+    end = next((i for i, epoch in enumerate(epochs) if epoch > wanted), len(epochs))
+    return (epochs[end - 1] if end else wanted), start + end
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_same_answers(seed):
+    r = random.Random(seed)
+    cache, epochs, start, epoch = LeaderEpochs(), [], 0, 0
+    for _ in range(60):
+        what = r.random()
+        if what < 0.7:
+            epoch += r.choice([0, 0, 1, 3])
+            cache.assign(epoch, start + len(epochs))
+            epochs += [epoch] * r.randint(1, 5)
+        elif what < 0.85:
+            end = r.randint(start, start + len(epochs))
+            cache.truncate_from_end(end)
+            del epochs[end - start :]
+            epoch += 1
+        else:
+            new = r.randint(start, start + len(epochs))
+            if new < start + len(epochs):
+                cache.truncate_from_start(new)
+                del epochs[: new - start]
+                start = new
+        for wanted in range(-1, epoch + 2):
+            expected = twin_end_offset(epochs, wanted, start)
+            assert cache.end_offset_for(wanted, start + len(epochs)) == expected
+        for i, known in enumerate(epochs):
+            assert cache.epoch_for(start + i) == known
+        assert LeaderEpochs.parse(Path("x"), cache.format()).entries() == cache.entries()
+
+
+def test_a_contradiction_removes_what_was_known():
+    cache = LeaderEpochs([(0, 0), (3, 10), (5, 20)])
+    cache.assign(4, 15)
+    assert cache.entries() == [(0, 0), (3, 10), (4, 15)]
+    cache.assign(6, 10)
+    assert cache.entries() == [(0, 0), (6, 10)]
+    cache.assign(-1, 50)
+    assert cache.latest_epoch == 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"0",
+        b"0\n1\n",
+        b"0\n1\n1\n",
+        b"0\n2\n0 0\n0 5\n",
+        b"0\n2\n0 5\n1 5\n",
+        b"0\n1\n-2 0\n",
+        b"x\n0\n",
+        b"\xff",
+    ],
+)
+def test_damaged_files(text):
+    with pytest.raises(CheckpointDamaged, match="name"):
+        LeaderEpochs.parse(Path("name"), text)
+
+
+def test_format_is_kafkas():
+    assert LeaderEpochs([(0, 0), (1, 3900)]).format() == b"0\n2\n0 0\n1 3900\n"

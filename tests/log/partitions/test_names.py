@@ -1,0 +1,33 @@
+"""Names of partition directories, against one expression that says what is legal."""
+
+import re
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from log.partitions.names import is_partition_directory, partition_of
+
+LEGAL = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})\Z")
+
+letters = st.text("aZ.-_0 /é\n", max_size=6)
+digits = st.text("09٣²-+_", max_size=12)
+
+
+@given(st.one_of(st.text(max_size=20), st.builds("{}-{}".format, letters, digits)))
+@example("orders-3")
+@example("a-b-07")
+@example("-1-2")
+@example(".-0")
+@example("..-0")
+@example("...-0")
+@example("orders-12345678901")
+@example("x" * 249 + "-0")
+@example("x" * 250 + "-0")
+@example("orders-3.0f9a-delete")
+@example("orders-٣")
+@example("orders-3\n")
+def test_a_name_is_topic_and_partition_or_nothing(name: str) -> None:
+    found = LEGAL.match(name)
+    wanted = None if found is None or found[1] in (".", "..") else (found[1], int(found[2]))
+    assert partition_of(name) == wanted
+    assert is_partition_directory(name) == (wanted is not None)

@@ -1,0 +1,315 @@
+"""Opening after a crash: the unflushed end is cut where it is torn, the flushed part is never made shorter (mD1–mD4, mD7)."""
+
+import os
+
+import pytest
+
+from log.batches.batch import iter_batches
+from log.config import LogConfig
+from log.disk.checkpoints import LEADER_EPOCHS
+from log.segments.scan import scan_headers
+from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log, read_all, view_of
+from wire.errors import ErrorCode, KafkaError
+
+
+def crash(log):
+    """Nothing is closed properly; what the page cache holds is on disk."""
+    log.close(clean=False)
+    return log.directory
+
+
+def last_file(directory):
+    return max(directory.glob("*.log"))
+
+
+def refuses(directory, recovery_point, **options):
+    with pytest.raises(KafkaError) as raised:
+        open_log(directory, recovery_point=recovery_point, **options)
+    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    return raised.value.message
+
+
+def test_cut_at_every_byte_of_the_last_batch(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 4)
+    log.flush()
+    keep = log.log_end_offset
+    append(log, 2)
+    batches = read_all(log)
+    data = last_file(crash(log)).read_bytes()
+    for cut in range(1, len(batches[-1]) + 1):
+        last_file(log.directory).write_bytes(data[:-cut])
+        opened = open_log(log.directory, recovery_point=keep)
+        assert (opened.log_end_offset, opened.flushed_offset) == (keep, keep)
+        assert read_all(opened) == batches[:-1]
+        append(opened, 1)
+        assert opened.log_end_offset == keep + 1
+        opened.close(clean=False)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        bytes(100),
+        b"\xff" * 100,
+        os.urandom(300),
+        bytes(batch_bytes(2)),  # of another file: its offsets begin at 0
+        bytes(batch_bytes(2))[:40],
+    ],
+    ids=["zeros", "ones", "random", "stale batch", "stale header"],
+)
+def test_rubbish_after_the_end_is_cut(tmp_path, tail, caplog):
+    log = fill(open_log(tmp_path / "t-0"), 5)
+    log.flush()
+    batches = read_all(log)
+    crash(log)
+    with last_file(log.directory).open("ab") as file:
+        file.write(tail)
+    opened = open_log(log.directory, recovery_point=log.flushed_offset)
+    assert read_all(opened) == batches
+    assert last_file(log.directory).stat().st_size == opened.size_bytes
+    told = [one for one in caplog.messages if f"{len(tail)} bytes are cut off" in one]
+    assert len(told) == any(tail), "zeros nobody wrote"
+    assert "whole batches" not in caplog.text
+
+
+def test_a_repeated_block_is_cut(tmp_path):
+    log = fill(open_log(tmp_path / "t-0", LogConfig()), 5)
+    data = last_file(crash(log)).read_bytes()
+    last_file(log.directory).write_bytes(data + data[-200:])
+    assert open_log(log.directory).log_end_offset == log.log_end_offset
+
+
+def test_a_flipped_bit_above_the_recovery_point_cuts_there_and_all_that_follows(tmp_path, caplog):
+    log = fill(open_log(tmp_path / "t-0"), 40)
+    batches = read_all(log)
+    assert len(log.segment_base_offsets) > 3
+    crash(log)
+    first = min(log.directory.glob("*.log"))
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 1
+    first.write_bytes(data)
+    opened = open_log(log.directory)
+    kept = read_all(opened)
+    assert kept == batches[: len(kept)]
+    assert opened.log_end_offset == log.segment_base_offsets[1] - 3
+    assert len(list(log.directory.glob("*.log"))) == 1
+    assert caplog.text.count("what is before it was cut off") == len(log.segment_base_offsets) - 1
+
+
+def test_records_that_a_flipped_bit_takes_along_are_counted(tmp_path, caplog):
+    """Whether they had been fsynced nothing on disk tells; an operator is to know that there were any."""
+    log = fill(open_log(tmp_path / "t-0", LogConfig()), 10)
+    third = sum(len(one) for one in read_all(log)[:2])
+    crash(log)
+    data = bytearray(last_file(log.directory).read_bytes())
+    data[third + 70] ^= 1
+    last_file(log.directory).write_bytes(data)
+    assert open_log(log.directory, LogConfig()).log_end_offset == 6
+    assert f"{len(data) - third} bytes are cut off from position {third}, offset 6" in caplog.text
+    assert "7 whole batches are among them" in caplog.text
+
+
+def test_damage_below_the_recovery_point_takes_the_replica_offline_and_shortens_nothing(tmp_path):
+    log = fill(open_log(tmp_path / "t-0", LogConfig()), 10)
+    log.flush()
+    path = last_file(crash(log))
+    data = path.read_bytes()
+    for what, damaged in [
+        ("flipped size", data[:8] + b"\x7f" + data[9:]),
+        ("cut", data[:-1]),
+        ("cut at a batch", data[: -len(data) // 10]),
+        ("empty", b""),
+        ("zeroed", bytes(len(data))),
+    ]:
+        path.write_bytes(damaged)
+        assert "flushed" in refuses(log.directory, log.flushed_offset), what
+        assert path.read_bytes() == damaged, what
+
+
+def test_a_missing_flushed_log_is_refused(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 3)
+    log.flush()
+    last_file(crash(log)).unlink()
+    assert "no segments" in refuses(log.directory, log.flushed_offset)
+
+
+def test_a_hole_between_unflushed_segments_ends_the_log(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 40)
+    bases = log.segment_base_offsets
+    crash(log)
+    sorted(log.directory.glob("*.log"))[2].unlink()
+    opened = open_log(log.directory)
+    assert opened.log_end_offset == bases[2]
+    assert opened.segment_base_offsets == bases[:2]
+
+
+def test_only_the_part_above_the_recovery_point_is_read(tmp_path, monkeypatch):
+    log = fill(open_log(tmp_path / "t-0"), 60)
+    log.flush()
+    read = []
+    monkeypatch.setattr(
+        "log.segments.recovery.crc_is_valid",
+        lambda *arguments: read.append(arguments[3].base_offset) or True,
+    )
+    point = log.log_end_offset - 6
+    crash(log)
+    opened = open_log(log.directory, recovery_point=point)
+    assert read == [point, point + 3]
+    assert opened.log_end_offset == log.log_end_offset
+
+
+def test_torn_end_after_a_clean_shutdown_is_damage(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 3)
+    log.close()
+    path = last_file(log.directory)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "clean shutdown" in refuses(log.directory, 0, clean=True)
+
+
+def test_clean_reopening_reads_a_few_headers_only(tmp_path):
+    log = fill(open_log(tmp_path / "t-0", LogConfig(index_interval_bytes=500)), 300)
+    log.close()
+    opened = open_log(log.directory, LogConfig(index_interval_bytes=500), clean=True)
+    active = opened._segments.active
+    assert len(active._tail_positions) < 10
+    assert (opened.log_end_offset, opened.flushed_offset) == (900, 900)
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "half", "old", "garbage"])
+def test_leader_epochs_are_rebuilt_from_the_log(tmp_path, damage):
+    log = open_log(tmp_path / "t-0")
+    old = None
+    for epoch in (0, 3, 4):
+        fill(log, 15, epoch=epoch)
+        log.flush()
+        old = old or (log.directory / LEADER_EPOCHS).read_bytes()
+    entries = log.epochs.entries()
+    assert [epoch for epoch, _ in entries] == [0, 3, 4]
+    log.close()
+    path = log.directory / LEADER_EPOCHS
+    whole = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        contents = {"empty": b"", "half": whole[:-4], "old": old, "garbage": b"0\n1\nx y\n"}
+        path.write_bytes(contents[damage])
+    opened = open_log(log.directory, clean=True)
+    assert opened.epochs.entries() == entries
+    opened.flush()
+    assert path.read_bytes() == whole
+
+
+def test_epochs_of_cut_batches_go_with_them(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 2, epoch=1)
+    fill(log, 1, epoch=2)
+    log.flush()
+    path = last_file(crash(log))
+    path.write_bytes(path.read_bytes()[:-1])
+    opened = open_log(log.directory, recovery_point=6)
+    assert opened.epochs.entries() == [(1, 0)]
+
+
+def swap_in(directory, base, data):
+    (directory / f"{base:020d}.log.swap").write_bytes(data)
+
+
+def test_a_swap_that_a_crash_interrupted_is_completed(tmp_path):
+    """mD4, KAFKA-12520: the cleaned segment takes the place of all it was made from, however many are left."""
+    config = LogConfig(segment_bytes=2000, compacts=True, deletes=False)
+    log = fill(open_log(tmp_path / "t-0", config), 40)
+    batches = read_all(log)
+    bases = log.segment_base_offsets
+    log.close()
+    cleaned = batches[0] + batches[len(batches) // 2]
+    last_cleaned = list(iter_batches(cleaned))[-1]
+    swap_in(log.directory, 0, cleaned)
+    (log.directory / f"{bases[2]:020d}.log.cleaned").write_bytes(b"half")
+    (log.directory / f"{bases[1]:020d}.log.deleted").write_bytes(b"x")
+    opened = open_log(log.directory, config, recovery_point=log.log_end_offset)
+    rest = [b for b in batches if next(iter_batches(b)).base_offset >= last_cleaned.next_offset]
+    got = read_all(opened)
+    assert got[:2] == [batches[0], batches[len(batches) // 2]]
+    assert set(got[2:]) <= set(rest)
+    offsets = [v.base_offset for b in got for v in iter_batches(b)]
+    assert offsets == sorted(set(offsets))
+    assert not [p for p in log.directory.iterdir() if p.suffix in (".swap", ".cleaned", ".deleted")]
+
+
+def test_a_swap_that_a_crash_found_half_renamed_is_none(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 40)
+    batches = read_all(log)
+    log.close()
+    swap_in(log.directory, 0, batches[0])
+    (log.directory / f"{0:020d}.txnindex.cleaned").write_bytes(b"")
+    opened = open_log(log.directory, recovery_point=log.log_end_offset)
+    assert read_all(opened) == batches
+    assert not [p for p in log.directory.iterdir() if p.suffix in (".swap", ".cleaned")]
+
+
+@pytest.mark.parametrize("kind", ["directory", "fifo", "symlink"])
+def test_a_segment_that_is_no_file_is_refused(tmp_path, kind):
+    log = fill(open_log(tmp_path / "t-0"), 3)
+    log.close()
+    path = last_file(log.directory)
+    path.rename(tmp_path / "aside")
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / "aside")
+    assert "regular file" in refuses(log.directory, 0)
+
+
+def test_orphaned_indexes_and_deleted_files_are_removed(tmp_path):
+    log = fill(open_log(tmp_path / "t-0"), 3)
+    log.close()
+    for name in ("00000000000000000777.index", "00000000000000000777.timeindex", "x.log.deleted"):
+        (log.directory / name).write_bytes(b"1")
+    (log.directory / "00000000000000000100-0000000003.checkpoint").write_bytes(b"another's")
+    open_log(log.directory, clean=True)
+    names = {path.name for path in log.directory.iterdir()}
+    assert "00000000000000000100-0000000003.checkpoint" in names
+    assert not [name for name in names if "777" in name or "deleted" in name]
+
+
+def test_offsets_too_far_apart_for_one_segment_roll(tmp_path):
+    """KAFKA-5413: relative offsets are int32."""
+    log = open_log(tmp_path / "t-0")
+    first = batch_bytes(1)
+    far = batch_bytes(1, base_offset=(1 << 31) + 5)
+    log.append_as_follower(memoryview(first + far))
+    assert log.segment_base_offsets == (0, (1 << 31) + 5)
+    farther = batch_bytes(1, base_offset=(1 << 33))
+    log.append_as_follower(memoryview(farther))
+    assert log.log_end_offset == (1 << 33) + 1
+    assert len(read_all_headers(log)) == 3
+
+
+def read_all_headers(log):
+    return [
+        view.base_offset
+        for segment in log._segments.all
+        for _, view in scan_headers(segment.files, segment.file, 0, segment.size)
+    ]
+
+
+def test_config_of_the_helpers_has_small_segments():
+    assert SMALL.segment_bytes < 10_000
+
+
+def test_a_log_whose_records_a_crash_took_begins_where_its_start_was_moved_to(tmp_path):
+    """A follower notes the leader's start at once, and syncs the records behind it later."""
+    log = fill(open_log(tmp_path / "t-0"), 3)
+    append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0)
+    log.roll(0)
+    log.flush()
+    log.close(clean=False)
+    for _ in range(2):
+        log = open_log(tmp_path / "t-0", recovery_point=10, log_start_offset=20)
+        assert (log.log_start_offset, log.log_end_offset) == (20, 20)
+        assert log.producers.get(7) is None
+        assert log.latest_epoch == -1
+        log.close(clean=False)
+    append(log)
+    assert [view_of(data).base_offset for data in read_all(log)] == [20]

@@ -1,0 +1,134 @@
+"""Finding a place in a segment that nothing in memory helps with: as if every header had been looked at, with few reads."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log.batches.batch import MAGIC_POSITION
+from log.config import LogConfig
+from log.disk.files import Files
+from log.segments.scan import scan_headers
+from log.segments.segment import Boundary
+from tests.log.helpers import append, batch_bytes, fill, open_log
+from wire.errors import ErrorCode, KafkaError
+
+CONFIG = LogConfig(segment_bytes=1 << 30, index_interval_bytes=300)
+EVERY_BATCH_IS_LARGE, NONE_IS = 0, 1 << 40
+
+
+class CountingFiles(Files):
+    def __init__(self):
+        super().__init__()
+        self.reads = 0
+
+    def pread(self, file, size, position):
+        self.reads += 1
+        return super().pread(file, size, position)
+
+
+def sealed(directory, batches, files=None):
+    """The only segment of a log of batches given as (offsets left out before it, records, bytes of a value), its memory gone."""
+    log = open_log(directory, CONFIG, clean=True, files=files or Files())
+    for gap, count, size in batches:
+        base_offset = log.log_end_offset + gap
+        data = batch_bytes(count, value=bytes(size), base_offset=base_offset, leader_epoch=0)
+        log.append_as_follower(memoryview(data))
+    segment = log.active_segment
+    segment.seal()
+    segment.release()
+    return segment
+
+
+def headers_of(segment):
+    return list(scan_headers(segment.files, segment.file, 0, segment.size))
+
+
+def located(headers, offset):
+    return next((position for position, view in headers if view.last_offset >= offset), None)
+
+
+def boundary_by_headers(headers, limit, start):
+    """The last end of a batch at most `limit`, and above `start`; it says what the batch before it, or the one behind it, begins with."""
+    ends = [(position + view.size, view.next_offset) for position, view in headers]
+    return next((end for end in reversed(ends) if start < end[0] <= limit), None)
+
+
+batches = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0, 0, 1, 50]), st.integers(1, 4), st.sampled_from([1, 100, 400, 5000])
+    ),
+    min_size=1,
+    max_size=25,
+)
+# To these bytes of entries: the sign of offset or position, or what changes them much or little.
+damage = st.lists(
+    st.tuples(
+        st.integers(0, 40), st.sampled_from([0, 3, 4, 6, 7]), st.sampled_from([0x80, 4, 2, 1])
+    ),
+    max_size=2,
+)
+
+
+@pytest.mark.parametrize("large_bytes", [EVERY_BATCH_IS_LARGE, 600, NONE_IS])
+@given(batches=batches, steps=st.integers(1, 7), damage=damage)
+def test_a_place_is_found_as_by_walking(tmp_path_factory, large_bytes, batches, steps, damage):
+    segment = sealed(tmp_path_factory.mktemp("log") / "t-0", batches)
+    headers = headers_of(segment)
+    index = segment.offset_index
+    if index.entries:  # damage misleads nobody
+        data = bytearray(index.path.read_bytes())
+        for entry, byte, bits in damage:
+            data[entry % index.entries * 8 + byte] ^= bits
+        index.path.write_bytes(data)
+    with mock.patch("log.segments.segment.LARGE_BATCH_BYTES", large_bytes):
+        for offset in range(0, segment.next_offset + 2, steps):
+            assert segment.locate(offset, 300) == located(headers, offset)
+            segment.release()
+        for start in [position for position, _ in headers][::steps]:
+            for limit in range(start, segment.size + 300, 150 * steps):
+                found = segment.boundary(limit, start, 300)
+                expected = boundary_by_headers(headers, limit, start)
+                assert (found and found.position) == (expected and expected[0])
+                assert found is None or is_between(found, headers, expected[1])
+                segment.release()
+
+
+def is_between(found: Boundary, headers, end_offset):
+    """Whoever got everything before goes on behind it, or where the next batch begins."""
+    following = next((view.base_offset for at, view in headers if at == found.position), end_offset)
+    return end_offset <= found.offset <= following
+
+
+def test_a_log_is_not_cut_behind_damage(tmp_path):
+    """Nobody could say which offset the batches that stay end at: what came next would stand below them."""
+    log = fill(open_log(tmp_path / "t-0", LogConfig()), 4)
+    segment = log.active_segment
+    damaged, _ = headers_of(segment)[1]
+    segment.files.pwrite(segment.file, b"\x09", damaged + MAGIC_POSITION)
+    with pytest.raises(KafkaError) as raised:
+        log.truncate_to(9)
+    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert f"position {damaged} " in str(raised.value)
+    assert log.log_end_offset == 12
+
+
+@pytest.mark.parametrize(("value_bytes", "reads_max"), [(20_000, 4), (1000, 7)])
+def test_a_slice_of_large_batches_is_found_with_four_reads(tmp_path, value_bytes, reads_max):
+    files = CountingFiles()
+    config = LogConfig(segment_bytes=8 << 20, retention_ms=-1)
+    log = open_log(tmp_path / "t-0", config, clean=True, files=files)
+    while len(log.segment_base_offsets) < 2:
+        append(log, value=bytes(value_bytes))
+    end = log.segment_base_offsets[1]
+    log.read(0, 1, upto_offset=end, min_one=True)
+    log.sealed_segments[0].release()
+    log.sealed_segments[0].locate(0, config.index_interval_bytes)  # loads the index
+    for offset in range(1, end // 2, 7):  # the first batch is the only one without an entry
+        before = files.reads
+        piece = log.read(offset, 1 << 20, upto_offset=log.log_end_offset, min_one=True)
+        assert files.reads - before <= reads_max
+        assert piece.size > (1 << 20) - value_bytes - 200

@@ -1,0 +1,104 @@
+"""Configs of topics: the table, the server keys behind its defaults, descriptions."""
+
+import pytest
+
+from node.config.config_def import ConfigError
+from node.config.server_keys import SERVER_CONFIGS
+from node.config.topic_keys import (
+    SERVER_SYNONYMS,
+    TOPIC_CONFIGS,
+    check_topic_configs,
+    topic_default,
+    topic_value,
+)
+from quorum.serving.config_entries import ConfigDescription, Source
+from tests.quorum.config_of import config_of
+from tests.quorum.metadata.build import config, image_of
+
+
+def test_defaults_obey_their_bounds_and_agree_with_the_servers():
+    server = config_of()
+    for key in TOPIC_CONFIGS.values():
+        assert key.parse(key.text_of(key.default)) == key.default, key.name
+        assert topic_default(server, key.name) == key.default, key.name
+
+
+def test_synonyms_are_keys():
+    for topic_key, synonyms in SERVER_SYNONYMS.items():
+        assert topic_key in TOPIC_CONFIGS
+        assert all(name in SERVER_CONFIGS for name, _ in synonyms)
+
+
+def test_a_server_key_gives_the_default_the_finer_unit_first():
+    assert topic_default(config_of(log_retention_hours="2"), "retention.ms") == 7_200_000
+    assert (
+        topic_default(config_of(log_retention_hours="2", log_retention_ms="5"), "retention.ms") == 5
+    )
+    assert topic_value(config_of(log_retention_ms="5"), {"retention.ms": "6"}, "retention.ms") == 6
+
+
+def test_a_value_that_we_would_refuse_does_not_stop_a_partition():
+    assert topic_value(config_of(), {"retention.ms": "x"}, "retention.ms") == 604_800_000
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"no.such": "1"},
+        {"retention.ms": "-2"},
+        {"segment.bytes": "1"},
+        {"min.insync.replicas": "0"},
+        {"cleanup.policy": "compact,shred"},
+        {"message.timestamp.type": "Tomorrow"},
+        {"min.cleanable.dirty.ratio": "1.5"},
+        {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"},
+    ],
+)
+def test_wrong_configs(configs):
+    with pytest.raises(ConfigError):
+        check_topic_configs(configs)
+
+
+def test_right_configs():
+    check_topic_configs(
+        {"cleanup.policy": "compact,delete", "retention.ms": "-1", "min.compaction.lag.ms": "5"}
+    )
+
+
+def described(*records, name="retention.ms", **keys):
+    description = ConfigDescription(
+        config_of(**keys), image_of(*records).configs, synonyms=True, documentation=True
+    )
+    (found,) = description.topic("t", [name])
+    return found
+
+
+def test_where_a_value_comes_from():
+    at_topic = config("retention.ms", "1")
+    at_node = config("log.retention.ms", "2", (4, "1"))
+    at_cluster = config("log.retention.hours", "3", (4, ""))
+    found = described(at_topic, at_node, at_cluster, log_retention_minutes="4")
+    assert (found.value, found.config_source) == ("1", Source.TOPIC)
+    assert [(one.name, one.value, one.source) for one in found.synonyms] == [
+        ("retention.ms", "1", Source.TOPIC),
+        ("log.retention.ms", "2", Source.DYNAMIC_BROKER),
+        ("log.retention.minutes", "240000", Source.STATIC_BROKER),
+        ("log.retention.hours", "10800000", Source.DYNAMIC_DEFAULT_BROKER),
+        ("retention.ms", "604800000", Source.DEFAULT),
+    ]
+    assert described(at_cluster).config_source == Source.DYNAMIC_DEFAULT_BROKER
+    assert described().config_source == Source.DEFAULT
+    assert described().documentation
+
+
+def test_a_node_describes_itself():
+    description = ConfigDescription(
+        config_of(num_partitions="5"), image_of().configs, synonyms=False, documentation=False
+    )
+    found = {one.name: one for one in description.broker(None)}
+    assert (found["num.partitions"].value, found["num.partitions"].config_source) == (
+        "5",
+        Source.STATIC_BROKER,
+    )
+    assert found["node.id"].read_only
+    assert found["num.partitions"].synonyms == []

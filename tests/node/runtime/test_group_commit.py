@@ -1,0 +1,177 @@
+import os
+import threading
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked as settled
+
+from node.runtime.clock import now_ms
+from node.runtime.errors import StorageFailure
+from node.runtime.group_commit import GroupCommit
+from node.runtime.threads import run_blocking
+
+
+class Directory:
+    offline = None
+
+
+class SmallLog:
+    """A log of one file; its flush can be held up or made to fail."""
+
+    must_flush = False
+
+    def __init__(self, path):
+        self.fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        self.log_end_offset = self.flushed_offset = 0
+        self.flushes = 0
+        self.hold = threading.Event()
+        self.hold.set()
+        self.error = None
+
+    def append(self):
+        os.write(self.fd, b"record")
+        self.log_end_offset += 1
+
+    def prepare_flush(self):
+        return SmallFlush(self, self.log_end_offset)
+
+    def finish_flush(self, flush):
+        self.flushed_offset = flush.upto
+
+
+class SmallFlush:
+    def __init__(self, log, upto):
+        self.log, self.upto = log, upto
+
+    def run(self):
+        assert self.log.hold.wait(10)
+        if self.log.error:
+            raise self.log.error
+        os.fdatasync(self.log.fd)
+        self.log.flushes += 1
+
+
+@pytest.fixture
+def logs(tmp_path):
+    logs = [SmallLog(tmp_path / str(i)) for i in range(3)]
+    yield logs
+    for log in logs:
+        os.close(log.fd)
+
+
+async def test_appends_during_a_round_share_the_next(logs):
+    commit = GroupCommit(Directory())
+    log = logs[0]
+    flushed = []
+    round_done = trio.Event()
+
+    def note(offset):
+        flushed.append(offset)
+        if offset == 11:
+            round_done.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit.run)
+        log.hold.clear()
+        log.append()
+        commit.mark_dirty(log, note)
+        await settled()
+        for _ in range(10):
+            log.append()
+            commit.mark_dirty(log, note)
+        assert flushed == []
+        log.hold.set()
+        await round_done.wait()
+        nursery.cancel_scope.cancel()
+    assert flushed == [1, 11]
+    assert log.flushes == commit.rounds == 2
+
+
+async def test_a_round_takes_all_dirty_logs_and_tells_each(logs):
+    commit = GroupCommit(Directory())
+    told = {}
+    all_told = trio.Event()
+
+    def teller(name):
+        def tell(offset):
+            told[name] = offset
+            if len(told) == 4:
+                all_told.set()
+
+        return tell
+
+    for i, log in enumerate(logs):
+        for _ in range(i + 1):
+            log.append()
+        commit.mark_dirty(log, teller(i))
+    commit.mark_dirty(logs[0], teller("again"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit.run)
+        await all_told.wait()
+        nursery.cancel_scope.cancel()
+    assert told == {0: 1, 1: 2, 2: 3, "again": 1}
+    assert commit.rounds == 1
+    assert [log.flushes for log in logs] == [1, 1, 1]
+
+
+async def test_a_forgotten_log_is_not_flushed(logs):
+    commit = GroupCommit(Directory())
+    done = trio.Event()
+    commit.mark_dirty(logs[0], lambda offset: pytest.fail("forgotten"))
+    commit.mark_dirty(logs[1], lambda offset: done.set())
+    commit.forget(logs[0])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit.run)
+        await done.wait()
+        nursery.cancel_scope.cancel()
+    assert logs[0].flushes == 0
+
+
+async def test_nobody_is_told_of_a_log_that_is_forgotten_in_its_round(logs):
+    commit = GroupCommit(Directory())
+    log, other = logs[:2]
+    log.hold.clear()
+    told = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(commit.run)
+        commit.mark_dirty(log, lambda offset: pytest.fail("forgotten"))
+        commit.mark_dirty(other, lambda offset: told.set())
+        await settled()
+        commit.forget(log)
+        log.hold.set()
+        await told.wait()
+        await settled()
+        nursery.cancel_scope.cancel()
+    assert log.flushes == 1
+
+
+async def test_an_error_takes_the_directory_offline_and_nothing_is_acknowledged(logs):
+    directory = Directory()
+    commit = GroupCommit(directory)
+    logs[1].error = OSError(5, "Input/output error")
+    for log in logs:
+        log.append()
+        commit.mark_dirty(log, lambda offset: pytest.fail("not durable"))
+    with pytest.raises(StorageFailure, match="Input/output"):
+        await commit.run()
+    assert "Input/output" in directory.offline
+    assert [log.flushed_offset for log in logs] == [0, 0, 0]
+
+
+def test_write_behind_tells_at_once_and_syncs_nothing(logs):
+    commit = GroupCommit(Directory(), fsync=False)
+    logs[0].append()
+    told = []
+    commit.mark_dirty(logs[0], told.append)
+    assert told == [1]
+    assert logs[0].flushes == 0
+
+
+async def test_blocking_work_runs_in_a_thread_and_its_errors_come_back():
+    assert await run_blocking(threading.get_ident) != threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        await run_blocking(divmod, 1, 0)
+
+
+def test_the_clock_is_in_milliseconds():
+    assert now_ms() > 1_700_000_000_000

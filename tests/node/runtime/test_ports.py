@@ -1,0 +1,24 @@
+import socket
+
+import pytest
+
+from node.runtime.ports import HOST, port_of, reserve
+from wire.transport.server import Listener
+
+
+def test_a_reserved_port_is_given_to_nobody_else():
+    with reserve() as held:
+        with pytest.raises(OSError, match="in use"):
+            reserve(port_of(held))
+        with socket.socket() as probe, pytest.raises(OSError, match="in use"):
+            probe.bind((HOST, port_of(held)))
+
+
+def test_a_server_listens_on_it_and_may_begin_again():
+    with reserve() as held:
+        address = (HOST, port_of(held))
+        for _ in range(2):
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(address)
+            with Listener.bind("ANY", *address).socket:
+                socket.create_connection(address).close()

@@ -1,0 +1,46 @@
+"""The short way into a thread."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import trio
+import trio.testing
+
+from node.runtime.threads import run_in_own_thread
+
+
+async def test_it_returns_what_the_function_does_in_another_thread() -> None:
+    assert await run_in_own_thread(threading.get_ident) != threading.get_ident()
+
+
+async def test_it_raises_what_the_function_does() -> None:
+    def fail() -> None:
+        raise OSError("no disk")
+
+    with pytest.raises(OSError, match="no disk"):
+        await run_in_own_thread(fail)
+
+
+async def test_cancelling_waits_for_the_end() -> None:
+    """What was begun has an outcome, and whoever waits gets it."""
+    goes_on, ended = threading.Event(), threading.Event()
+
+    def work() -> int:
+        assert goes_on.wait(10)
+        ended.set()
+        return 7
+
+    results = []
+    async with trio.open_nursery() as nursery:
+
+        async def wait() -> None:
+            results.append(await run_in_own_thread(work))
+
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        goes_on.set()
+    assert ended.is_set()
+    assert results == [7]

@@ -1,0 +1,450 @@
+"""Real controllers over sockets: the life of brokers, topics, fail-over, bad input."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.lowlevel
+import trio.testing
+
+from log.directories.directory import LogDirectory
+from log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from quorum.controller.server import run_controller
+from tests.quorum.config_of import config_of
+from tests.quorum.controllers import (
+    CLUSTER_ID,
+    SECONDS,
+    Images,
+    connected_to,
+    open_controllers,
+)
+from tests.quorum.metadata.build import uid
+from wire.errors import ErrorCode
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from wire.messages.default_principal_data import DefaultPrincipalData
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from wire.messages.envelope import EnvelopeRequest
+from wire.messages.fetch import FetchRequest
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from wire.messages.unregister_broker import UnregisterBrokerRequest
+
+
+def creation(*names, partitions=2, factor=1, **more):
+    topics = [
+        CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=factor,
+            assignments=[],
+            configs=[],
+        )
+        for name in names
+    ]
+    return CreateTopicsRequest(topics=topics, **more)
+
+
+async def test_a_broker_joins_and_leads_a_topic(tmp_path):
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection:
+            brokers = [controllers.broker(connection, 1), controllers.broker(connection, 2)]
+            for one in brokers:
+                assert await one.register() == 0
+                assert (await one.beat(offset=0)).is_fenced
+                assert not (await one.beat()).is_fenced
+            response = await connection.call(creation("t", factor=2), timeout=SECONDS)
+            assert response.topics[0].error_code == 0
+            topic = active.loader.image.topics.by_name["t"]  # committed before it was answered
+            assert topic.id == response.topics[0].topic_id
+            assert [sorted(p.isr) for p in topic.partitions.values()] == [[1, 2], [1, 2]]
+            leader = brokers[topic.partitions[0].leader - 1]
+            data = AlterPartitionRequestPartitionData(
+                partition_index=0,
+                leader_epoch=0,
+                new_isr_with_epochs=[BrokerState(broker_id=leader.id, broker_epoch=leader.epoch)],
+                partition_epoch=0,
+            )
+            request = AlterPartitionRequest(
+                broker_id=leader.id,
+                broker_epoch=leader.epoch,
+                topics=[AlterPartitionRequestTopicData(topic_id=topic.id, partitions=[data])],
+            )
+            answer = (await connection.call(request, timeout=SECONDS)).topics[0].partitions[0]
+            assert (answer.error_code, answer.isr, answer.partition_epoch) == (0, [leader.id], 1)
+            again = (await connection.call(request, timeout=SECONDS)).topics[0].partitions[0]
+            assert again.error_code == ErrorCode.INVALID_UPDATE_VERSION
+
+
+@pytest.mark.slow
+async def test_everything_is_there_after_a_restart(tmp_path):
+    async with open_controllers(tmp_path) as controllers:
+        async with connected_to(await controllers.active()) as connection:
+            one = controllers.broker(connection, 1)
+            await one.join()
+            await connection.call(creation("t"), timeout=SECONDS)
+        before = controllers.running[1].loader.image
+        await controllers.stop(1)
+        await controllers.start(1)
+        after = (await controllers.active()).loader.image
+        assert after.topics == before.topics
+        assert after.cluster.brokers == before.cluster.brokers
+        assert after.provenance.offset > before.provenance.offset
+
+
+async def test_a_broker_that_dies_is_fenced_at_once_and_its_successor_may_come(tmp_path):
+    """Idea 11: the socket closes, nobody listens; the lease of 9 s has just begun."""
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        images = Images(active)
+        async with connected_to(active) as connection:
+            one = controllers.broker(connection, 1)
+            await one.join()
+        one.socket.close()
+        image = await images.wait_for(lambda image: image.cluster.brokers[1].fenced)
+        async with connected_to(active) as connection:
+            successor = controllers.broker(connection, 1, incarnation=1)
+            await successor.join()
+            assert successor.epoch > image.cluster.brokers[1].epoch
+            assert (await one_beat(connection, one)).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+async def one_beat(connection, broker):
+    broker.connection = connection
+    return await broker.beat()
+
+
+async def test_a_broker_that_still_listens_keeps_its_lease(tmp_path):
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection:
+            one = controllers.broker(connection, 1)
+            await one.join()
+        reign = active.context.controller.reign()
+        with trio.fail_after(SECONDS):
+            while not reign.leases.get(1, one.epoch).orphaned:
+                await trio.lowlevel.checkpoint()
+        async with connected_to(active) as connection:
+            other = controllers.broker(connection, 1, incarnation=1)  # at another address
+            assert await other.register() == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+            assert not (await one_beat(connection, one)).is_fenced
+
+
+async def test_who_has_taken_over_the_address_has_taken_over(tmp_path):
+    """A broker started again so fast that it listens before anybody looked."""
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection:
+            one = controllers.broker(connection, 1)
+            await one.join()
+            other = controllers.broker(connection, 1, incarnation=1)
+            other.port = one.port
+            assert (
+                await other.register() == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+            )  # one is connected
+        reign = active.context.controller.reign()
+        with trio.fail_after(SECONDS):
+            while not reign.leases.get(1, one.epoch).orphaned:
+                await trio.lowlevel.checkpoint()
+        async with connected_to(active) as connection:
+            other.connection = connection
+            assert await other.register() == 0
+
+
+@pytest.mark.slow
+async def test_a_silent_broker_is_fenced_when_its_session_ends(tmp_path):
+    async with open_controllers(tmp_path, broker_session_timeout_ms=300) as controllers:
+        active = await controllers.active()
+        images = Images(active)
+        async with connected_to(active) as connection:
+            one = controllers.broker(connection, 1)
+            begun = trio.current_time()
+            await one.join()
+            await images.wait_for(lambda image: image.cluster.brokers[1].fenced)
+            assert trio.current_time() - begun >= 0.29
+            assert (await one.beat(want_fence=True)).is_fenced
+
+
+@asynccontextmanager
+async def joined_broker(tmp_path):
+    """A broker that has joined the one controller, and the controller's leases."""
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection:
+            one = controllers.broker(connection, 1)
+            await one.join()
+            yield one, active.context.controller.reign().leases
+
+
+async def test_a_controller_that_was_held_reads_first_what_was_sent_meanwhile(tmp_path, mock_clock):
+    mock_clock.rate = 1.0
+    async with joined_broker(tmp_path) as (one, leases):
+        lease = leases.get(1, one.epoch)
+        mock_clock.jump(30.0)  # no processor, the lid of a laptop; sessions last nine seconds
+        assert not (await one.beat()).is_fenced
+        assert leases.get(1, one.epoch) is lease
+
+
+async def test_the_next_lease_to_end_is_no_exception_where_a_controller_was_held(
+    tmp_path, mock_clock
+):
+    mock_clock.rate = 1.0
+    async with joined_broker(tmp_path) as (one, leases):
+        for _ in range(2):  # the second look finds this lease, and waits for its end
+            assert not (await one.beat()).is_fenced
+            mock_clock.jump(5.0)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        lease = leases.get(1, one.epoch)
+        mock_clock.jump(30.0)
+        assert not (await one.beat()).is_fenced
+        assert leases.get(1, one.epoch) is lease
+
+
+async def test_controlled_shutdown(tmp_path):
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection:
+            brokers = {i: controllers.broker(connection, i) for i in (1, 2)}
+            for one in brokers.values():
+                await one.join()
+            await connection.call(creation("t", factor=2), timeout=SECONDS)
+            await brokers[2].beat(offset=active.loader.image.provenance.offset)
+            answer = await brokers[1].beat(want_shut_down=True)
+            assert not answer.should_shut_down
+            partitions = active.loader.image.topics.by_name["t"].partitions
+            assert [p.leader for p in partitions.values()] == [2, 2]
+            assert not (await brokers[1].beat(want_shut_down=True, offset=0)).is_fenced
+            await brokers[2].beat()  # now everybody has applied that 2 leads
+            answer = await brokers[1].beat(want_shut_down=True)
+            assert (answer.should_shut_down, answer.is_fenced) == (True, True)
+            back = controllers.broker(connection, 1, incarnation=1)
+            await back.join()
+
+
+# --- envelopes
+
+PRINCIPAL = b"\0\0" + DefaultPrincipalData(
+    type="User", name="ANONYMOUS", token_authenticated=False
+).encode(0)
+
+
+def envelope(request, version, *, principal=PRINCIPAL, address=b"\x7f\0\0\1"):
+    data = (
+        request
+        if isinstance(request, bytes)
+        else bytes(encode_request(request, version, 77, "client"))
+    )
+    return EnvelopeRequest(
+        request_data=data, request_principal=principal, client_host_address=address
+    )
+
+
+async def test_a_forwarded_request_is_answered_inside(tmp_path):
+    async with (
+        open_controllers(tmp_path) as controllers,
+        connected_to(await controllers.active()) as connection,
+    ):
+        one = controllers.broker(connection, 1)
+        await one.join()
+        for version in (2, 7):
+            response = await connection.call(
+                envelope(creation(f"t{version}"), version), timeout=SECONDS
+            )
+            assert response.error_code == 0
+            correlation_id, body = decode_response_header(response.response_data, 19, version)
+            answer = CreateTopicsResponse.decode(response.response_data[body:], version)
+            assert (correlation_id, answer.topics[0].error_code) == (77, 0)
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (
+            envelope(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[]), 12),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (envelope(envelope(creation("t"), 7), 0), ErrorCode.INVALID_REQUEST),  # mA13
+        (envelope(b"\0\x13", 0), ErrorCode.INVALID_REQUEST),
+        (
+            envelope(bytes(encode_request(creation("t"), 7, 1, None))[:-3], 0),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (envelope(b"\0\x13\0\x63\0\0\0\1\xff\xff", 0), ErrorCode.UNSUPPORTED_VERSION),
+        (envelope(creation("t"), 7, principal=None), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (
+            envelope(creation("t"), 7, principal=b"\0\0\xff"),
+            ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE,
+        ),
+        (envelope(creation("t"), 7, address=b"\1"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_bad_envelopes(tmp_path, request_, code):
+    async with (
+        open_controllers(tmp_path) as controllers,
+        connected_to(await controllers.active()) as connection,
+    ):
+        response = await connection.call(request_, timeout=SECONDS)
+        assert (ErrorCode(response.error_code), response.response_data) == (code, None)
+
+
+# --- a quorum
+
+
+@pytest.mark.slow
+async def test_a_new_active_controller_goes_on_where_the_old_one_was(tmp_path):
+    async with open_controllers(tmp_path, 3) as controllers:
+        first = await controllers.active()
+        async with connected_to(first) as connection:
+            one = controllers.broker(connection, 1)
+            await one.join()
+            await connection.call(creation("t"), timeout=SECONDS)
+        await controllers.stop(first.node_id)
+        second = await controllers.active()
+        assert "t" in second.loader.image.topics.by_name
+        async with connected_to(second) as connection:
+            assert not (await one_beat(connection, one)).is_fenced
+            assert (await connection.call(creation("u"), timeout=SECONDS)).topics[0].error_code == 0
+            assert one.epoch == second.loader.image.cluster.brokers[1].epoch
+
+
+@pytest.mark.slow
+async def test_who_is_not_active_says_so(tmp_path):
+    async with open_controllers(tmp_path, 3) as controllers:
+        active = await controllers.active()
+        images = Images(active)
+        await images.wait_for(lambda image: len(image.cluster.controllers) == 3)
+        standby = next(one for one in controllers.running.values() if one is not active)
+        async with connected_to(standby) as connection:
+            assert (await connection.call(creation("t"), timeout=SECONDS)).topics[
+                0
+            ].error_code == ErrorCode.NOT_CONTROLLER
+            forwarded = await connection.call(envelope(creation("t"), 7), timeout=SECONDS)
+            assert forwarded.error_code == ErrorCode.NOT_CONTROLLER
+            one = controllers.broker(connection, 1)
+            assert await one.register() == ErrorCode.NOT_CONTROLLER
+            for request in (
+                AllocateProducerIdsRequest(broker_id=1),
+                AlterPartitionRequest(broker_id=1, topics=[]),
+                UnregisterBrokerRequest(broker_id=1),
+            ):
+                response = await connection.call(request, timeout=SECONDS)
+                assert response.error_code == ErrorCode.NOT_CONTROLLER
+
+
+async def test_controllers_are_described_by_controllers(tmp_path):
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        await Images(active).wait_for(lambda image: 1 in image.cluster.controllers)
+        async with connected_to(active) as connection:
+            ask = DescribeClusterRequest(
+                include_cluster_authorized_operations=False, endpoint_type=2
+            )
+            response = await connection.call(ask, timeout=SECONDS)
+            (found,) = response.brokers
+            assert (response.error_code, response.controller_id, response.cluster_id) == (
+                0,
+                1,
+                CLUSTER_ID,
+            )
+            assert (found.host, found.port) == active.addresses["CONTROLLER"]
+            for kind, code in (
+                (1, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+                (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+            ):
+                ask.endpoint_type = kind
+                assert (await connection.call(ask, timeout=SECONDS)).error_code == code
+
+
+async def test_configs_and_deletion_over_the_wire(tmp_path):
+    async with open_controllers(tmp_path) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection:
+            one = controllers.broker(connection, 1)
+            await one.join()
+            await connection.call(creation("t"), timeout=SECONDS)
+            config = AlterableConfig(name="retention.ms", config_operation=0, value="5")
+            resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[config])
+            request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+            assert (await connection.call(request, timeout=SECONDS)).responses[0].error_code == 0
+            ask = DescribeConfigsRequest(
+                resources=[
+                    DescribeConfigsResource(
+                        resource_type=2, resource_name="t", configuration_keys=["retention.ms"]
+                    ),
+                    DescribeConfigsResource(
+                        resource_type=2, resource_name="u", configuration_keys=None
+                    ),
+                    DescribeConfigsResource(
+                        resource_type=4, resource_name="1", configuration_keys=None
+                    ),
+                    DescribeConfigsResource(
+                        resource_type=4, resource_name="2", configuration_keys=None
+                    ),
+                    DescribeConfigsResource(
+                        resource_type=8, resource_name="1", configuration_keys=None
+                    ),
+                ]
+            )
+            described = (await connection.call(ask, timeout=SECONDS)).results
+            assert (described[0].configs[0].value, described[0].configs[0].config_source) == (
+                "5",
+                1,
+            )
+            assert [one.error_code for one in described[1:]] == [
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ErrorCode.NONE,
+                ErrorCode.INVALID_REQUEST,
+                ErrorCode.NONE,
+            ]
+            deletion = DeleteTopicsRequest(topic_names=["t"], timeout_ms=0)
+            assert (await connection.call(deletion, version=5, timeout=SECONDS)).responses[
+                0
+            ].error_code == 0
+            assert not active.loader.image.topics.by_name
+
+
+# --- directories of others
+
+
+async def test_a_directory_of_another_node_is_refused(tmp_path):
+    config = config_of(log_dirs=tmp_path)
+    MetaProperties(CLUSTER_ID, 2, uid(1)).save(tmp_path)
+    with pytest.raises(MetaPropertiesError, match="node"):
+        await run_controller(config)
+    LogDirectory(tmp_path).close(broker_epoch=None)  # the lock was given back
+
+
+async def test_a_directory_that_is_not_formatted_is_refused(tmp_path):
+    with pytest.raises(MetaPropertiesError, match="not formatted"):
+        await run_controller(config_of(log_dirs=tmp_path))
+
+
+async def test_who_does_not_lead_is_ready_to(tmp_path, monkeypatch):
+    """Its index has a topic soon after its image has it."""
+    monkeypatch.setattr("quorum.controller.standby.LOOK_SECONDS", 0.01)
+    async with open_controllers(tmp_path, size=3) as controllers:
+        active = await controllers.active()
+        async with connected_to(active) as connection:
+            await controllers.broker(connection, 1).join()
+            await connection.call(creation("t"), timeout=SECONDS)
+        for one in controllers.running.values():
+            if one is not active:
+                await Images(one).wait_for(lambda image: "t" in image.topics.by_name)
+                index = one.context.controller._standby._index
+                with trio.fail_after(SECONDS):
+                    while index.topics is not one.loader.image.topics:  # noqa: ASYNC110 - nobody is told
+                        await trio.sleep(0.01)
+                assert len(index.in_sync(1)) == 2

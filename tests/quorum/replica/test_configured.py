@@ -1,0 +1,142 @@
+"""A replica as its configuration wants it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from log.directories.directory import LogDirectory
+from node.runtime.clock import now_ms
+from quorum.formatting.initial_voters import parse_initial_voters
+from quorum.formatting.storage import format_directories
+from quorum.metadata.loader import MetadataLoader
+from quorum.raft.listener import CommittedBatch
+from quorum.raft.types import OffsetAndEpoch
+from quorum.raft.voters import VoterSet
+from quorum.raft_log.snapshot_format import SnapshotDamaged, encode_snapshot
+from quorum.replica.configured import open_log, snapshot_of, timeouts_of
+from tests.quorum.config_of import config_of
+from tests.quorum.metadata.build import features, topic
+from wire.primitives import uuid_to_text
+from wire.records.transactions import BeginTransactionRecord, EndTransactionRecord
+
+
+def test_a_linger_that_was_set_is_obeyed_and_an_unset_one_is_none():
+    key = "controller_quorum_append_linger_ms"
+    assert timeouts_of(config_of(**{key: 40})).append_linger == 0.04
+    assert timeouts_of(config_of(**{key: 0})).append_linger == 0
+    assert timeouts_of(config_of(**{key: 25})).append_linger == 0.025, "Kafka's default, if said"
+    assert timeouts_of(config_of()).append_linger == 0
+
+
+@pytest.mark.parametrize(("configured", "used"), [(None, 1 << 20), (1, 1), (2**31 - 1, 8 << 20)])
+def test_answers_are_as_large_as_configured_within_a_step_of_the_loop(configured, used):
+    keys = ("controller_quorum_fetch_max_bytes", "controller_quorum_fetch_snapshot_max_bytes")
+    chosen = {} if configured is None else dict.fromkeys(keys, configured)
+    timeouts = timeouts_of(config_of(**chosen))
+    assert (timeouts.fetch_max_bytes, timeouts.snapshot_max_bytes) == (used, used)
+
+
+# --- a damaged snapshot where the log begins
+
+ID = OffsetAndEpoch(7, 2)
+OTHERS = {"controller_quorum_voters": "1@127.0.0.1:9093,2@127.0.0.1:9094"}
+BOOTSTRAP = {
+    "controller_quorum_voters": "",
+    "listeners": "CONTROLLER://127.0.0.1:9093",
+    "controller_quorum_bootstrap_servers": "127.0.0.1:9093,127.0.0.1:9094",
+}
+ALONE = BOOTSTRAP | {"controller_quorum_bootstrap_servers": "127.0.0.1:9093"}
+
+
+def voter_set(*node_ids: int) -> VoterSet:
+    return parse_initial_voters(
+        ",".join(f"{i}@127.0.0.1:{9092 + i}:{uuid_to_text(bytes([i]) * 16)}" for i in node_ids),
+        "CONTROLLER",
+    )
+
+
+def damaged(path: Path, voters: VoterSet | None, *, at: int = -1, **changes: str) -> LogDirectory:
+    """A directory whose log begins at a snapshot with a wrong byte, by default at its end, behind the voters."""
+    config = config_of(log_dirs=path, **changes)
+    format_directories(config, "5L6g3nShT-eMCtK--X86sw", voters=voters)
+    directory = LogDirectory(path, now_ms=now_ms)
+    log = open_log(config, directory)
+    whole = b"".join(
+        encode_snapshot(
+            ID,
+            [b"x" * 100],
+            appended_at_ms=5,
+            now_ms=9,
+            kraft_version=0 if voters is None else 1,
+            voters=voters,
+        )
+    )
+    hurt = bytearray(whole)
+    hurt[at] ^= 1
+    log.snapshots.write(ID, [bytes(hurt)])
+    log.log.truncate_fully_and_start_at(ID.offset)
+    directory.close(broker_epoch=-1)
+    return LogDirectory(path, now_ms=now_ms)
+
+
+@pytest.mark.parametrize(
+    ("voters", "at", "changes"),
+    [
+        (None, -1, OTHERS),
+        (None, -1, BOOTSTRAP),
+        (voter_set(1, 2), -1, BOOTSTRAP),
+        (voter_set(1, 2), 70, BOOTSTRAP),
+        (None, -1, {"process_roles": "broker", "node_id": "7", "listeners": "PLAINTEXT://:0"}),
+    ],
+    ids=["static", "only bootstrap servers", "dynamic", "voters unreadable", "broker"],
+)
+def test_with_others_everything_is_fetched_again(
+    tmp_path: Path, voters: VoterSet | None, at: int, changes: dict[str, str]
+) -> None:
+    directory = damaged(tmp_path, voters, at=at, **changes)
+    config = config_of(log_dirs=tmp_path, **changes)
+    log = open_log(config, directory)
+    assert (log.start_offset, log.end_offset, log.refetch_upto) == (0, 0, ID.offset)
+    assert log.latest_snapshot is None
+    assert not log.history.is_dynamic
+    directory.close(broker_epoch=-1)
+    directory = LogDirectory(tmp_path, now_ms=now_ms)
+    again = open_log(config, directory)
+    assert (again.start_offset, again.end_offset, again.refetch_upto) == (0, 0, ID.offset)
+    directory.close(broker_epoch=-1)
+
+
+@pytest.mark.parametrize(
+    ("voters", "changes"),
+    [(None, {}), (None, ALONE), (voter_set(1), BOOTSTRAP)],
+    ids=["static", "no other bootstrap server", "dynamic with observers"],
+)
+def test_the_only_voter_is_not_emptied(
+    tmp_path: Path, voters: VoterSet | None, changes: dict[str, str]
+) -> None:
+    directory = damaged(tmp_path, voters, **changes)
+    with pytest.raises(SnapshotDamaged):
+        open_log(config_of(log_dirs=tmp_path, **changes), directory)
+    assert (tmp_path / "__cluster_metadata-0" / f"{7:020d}-{2:010d}.checkpoint").exists()
+    directory.close(broker_epoch=-1)
+
+
+def test_no_snapshot_ends_where_a_transaction_began_inside_a_batch():
+    """Apache Kafka joins what is appended within its linger into one batch; a snapshot ends where a batch does (R9)."""
+    loader = MetadataLoader()
+    loader.apply_committed(
+        committed(0, features(), BeginTransactionRecord(name="t"), topic("t", 1))
+    )
+    assert loader.image.provenance.offset == 0
+    assert snapshot_of(loader) is None
+    loader.apply_committed(committed(3, EndTransactionRecord()))
+    content = snapshot_of(loader)
+    assert content is not None
+    assert content.end_offset == 4
+
+
+def committed(base_offset, *records):
+    last_offset = base_offset + len(records) - 1
+    return CommittedBatch(base_offset, last_offset, 1, 1000, 100, list(records))

@@ -1,0 +1,115 @@
+"""The driver works in the step of whoever brings an input, and what goes wrong there is its own failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from node.runtime import threads
+from quorum.raft.core import Raft
+from quorum.raft.messages import FetchRequest, FetchSnapshotAnswer, FetchSnapshotRequest
+from quorum.raft.ready import Send
+from quorum.raft.types import OffsetAndEpoch, Peer, ReplicaKey
+from quorum.replica.driver import Driver
+from quorum.translate.answers import write_snapshot_answer
+from tests.quorum.cluster import CLUSTER_ID, TestCluster, open_cluster, until
+from wire.errors import KafkaError
+
+OBSERVER = ReplicaKey(9, bytes([9]) * 16)
+ASKED = OffsetAndEpoch(5, 1)
+
+
+def fetch(offset: int, epoch: int) -> FetchRequest:
+    return FetchRequest(CLUSTER_ID, epoch, OBSERVER, offset, 0, -1, 30.0, 1 << 20)
+
+
+async def leading(cluster: TestCluster) -> tuple[Driver, Raft]:
+    await cluster.start(1)
+    await cluster.propose("a")
+    driver = (await cluster.leader()).node._driver
+    assert driver is not None
+    return driver, driver.raft
+
+
+async def test_an_input_is_worked_off_in_the_step_that_brings_it(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path, 1) as cluster:
+            driver, raft = await leading(cluster)
+            assert driver.ask(fetch(0, raft.epoch)).ready
+            news = fetch(2, raft.epoch)._replace(last_fetched_epoch=raft.epoch, high_watermark=2)
+            finish = driver.ask(news)
+            assert not finish.ready, "there is nothing new"
+            await cluster.propose("b")
+            assert (await finish()).records
+
+
+async def test_what_comes_while_a_vote_is_saved_waits(tmp_path: Path, monkeypatch) -> None:
+    released = trio.Event()
+    save = threads.run_blocking
+
+    async def slowly(fn, *args):
+        await released.wait()
+        return await save(fn, *args)
+
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path, 1) as cluster:
+            driver, raft = await leading(cluster)
+            monkeypatch.setattr("quorum.replica.driver.run_blocking", slowly)
+            epoch = raft.epoch
+            driver.submit(raft.resign)
+            await until(lambda: raft.epoch > epoch)
+            finish = driver.ask(fetch(0, epoch))
+            for _ in range(10):
+                await trio.lowlevel.checkpoint()
+            assert not finish.ready, "nobody hears of an epoch before it is on disk"
+            released.set()
+            assert (await finish()).epoch > epoch
+
+
+@pytest.mark.parametrize(
+    ("snapshot_id", "position"), [(ASKED, 10), (ASKED, 9), (OffsetAndEpoch(6, 1), 10)]
+)
+async def test_a_piece_of_a_snapshot_that_was_not_asked_for_is_no_answer(
+    tmp_path: Path, snapshot_id: OffsetAndEpoch, position: int
+) -> None:
+    request = FetchSnapshotRequest(CLUSTER_ID, 1, OBSERVER, ASKED, 10, 1 << 20)
+    answer = FetchSnapshotAnswer(
+        epoch=1, leader_id=2, snapshot_id=snapshot_id, size=13, position=position, data=b"abc"
+    )
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path, 1) as cluster:
+            driver, _ = await leading(cluster)
+            send = Send(1, Peer(2, "h", 1), request, 1.0)
+            understood = driver._understood(send, write_snapshot_answer(answer, 1))
+            assert (understood is not None) == ((snapshot_id, position) == (ASKED, 10))
+
+
+async def test_a_node_that_has_stopped_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with open_cluster(tmp_path, 1) as cluster:
+            driver, raft = await leading(cluster)
+            news = fetch(2, raft.epoch)._replace(last_fetched_epoch=raft.epoch, high_watermark=2)
+            parked = driver.ask(news)
+            await cluster.members[1].kill()
+            with pytest.raises(KafkaError, match="has stopped"):
+                await parked()
+            with pytest.raises(KafkaError, match="has stopped"):
+                driver.ask(news)
+
+
+async def test_a_failure_ends_the_node_and_not_who_brought_the_input(
+    tmp_path: Path, monkeypatch
+) -> None:
+    def broken(_now: float) -> None:
+        raise RuntimeError("an invariant")
+
+    came_through = False
+    with trio.fail_after(20), pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
+        async with open_cluster(tmp_path, 1) as cluster:
+            driver, raft = await leading(cluster)
+            driver.submit(broken)
+            came_through = not driver.ask(fetch(0, raft.epoch)).ready
+            await trio.sleep_forever()
+    assert came_through

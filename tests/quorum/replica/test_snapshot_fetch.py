@@ -1,0 +1,65 @@
+"""What is held of a snapshot while its last piece is checked."""
+
+import tracemalloc
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+
+from quorum.raft.messages import FetchSnapshotAnswer
+from quorum.raft.ready import SnapshotChunk
+from quorum.raft.types import OffsetAndEpoch
+from quorum.raft_log.memory_log import MemoryLog
+from quorum.raft_log.metadata_log import MetadataLog
+from quorum.raft_log.snapshot_files import SnapshotFiles
+from quorum.raft_log.snapshot_format import encode_snapshot
+from quorum.replica.snapshot_fetch import SnapshotFetch
+from tests.log.helpers import open_log
+from wire.records.metadata import encode_metadata_record
+from wire.records.topics import TopicRecord
+
+SNAPSHOT = OffsetAndEpoch(100_000, 3)
+PIECE_BYTES = 1 << 20
+
+
+def snapshot():
+    names = (f"{number:0200}" for number in count())
+    records = (TopicRecord(name=next(names), topic_id=bytes(15) + b"\1") for _ in range(41_000))
+    values = (encode_metadata_record(one, 0) for one in records)
+    return b"".join(encode_snapshot(SNAPSHOT, values, appended_at_ms=5, now_ms=6))
+
+
+def answer(data, position, size):
+    return FetchSnapshotAnswer(
+        epoch=3,
+        leader_id=1,
+        snapshot_id=SNAPSHOT,
+        size=size,
+        position=position,
+        data=data,
+    )
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+async def test_a_snapshot_is_held_once(tmp_path, kind):
+    whole = snapshot()
+    assert len(whole) > 8 * PIECE_BYTES
+    log = MemoryLog()
+    if kind == "file":
+        directory = tmp_path / "__cluster_metadata-0"
+        directory.mkdir()
+        log = MetadataLog(open_log(directory), SnapshotFiles(directory))
+    fetch = SnapshotFetch(log, SimpleNamespace())
+    *begin, last = range(0, len(whole), PIECE_BYTES)
+    for position in begin:
+        await fetch.take(
+            SnapshotChunk(SNAPSHOT, position, whole[position : position + PIECE_BYTES], False)
+        )
+    ended = answer(memoryview(whole)[last:], last, len(whole))
+    tracemalloc.start()
+    try:
+        assert await fetch.check(ended) is ended
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1.5 * len(whole)
