@@ -24,6 +24,9 @@ class LogConfig:
     segment_ms: int = 7 * 24 * 3600 * 1000
     segment_index_bytes: int = 10 << 20
     index_interval_bytes: int = 4096
+    flush_ms: int = (
+        1 << 63
+    ) - 1  # how long write-behind leaves a record unsynced, once somebody looks
     flush_messages: int = (1 << 63) - 1  # records that write-behind leaves unsynced at the most
     retention_ms: int = 7 * 24 * 3600 * 1000  # -1: for ever
     retention_bytes: int = -1  # -1: without limit

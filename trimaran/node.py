@@ -31,14 +31,14 @@ Role = Callable[..., Awaitable[None]]
 def parse_config(settings: Mapping[str, Setting], *, to_serve: bool = False) -> ServerConfig:
     """Checks all settings; a wrong value is a `UserError` that names its origin.
 
-    Unknown keys warn on stderr; with `to_serve` it is `serve` that warns of them, in the node's log.
+    Keys without effect warn on stderr; with `to_serve` it is `serve` that warns of them, in the node's log.
     """
     try:
         config = parse(settings)
     except ConfigError as error:
         raise of_config(error) from error
-    for hint in () if to_serve else config.unknown.values():
-        print(f"warning: {hint}", file=sys.stderr)  # noqa: T201
+    for warning in () if to_serve else config.warnings.values():
+        print(f"warning: {warning}", file=sys.stderr)  # noqa: T201
     return config
 
 
@@ -63,11 +63,23 @@ def roles_of(config: ServerConfig) -> list[Role]:
 async def run_roles(
     roles: list[Role], config: ServerConfig, on_ready: Callable[[], object]
 ) -> None:
-    """Runs the roles until a signal; `on_ready` is called once all of them serve."""
+    """Runs the roles until a signal; `on_ready` is called once all of them serve.
+
+    Raises:
+        UserError: they did not within `server.max.startup.time.ms`.
+    """
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
-        for role in roles:
-            await nursery.start(_start_role, role, config)
+        milliseconds = config["server.max.startup.time.ms"]
+        with trio.move_on_after(milliseconds / 1000) as starting:
+            for role in roles:
+                await nursery.start(_start_role, role, config)
+        if starting.cancelled_caught:
+            raise UserError(
+                f"the node did not start within {milliseconds} ms",
+                "server.max.startup.time.ms allows no longer",
+                "see what it waited for in the lines above; allow more time if it was recovering logs",
+            )
         on_ready()
 
 

@@ -25,8 +25,8 @@ from log.compaction.choosing import Dirt
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
 from log.compaction.planning import dirt_of, plan_round
 from log.partitions.partition_log import PartitionLog
-from node.config.server import ServerConfig
 from node.runtime.threads import run_blocking
+from quorum.serving.node_configs import NodeConfigs
 from wire.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -45,15 +45,16 @@ class CleanerSettings:
     bytes_per_second_max: float = float("inf")
 
     @classmethod
-    def of(cls, config: ServerConfig) -> CleanerSettings:
+    def of(cls, configs: NodeConfigs) -> CleanerSettings:
+        """As they are now; all but the first may be altered while the broker runs."""
         return cls(
-            enabled=config["log.cleaner.enable"],
-            backoff=config["log.cleaner.backoff.ms"] / 1000,
+            enabled=configs.now("log.cleaner.enable"),
+            backoff=configs.now("log.cleaner.backoff.ms") / 1000,
             limits=CleanerLimits(
-                config["log.cleaner.dedupe.buffer.size"],
-                config["log.cleaner.io.buffer.load.factor"],
+                configs.now("log.cleaner.dedupe.buffer.size"),
+                configs.now("log.cleaner.io.buffer.load.factor"),
             ),
-            bytes_per_second_max=config["log.cleaner.io.max.bytes.per.second"],
+            bytes_per_second_max=configs.now("log.cleaner.io.max.bytes.per.second"),
         )
 
 
@@ -61,7 +62,7 @@ class Pace:
     """Slows a round down to a rate, and ends it."""
 
     def __init__(self, bytes_per_second_max: float) -> None:
-        self._rate = bytes_per_second_max
+        self.bytes_per_second_max = bytes_per_second_max
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -69,7 +70,7 @@ class Pace:
 
     def pause(self, size: int) -> None:
         """In the thread, after `size` bytes were read or written. Raises CleaningStopped, also when it was stopped long ago."""
-        if self._stopped.wait(size / self._rate):
+        if self._stopped.wait(size / self.bytes_per_second_max):
             raise CleaningStopped("the broker stops, or the replica is gone")
 
 
@@ -80,24 +81,24 @@ class LogCleaner:
         self,
         partitions: Iterable[Partition],
         directories: LogDirectories,
-        settings: CleanerSettings,
+        settings: Callable[[], CleanerSettings],
         now_ms: Callable[[], int],
     ) -> None:
         self._partitions = partitions
         self._directories = directories
-        self._settings = settings
+        self._settings = settings  # asked anew for each round
         self._now_ms = now_ms
         self._uncleanable: WeakSet[PartitionLog] = WeakSet()
-        self._pace = Pace(settings.bytes_per_second_max)
+        self._pace = Pace(settings().bytes_per_second_max)
 
     async def run(self) -> None:
-        if not self._settings.enabled:
+        if not self._settings().enabled:
             return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_thread_at_the_end)
             while True:
                 if not await self.clean_dirtiest():
-                    await trio.sleep(self._settings.backoff)
+                    await trio.sleep(self._settings().backoff)
 
     async def _stop_thread_at_the_end(self) -> None:
         """A thread cannot be cancelled: it is told."""
@@ -160,10 +161,12 @@ class LogCleaner:
         return dirt if dirt.is_due(partition_log.config) else None
 
     async def _clean(self, partition: Partition, partition_log: PartitionLog, dirt: Dirt) -> None:
+        settings = self._settings()
+        self._pace.bytes_per_second_max = settings.bytes_per_second_max
         cleaning = plan_round(
             partition_log,
             dirt,
-            limits=self._settings.limits,
+            limits=settings.limits,
             map_key=os.urandom(16),
             now_ms=self._now_ms(),
             pause=self._pace.pause,

@@ -6,8 +6,10 @@ Source: the background tasks of Kafka's `LogManager` and `ReplicaManager`.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import trio
 
@@ -17,6 +19,7 @@ from broker.partitions.registry import Partitions
 from broker.storage.directories import LogDirectories
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
+from log.partitions.partition_log import PartitionLog
 from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 
@@ -33,7 +36,7 @@ PURGE_SECONDS = 15.0
 @dataclass(frozen=True, slots=True)
 class MaintenanceTimes:
     """Seconds; Kafka's replica.high.watermark.checkpoint.interval.ms, log.retention.check.interval.ms, replica.lag.time.max.ms,
-    producer.id.expiration.check.interval.ms, log.segment.delete.delay.ms.
+    producer.id.expiration.check.interval.ms, log.segment.delete.delay.ms, log.flush.scheduler.interval.ms.
     """
 
     checkpoint: float = 5.0
@@ -41,6 +44,7 @@ class MaintenanceTimes:
     replica_lag_max: float = 30.0
     producer_expiration: float = 600.0
     delete_delay: float = 60.0
+    flush: float = math.inf
 
 
 class Maintenance:
@@ -52,13 +56,15 @@ class Maintenance:
         directories: LogDirectories,
         times: MaintenanceTimes,
         now_ms: Callable[[], int],
-        cleaner: CleanerSettings | None = None,
+        cleaner: Callable[[], CleanerSettings] = CleanerSettings,
     ) -> None:
-        self._cleaner = LogCleaner(partitions, directories, cleaner or CleanerSettings(), now_ms)
+        self._cleaner = LogCleaner(partitions, directories, cleaner, now_ms)
         self._partitions = partitions
         self._directories = directories
         self._times = times
         self._now_ms = now_ms
+        # Logs with records that are not synced, and since when: the clock of the first look that found them.
+        self._unflushed_since: WeakKeyDictionary[PartitionLog, int] = WeakKeyDictionary()
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -67,6 +73,7 @@ class Maintenance:
             nursery.start_soon(self._purge)
             nursery.start_soon(self._drop_lagging)
             nursery.start_soon(self._expire_producers)
+            nursery.start_soon(self._flush)
             nursery.start_soon(self._cleaner.run)
 
     async def _checkpoint(self) -> None:
@@ -120,6 +127,27 @@ class Maintenance:
             for partition in self._partitions:
                 if partition.open_log is not None:
                     partition.open_log.remove_expired_producers(self._now_ms())
+
+    async def _flush(self) -> None:
+        while True:
+            await trio.sleep(self._times.flush)
+            await self.flush_once()
+
+    async def flush_once(self) -> None:
+        """Has the logs synced whose records were left unsynced for `flush.ms`, as write-behind leaves them."""
+        for number, partition in enumerate(self._partitions):
+            partition_log = partition.open_log
+            if partition_log is not None and self._flush_is_due(partition_log):
+                partition.services.commit.flush_soon(partition_log)
+            if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
+                await trio.lowlevel.checkpoint()
+
+    def _flush_is_due(self, partition_log: PartitionLog) -> bool:
+        if partition_log.flushed_offset >= partition_log.log_end_offset:
+            self._unflushed_since.pop(partition_log, None)
+            return False
+        since = self._unflushed_since.setdefault(partition_log, self._now_ms())
+        return self._now_ms() - since >= partition_log.config.flush_ms
 
     async def _open_due(self) -> None:
         resting = []

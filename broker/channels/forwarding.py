@@ -18,10 +18,6 @@ from wire.schema import Message
 from wire.security.principal import Principal
 from wire.transport.calls import Call
 
-# request.timeout.ms of Kafka's admin client: who asked has given up after this.
-FORWARD_SECONDS = 30.0
-
-
 PRINCIPAL_VERSION = 0
 
 M = TypeVar("M", bound=Message)
@@ -30,8 +26,10 @@ M = TypeVar("M", bound=Message)
 class Forwarder:
     """Handlers of what only the controller decides call `pass_on`, or `forward` if they look at the answer."""
 
-    def __init__(self, controller: ControllerChannel) -> None:
+    def __init__(self, controller: ControllerChannel, seconds_max: float) -> None:
+        """`seconds_max`: Kafka's request.timeout.ms. Who asked has given up after this."""
         self._controller = controller
+        self._seconds_max = seconds_max
 
     async def forward(self, request: Message, call: Call, answer_type: type[M]) -> M:
         """The controller's answer to `request`. Raises as `pass_on`."""
@@ -51,7 +49,7 @@ class Forwarder:
             request_principal=_principal(call.connection.principal),
             client_host_address=_address(call.connection.peer[0]),
         )
-        answer = await self._controller.call(envelope, timeout=FORWARD_SECONDS)
+        answer = await self._controller.call(envelope, timeout=self._seconds_max)
         assert isinstance(answer, EnvelopeResponse)
         if answer.error_code or answer.response_data is None:
             raise KafkaError(ErrorCode.of(answer.error_code))

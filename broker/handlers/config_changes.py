@@ -24,6 +24,7 @@ from quorum.metadata.image import (
     RESOURCE_TYPES,
     ConfigResource,
 )
+from quorum.serving.altered_security import check_altered
 from quorum.serving.authorization import may
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import alter_configs, incremental_alter_configs
@@ -101,6 +102,7 @@ def _is_done_here(
     if kind == BROKER_RESOURCE and name:
         _check_is_us(name, node_id)
         _check_cordoned(resource, ctx)
+        _check_listeners(resource, ctx)
     return False
 
 
@@ -128,6 +130,21 @@ def _check_cordoned(resource: Resource, ctx: Context) -> None:
             ctx.config.check_cordoned([*present, *added])
     except ConfigError as error:
         raise _invalid(error.answer) from error
+
+
+def _check_listeners(resource: Resource, ctx: Context) -> None:
+    """That certificates can be read, and users, with which our listeners would go on: the controller has no files of ours."""
+    configs = ctx.metadata.image.configs
+    changes: dict[str, str | None] = {}
+    if isinstance(resource, alter_configs.AlterConfigsResource):  # says all that there shall be
+        changes = dict.fromkeys(configs.of(BROKER_RESOURCE, str(ctx.node_id)))
+    for one in resource.configs:
+        operation = getattr(one, "config_operation", ConfigOperation.SET)
+        changes[one.name] = None if operation in TAKING_AWAY else one.value
+    try:
+        check_altered(ctx.config, configs, changes)
+    except ConfigError as error:
+        raise _invalid(f"{error}; {error.fix}") from error
 
 
 def _invalid(message: str) -> KafkaError:

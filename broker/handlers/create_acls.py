@@ -1,15 +1,21 @@
-"""CreateAcls (30): decided by the controller."""
+"""CreateAcls (30): decided by the controller, but for ACLs about what is not judged here."""
 
 from __future__ import annotations
 
 from broker.handlers.context import Context
 from quorum.controller.acls import fail_create
-from wire.messages.create_acls import CreateAclsRequest
+from quorum.serving.unjudged_acls import judged_part
+from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.outgoing import Outgoing
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
 @handles(CreateAclsRequest, versions="0-3", on_error=fail_create)
-async def create_acls(request: CreateAclsRequest, ctx: Context, call: Call) -> Outgoing:
-    return await ctx.forwarder.pass_on(request, call)
+async def create_acls(
+    request: CreateAclsRequest, ctx: Context, call: Call
+) -> Outgoing | CreateAclsResponse:
+    judged, merge = judged_part(request)
+    if ctx.authorizer is None or len(judged.creations) == len(request.creations):
+        return await ctx.forwarder.pass_on(request, call)
+    return merge(await ctx.forwarder.forward(judged, call, CreateAclsResponse))

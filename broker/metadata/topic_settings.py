@@ -17,6 +17,7 @@ from log.validation.validate import ProduceRules
 from node.config.server import ServerConfig
 from node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS, topic_value
 from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from quorum.serving.node_configs import NodeConfigs
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class TopicSettingsSource:
         self._config = config
         self._metadata = metadata
         self._node_id = node_id
+        self._configs = NodeConfigs(config, lambda: metadata.image.configs)
         self._known: dict[str, TopicSettings] = {}
 
     def of(self, topic: str) -> TopicSettings:
@@ -76,6 +78,7 @@ class TopicSettingsSource:
             segment_index_bytes=value("segment.index.bytes"),
             index_interval_bytes=value("index.interval.bytes"),
             flush_messages=value("flush.messages"),
+            flush_ms=value("flush.ms"),
             retention_ms=value("retention.ms"),
             retention_bytes=value("retention.bytes"),
             deletes="delete" in policy,
@@ -87,7 +90,7 @@ class TopicSettingsSource:
             delete_retention_ms=value("delete.retention.ms"),
             min_compaction_lag_ms=value("min.compaction.lag.ms"),
             max_compaction_lag_ms=value("max.compaction.lag.ms"),
-            producer_id_expiration_ms=self._config["producer.id.expiration.ms"],
+            producer_id_expiration_ms=self._configs.now("producer.id.expiration.ms"),
             max_message_bytes=value("max.message.bytes"),
             **_compression(value),
             message_timestamp_type=(

@@ -43,7 +43,11 @@ from node.listeners import bind
 from node.runtime.clock import now_ms
 from quorum.controller.server import RunningController
 from quorum.metadata.features import REGISTERED_FEATURES, unsupported_levels
+from quorum.serving.altered_security import AlteredSecurity
 from quorum.serving.authorization import authorizer_of
+from quorum.serving.idle_configs import IdleConfigs
+from quorum.serving.node_configs import NodeConfigs
+from wire.security.listener import ClientSecurity
 from wire.transport.server import Listener
 
 # A client handles an answer only when all of it has come. Measured with librdkafka at 1 KiB a record: 950 to 1,050 MB/s with
@@ -74,16 +78,19 @@ def compose(config: ServerConfig, controller: RunningController | None) -> Parts
     Raises:
         ConfigError, MetaPropertiesError, DirectoryLocked, OSError: the broker cannot start, and why.
     """
+    authorizer = authorizer_of(config)  # refuses before anything is opened
     listeners = bind(config, config.broker_listeners)
     storage = open_storage(config, None if controller is None else controller.directory)
     directories = storage.directories
-    access = _quorum_access(config, controller, storage)
+    to_brokers, to_controllers = inter_broker_security(config), controller_security(config)
+    access = _quorum_access(config, controller, storage, to_controllers)
     node_id, cluster_id = config.node_id, storage.metadata.meta_properties.cluster_id
 
     metadata = BrokerMetadata(access.loader.image)
-    channel = _channel(config, access)
+    channel = _channel(config, access, to_controllers)
     settings = TopicSettingsSource(config, metadata, node_id)
-    cordons = Cordons(config, metadata)
+    configs = NodeConfigs(config, lambda: metadata.image.configs)
+    cordons = Cordons(config, configs, metadata)
     directories.cordoned = cordons.paths
     lifecycle = _lifecycle(config, channel, directories, metadata, listeners, cordons)
     alter_partitions = AlterPartitions(channel, node_id, lambda: lifecycle.epoch)
@@ -91,14 +98,22 @@ def compose(config: ServerConfig, controller: RunningController | None) -> Parts
     services = _services(
         config, directories, settings, storage.durability, alter_partitions, metadata, lifecycle
     )
-    fetchers = _fetchers(config, metadata, lifecycle)
+    fetchers = _fetchers(config, metadata, lifecycle, to_brokers)
     partitions = Partitions(services, fetchers, directories.high_watermark)
     groups = GroupCoordinator(GroupLimits.of(config), metadata, directories.storage_failed)
     partitions.listen(CONSUMER_OFFSETS, groups)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
-    authorizer = authorizer_of(config)
     tracker = RegistrationTracker(node_id, lifecycle.register_again)
-    access.loader.add_publisher(publisher, groups, tracker, *([authorizer] if authorizer else []))
+    altered = AlteredSecurity(
+        config,
+        listeners,
+        [(to_brokers, inter_broker_security), (to_controllers, controller_security)],
+    )
+    access.loader.add_publisher(
+        publisher, groups, tracker, altered, *([authorizer] if authorizer else [])
+    )
+    if access.owned:
+        access.loader.add_publisher(IdleConfigs(node_id))
     context = Context(
         config=config,
         node_id=node_id,
@@ -108,7 +123,7 @@ def compose(config: ServerConfig, controller: RunningController | None) -> Parts
         directories=directories,
         moves=DirectoryMoves(directories, partitions),
         controller=channel,
-        forwarder=Forwarder(channel),
+        forwarder=Forwarder(channel, config["request.timeout.ms"] / 1000),
         topic_creation=TopicCreation(channel, metadata, config),
         fetch_sessions=FetchSessions(config["max.incremental.fetch.session.cache.slots"]),
         producer_ids=ProducerIds(channel, node_id, lambda: lifecycle.epoch),
@@ -129,26 +144,31 @@ def compose(config: ServerConfig, controller: RunningController | None) -> Parts
         assignments=assignments,
         fetchers=fetchers,
         publisher=publisher,
-        maintenance=_maintenance(config, partitions, directories),
+        maintenance=_maintenance(config, configs, partitions, directories),
         context=context,
     )
 
 
 def _quorum_access(
-    config: ServerConfig, controller: RunningController | None, storage: Storage
+    config: ServerConfig,
+    controller: RunningController | None,
+    storage: Storage,
+    security: ClientSecurity,
 ) -> QuorumAccess:
     if controller is None:
-        return open_observer(config, storage.metadata, storage.metadata_commit)
+        return open_observer(config, storage.metadata, storage.metadata_commit, security)
     return QuorumAccess(controller.node, controller.loader, owned=False)
 
 
-def _channel(config: ServerConfig, access: QuorumAccess) -> ControllerChannel:
+def _channel(
+    config: ServerConfig, access: QuorumAccess, security: ClientSecurity
+) -> ControllerChannel:
     return ControllerChannel(
         access.node.leader,
         lambda _leader_id: _leader_address(access),
         access.node.peer_gone,
         f"broker-{config.node_id}-to-controller",
-        controller_security(config),
+        security,
     )
 
 
@@ -232,7 +252,9 @@ def _services(
     )
 
 
-def _fetchers(config: ServerConfig, metadata: BrokerMetadata, lifecycle: Lifecycle) -> Fetchers:
+def _fetchers(
+    config: ServerConfig, metadata: BrokerMetadata, lifecycle: Lifecycle, security: ClientSecurity
+) -> Fetchers:
     settings = FetchSettings(
         replica_id=config.node_id,
         broker_epoch=lambda: lifecycle.epoch,
@@ -240,12 +262,14 @@ def _fetchers(config: ServerConfig, metadata: BrokerMetadata, lifecycle: Lifecyc
         min_bytes=config["replica.fetch.min.bytes"],
         partition_bytes_max=config["replica.fetch.max.bytes"],
         response_bytes_max=config["replica.fetch.response.max.bytes"],
+        backoff_seconds_max=config["replica.fetch.backoff.ms"] / 1000,
+        response_seconds=config["replica.socket.timeout.ms"] / 1000,
     )
     return Fetchers(
         lambda broker_id: _broker_address(config, metadata, broker_id),
         settings,
         f"broker-{config.node_id}-fetcher",
-        inter_broker_security(config),
+        security,
     )
 
 
@@ -260,7 +284,10 @@ def _broker_address(
 
 
 def _maintenance(
-    config: ServerConfig, partitions: Partitions, directories: LogDirectories
+    config: ServerConfig,
+    configs: NodeConfigs,
+    partitions: Partitions,
+    directories: LogDirectories,
 ) -> Maintenance:
     times = MaintenanceTimes(
         checkpoint=config["replica.high.watermark.checkpoint.interval.ms"] / 1000,
@@ -268,5 +295,6 @@ def _maintenance(
         replica_lag_max=config["replica.lag.time.max.ms"] / 1000,
         producer_expiration=config["producer.id.expiration.check.interval.ms"] / 1000,
         delete_delay=config["log.segment.delete.delay.ms"] / 1000,
+        flush=config["log.flush.scheduler.interval.ms"] / 1000,
     )
-    return Maintenance(partitions, directories, times, now_ms, CleanerSettings.of(config))
+    return Maintenance(partitions, directories, times, now_ms, lambda: CleanerSettings.of(configs))

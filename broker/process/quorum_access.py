@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from log.directories.directory import LogDirectory
-from node.config.security import controller_security
 from node.config.server import ServerConfig
 from node.runtime.group_commit import GroupCommit
 from quorum.metadata.loader import MetadataLoader
 from quorum.replica.configured import identity_of, open_log, snapshot_of, snapshots_of, timeouts_of
 from quorum.replica.node import NodeSettings, QuorumNode
+from wire.security.listener import ClientSecurity
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,10 @@ class QuorumAccess:
 
 
 def open_observer(
-    config: ServerConfig, directory: LogDirectory, group_commit: GroupCommit
+    config: ServerConfig,
+    directory: LogDirectory,
+    group_commit: GroupCommit,
+    security: ClientSecurity,
 ) -> QuorumAccess:
     """An observer under the broker's id, whose log lies in `directory`; reads what an earlier process left there."""
     metadata_log = open_log(config, directory)
@@ -40,7 +43,7 @@ def open_observer(
             timeouts_of(config),
             snapshots_of(config),
             client_id=f"broker-{config.node_id}-quorum",
-            security=controller_security(config),
+            security=security,
         ),
         metadata_log,
         loader,

@@ -207,7 +207,8 @@ async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
 
 async def _take_leave(parts: Parts, server: Server | None) -> None:
     if server is not None:
-        if not await parts.lifecycle.shut_down(CONTROLLED_SHUTDOWN_SECONDS):
+        hands_over = parts.config["controlled.shutdown.enable"]
+        if hands_over and not await parts.lifecycle.shut_down(CONTROLLED_SHUTDOWN_SECONDS):
             log.warning("stopping without the controller's leave")
         await server.drain(DRAIN_SECONDS)
 

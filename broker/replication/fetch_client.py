@@ -20,10 +20,9 @@ from wire.messages.fetch import (
     ReplicaState,
 )
 
-# Before a partition that the leader refused is asked for again. The first is for a leader that has not heard of its epoch
-# yet, the last is Kafka's replica.fetch.backoff.ms.
+# Before a partition that the leader refused is asked for again, at first: a leader may not have heard of its epoch yet. The pause
+# doubles up to `FetchSettings.backoff_seconds_max`.
 PAUSE_SECONDS = 0.02
-PAUSE_SECONDS_MAX = 1.0
 
 Key: TypeAlias = tuple[bytes, int]
 NOT_TOLD = (-1, FetchPosition(-1, -1, -1))
@@ -31,7 +30,7 @@ NOT_TOLD = (-1, FetchPosition(-1, -1, -1))
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """Kafka's replica.fetch.* keys, and who fetches."""
+    """Kafka's replica.fetch.* keys and replica.socket.timeout.ms (`response_seconds`, beyond the long poll), and who fetches."""
 
     replica_id: int
     broker_epoch: Callable[[], int]
@@ -39,6 +38,8 @@ class FetchSettings:
     min_bytes: int
     partition_bytes_max: int
     response_bytes_max: int
+    backoff_seconds_max: float = 1.0
+    response_seconds: float = 30.0
 
 
 @dataclass(slots=True)
@@ -108,13 +109,17 @@ class FetchClient:
     def hold_back(self, followed: Followed, now: float) -> None:
         """The leader refuses it: it is left out of the session for a moment, longer each time."""
         self._paused[followed.key] = now + followed.pause
-        followed.pause = min(2 * followed.pause, PAUSE_SECONDS_MAX)
+        followed.pause = self.longer(followed.pause)
         self._leave(followed.key)
 
     def _leave(self, key: Key) -> None:
         self._changed.pop(key, None)
         if key in self._known:
             self._leaving[key] = None
+
+    def longer(self, pause: float) -> float:
+        """The pause after one of `pause` seconds."""
+        return max(PAUSE_SECONDS, min(2 * pause, self.settings.backoff_seconds_max))
 
     @property
     def resume_at(self) -> float:

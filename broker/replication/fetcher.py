@@ -21,7 +21,6 @@ from broker.partitions.opening import OPENED_PER_TURN
 from broker.partitions.partition import Partition
 from broker.replication.fetch_client import (
     PAUSE_SECONDS,
-    PAUSE_SECONDS_MAX,
     FetchClient,
     FetchSettings,
     Followed,
@@ -42,8 +41,6 @@ from wire.transport.node_connection import NodeConnection, open_node_connection
 
 log = logging.getLogger(__name__)
 
-# An answer is late if it takes longer than this beyond the long poll.
-ANSWER_SECONDS = 30.0
 # The long poll, and news that came during it.
 IN_FLIGHT_MAX = 2
 # Partitions that were just made are empty. While a fetch is parked they go to the leader at most so often, all of them at once: who makes topics one after
@@ -119,7 +116,7 @@ class Fetcher:
 
     async def run(self) -> None:
         """Connects, replicates, and after a failure begins anew, for ever."""
-        pause = PAUSE_SECONDS
+        pause, settings = PAUSE_SECONDS, self._client.settings
         while True:
             address = self._address_of(self.leader_id)
             began = trio.current_time()
@@ -134,10 +131,10 @@ class Fetcher:
                         await self._replicate(connection)
             except _FAILURES as error:
                 self._complain(str(error))
-            if trio.current_time() - began > PAUSE_SECONDS_MAX:
+            if trio.current_time() - began > settings.backoff_seconds_max:
                 pause = PAUSE_SECONDS
             await trio.sleep(pause)
-            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+            pause = self._client.longer(pause)
 
     def _complain(self, why: str) -> None:
         """Once of what goes on happening."""
@@ -219,7 +216,7 @@ class Fetcher:
         """One request and its answer, processed after the one before it."""
         try:
             response = await connection.call(
-                request, timeout=request.max_wait_ms / 1000 + ANSWER_SECONDS
+                request, timeout=request.max_wait_ms / 1000 + self._client.settings.response_seconds
             )
             await before.wait()
             await self._process(connection, response)
@@ -345,7 +342,7 @@ class Fetcher:
                 )
             ],
         )
-        response = await connection.call(request, timeout=ANSWER_SECONDS)
+        response = await connection.call(request, timeout=self._client.settings.response_seconds)
         if follower.ended:
             raise _Refused(ErrorCode.FENCED_LEADER_EPOCH)
         return _offset_in(response, partition)

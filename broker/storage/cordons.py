@@ -11,24 +11,22 @@ from pathlib import Path
 
 from broker.metadata.metadata_cache import BrokerMetadata
 from node.config.server import ServerConfig
-from node.config.server_keys import SERVER_CONFIGS
-from quorum.controller.config_checks import CORDONED
 from quorum.metadata import versions
-from quorum.metadata.image import BROKER_RESOURCE
+from quorum.serving.node_configs import NodeConfigs
 
 
 class Cordons:
     """Nothing is kept: who asks sends a heartbeat or makes a replica, which costs far more."""
 
-    def __init__(self, config: ServerConfig, metadata: BrokerMetadata) -> None:
+    def __init__(
+        self, config: ServerConfig, configs: NodeConfigs, metadata: BrokerMetadata
+    ) -> None:
         self._config = config
+        self._configs = configs
         self._metadata = metadata
 
     def paths(self) -> Collection[Path]:
-        dynamic = self._metadata.image.configs.of(BROKER_RESOURCE, str(self._config.node_id))
-        text = dynamic.get(CORDONED)
-        names = self._config[CORDONED] if text is None else SERVER_CONFIGS[CORDONED].parse(text)
-        return self._config.cordoned_directories(names)
+        return self._config.cordoned_directories(self._configs.now("cordoned.log.dirs"))
 
     @property
     def are_told(self) -> bool:

@@ -29,5 +29,9 @@ class Durability:
         """As `GroupCommit.mark_dirty`."""
         self._commits[log.health].mark_dirty(log, on_flushed)
 
+    def flush_soon(self, log: PartitionLog) -> None:
+        """As `GroupCommit.flush_soon`."""
+        self._commits[log.health].flush_soon(log)
+
     def forget(self, log: PartitionLog) -> None:
         self._commits[log.health].forget(log)

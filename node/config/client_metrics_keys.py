@@ -22,11 +22,27 @@ MATCH_PARAMETERS = frozenset(
     }
 )
 
+_NO_EFFECT = "metrics of clients are not collected yet"
+
 CLIENT_METRICS_CONFIGS = ConfigDef(
     (
-        ConfigKey("metrics", "list", [], "Prefixes of the names of metrics that clients push."),
-        ConfigKey(INTERVAL, "int", 300_000, "Between two pushes."),
-        ConfigKey(MATCH, "list", [], "Which clients: NAME=PATTERN, all of them."),
+        ConfigKey(
+            "metrics",
+            "list",
+            [],
+            "Prefixes of the names of the metrics that clients push.",
+            no_effect=_NO_EFFECT,
+        ),
+        ConfigKey(
+            INTERVAL, "int", 300_000, "Time between two pushes of a client.", no_effect=_NO_EFFECT
+        ),
+        ConfigKey(
+            MATCH,
+            "list",
+            [],
+            "Clients that push: those that match every NAME=PATTERN.",
+            no_effect=_NO_EFFECT,
+        ),
     )
 )
 

@@ -92,7 +92,12 @@ def all_of(*choices: str) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key. `required` keys have no default. `internal` ones are not shown to clients."""
+    """One key. `required` keys have no default. `internal` ones are not shown to clients.
+
+    A key acts, unless it says why not: `no_effect`, it changes nothing here; `no_effect_while_running`, an alteration of a
+    running broker changes nothing before the broker's file says the same; `only_default`, no other value is taken, as whoever
+    sets one relies on it.
+    """
 
     name: str
     kind: Kind
@@ -103,6 +108,20 @@ class ConfigKey:
     scope: Scope = "read-only"
     required: bool = False
     internal: bool = False
+    no_effect: str = ""
+    no_effect_while_running: str = ""
+    only_default: str = ""
+
+    @property
+    def documentation(self) -> str:
+        """What clients are told of the key, with what it does not do here."""
+        if self.no_effect:
+            return f"{self.doc} It has no effect here: {self.no_effect}."
+        if self.only_default:
+            return f"{self.doc} No other value than the default is taken: {self.only_default}."
+        if self.no_effect_while_running:
+            return f"{self.doc} An alteration has no effect before a restart: {self.no_effect_while_running}."
+        return self.doc
 
     @property
     def sensitive(self) -> bool:
@@ -119,6 +138,14 @@ class ConfigKey:
             ConfigError: not of the type, or out of bounds.
         """
         value = self._typed(text.strip(), origin)
+        if self.only_default and value != self.default:
+            raise ConfigError(
+                self.name,
+                text,
+                self.only_default,
+                origin=origin,
+                fix=f"leave it out; the default is {self.default_text}",
+            )
         why = self.check(value) if self.check is not None else None
         if why is not None:
             raise ConfigError(

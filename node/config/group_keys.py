@@ -1,4 +1,4 @@
-"""The configs of a group: names, defaults and bounds of Apache Kafka 4.3. They are taken, kept and told.
+"""The configs of a group: names, defaults and bounds of Apache Kafka 4.3. They are checked, stored and described.
 
 Source: Kafka's `GroupConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`. The bounds that a broker's file may move there
 (`group.consumer.min.session.timeout.ms`, …) have their defaults here.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from node.config.config_def import ConfigDef, ConfigError, ConfigKey, at_least, one_of
 
@@ -39,74 +40,91 @@ def _of_every_kind(kind: str) -> tuple[ConfigKey, ...]:
             f"{kind}.session.timeout.ms",
             "int",
             45_000,
-            "Silence after which a member is out.",
+            "Time without a heartbeat after which a member leaves the group.",
             at_least(1),
         ),
         ConfigKey(
             f"{kind}.heartbeat.interval.ms",
             "int",
             5_000,
-            "Between a member's heartbeats.",
+            "Time between two heartbeats of a member.",
             at_least(1),
         ),
         ConfigKey(
-            f"{kind}.assignment.interval.ms", "int", 1_000, "Between two assignments.", at_least(0)
-        ),
-    )
-
-
-GROUP_CONFIGS = ConfigDef(
-    (
-        *(key for kind in _KINDS for key in _of_every_kind(kind)),
-        ConfigKey(
-            "share.record.lock.duration.ms",
+            f"{kind}.assignment.interval.ms",
             "int",
-            30_000,
-            "How long a fetched record is its consumer's.",
-            at_least(1000),
-        ),
-        ConfigKey(
-            "share.delivery.count.limit",
-            "int",
-            5,
-            "Deliveries before a record is given up.",
-            at_least(2),
-        ),
-        ConfigKey(
-            "share.partition.max.record.locks",
-            "int",
-            2_000,
-            "Records of a partition that are fetched and not acknowledged.",
-            at_least(100),
-        ),
-        ConfigKey(
-            "share.auto.offset.reset",
-            "string",
-            "latest",
-            "Where a share group begins.",
-            _offset_reset,
-        ),
-        ConfigKey(
-            "share.isolation.level",
-            "string",
-            "read_uncommitted",
-            "Whether a share group sees open transactions.",
-            one_of("read_committed", "read_uncommitted"),
-        ),
-        ConfigKey(
-            "share.renew.acknowledge.enable", "boolean", True, "Locks of records may be renewed."
-        ),
-        ConfigKey(
-            "streams.num.standby.replicas", "int", 0, "Standbys of each streams task.", at_least(0)
-        ),
-        ConfigKey(
-            "streams.initial.rebalance.delay.ms",
-            "int",
-            3_000,
-            "A new streams group waits this long for more members.",
+            1_000,
+            "Least time between two assignments.",
             at_least(0),
         ),
     )
+
+
+_NO_EFFECT = {
+    "consumer": "the consumer protocol of KIP-848 is not served yet",
+    "share": "share groups are not served yet",
+    "streams": "streams groups are not served yet",
+}
+_KEYS = (
+    *(key for kind in _KINDS for key in _of_every_kind(kind)),
+    ConfigKey(
+        "share.record.lock.duration.ms",
+        "int",
+        30_000,
+        "Time a consumer has to acknowledge a record.",
+        at_least(1000),
+    ),
+    ConfigKey(
+        "share.delivery.count.limit",
+        "int",
+        5,
+        "Deliveries of a record before it is given up.",
+        at_least(2),
+    ),
+    ConfigKey(
+        "share.partition.max.record.locks",
+        "int",
+        2_000,
+        "Most records of a partition that are delivered and not acknowledged.",
+        at_least(100),
+    ),
+    ConfigKey(
+        "share.auto.offset.reset",
+        "string",
+        "latest",
+        "Offset at which a new share group begins.",
+        _offset_reset,
+    ),
+    ConfigKey(
+        "share.isolation.level",
+        "string",
+        "read_uncommitted",
+        "Whether a share group reads records of open and aborted transactions.",
+        one_of("read_committed", "read_uncommitted"),
+    ),
+    ConfigKey(
+        "share.renew.acknowledge.enable",
+        "boolean",
+        True,
+        "Whether consumers may ask for more time to acknowledge a record.",
+    ),
+    ConfigKey(
+        "streams.num.standby.replicas",
+        "int",
+        0,
+        "Standby replicas of each task of a streams group.",
+        at_least(0),
+    ),
+    ConfigKey(
+        "streams.initial.rebalance.delay.ms",
+        "int",
+        3_000,
+        "Time a new streams group waits for more members.",
+        at_least(0),
+    ),
+)
+GROUP_CONFIGS = ConfigDef(
+    replace(key, no_effect=_NO_EFFECT[key.name.partition(".")[0]]) for key in _KEYS
 )
 
 # These are of groups only; all others have a default in a broker's file, under the name with `group.` before it.

@@ -10,6 +10,7 @@ from wire.endpoint import SECURITY_PROTOCOLS
 from wire.security.sasl import FAILURE_DELAY_SECONDS, TOKEN_BYTES_MAX
 from wire.security.tls import STORE_TYPES, VERSIONS
 
+_NO_JAVA = "classes of Java do not run here"
 PROTOCOLS = tuple(SECURITY_PROTOCOLS.values())
 _STORE_TYPE = one_of(*STORE_TYPES)
 
@@ -18,16 +19,23 @@ TLS = (
         "ssl.keystore.type", "string", "JKS", "PEM or PKCS12; JKS is not read here.", _STORE_TYPE
     ),
     ConfigKey("ssl.keystore.location", "string", None, "File with private key and certificates."),
-    ConfigKey("ssl.keystore.password", "password", None, "Password of that file (PKCS12)."),
+    ConfigKey("ssl.keystore.password", "password", None, "Password of the keystore (PKCS12)."),
     ConfigKey("ssl.keystore.key", "password", None, "Private key as PEM text."),
-    ConfigKey("ssl.keystore.certificate.chain", "password", None, "Its certificates as PEM text."),
+    ConfigKey(
+        "ssl.keystore.certificate.chain",
+        "password",
+        None,
+        "Certificates of the private key as PEM text.",
+    ),
     ConfigKey("ssl.key.password", "password", None, "Password of the private key."),
     ConfigKey(
         "ssl.truststore.type", "string", "JKS", "PEM or PKCS12; JKS is not read here.", _STORE_TYPE
     ),
-    ConfigKey("ssl.truststore.location", "string", None, "File with certificates to trust."),
-    ConfigKey("ssl.truststore.password", "password", None, "Password of that file (PKCS12)."),
-    ConfigKey("ssl.truststore.certificates", "password", None, "The same as PEM text."),
+    ConfigKey("ssl.truststore.location", "string", None, "File with the certificates to trust."),
+    ConfigKey("ssl.truststore.password", "password", None, "Password of the truststore (PKCS12)."),
+    ConfigKey(
+        "ssl.truststore.certificates", "password", None, "Certificates to trust as PEM text."
+    ),
     ConfigKey("ssl.enabled.protocols", "list", [*VERSIONS], "TLS versions.", all_of(*VERSIONS)),
     ConfigKey(
         "ssl.cipher.suites",
@@ -51,7 +59,7 @@ SERVER_SECURITY = (
         "ssl.client.auth",
         "string",
         "none",
-        "Whether clients show a certificate.",
+        "Whether clients must show a certificate.",
         one_of("none", "requested", "required"),
     ),
     ConfigKey(
@@ -84,9 +92,65 @@ SERVER_SECURITY = (
         "connection.failed.authentication.delay.ms",
         "int",
         int(FAILURE_DELAY_SECONDS * 1000),
-        "How late a failure is told.",
+        "Time before a failed authentication is answered.",
         at_least(0),
         importance="low",
+    ),
+)
+# Of each, a value other than the default is a rule about who may connect, as whom, or what he may create.
+REFUSED = (
+    ConfigKey(
+        "ssl.principal.mapping.rules",
+        "string",
+        "DEFAULT",
+        "Rules that make principals of the names in certificates.",
+        importance="low",
+        only_default="principals are the whole distinguished names here, so ACLs and super.users would name others",
+    ),
+    ConfigKey(
+        "connections.max.reauth.ms",
+        "long",
+        0,
+        "Time after which clients of SASL must authenticate again; 0 for never.",
+        only_default="clients are not made to authenticate again yet, so expired credentials would stay connected",
+    ),
+    ConfigKey(
+        "principal.builder.class",
+        "class",
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        "Java class that makes principals of connections.",
+        only_default=f"{_NO_JAVA}, so connections would have other principals",
+    ),
+    ConfigKey(
+        "sasl.server.callback.handler.class",
+        "class",
+        None,
+        "Java class that checks the credentials of clients.",
+        only_default=f"{_NO_JAVA}, so credentials would be checked by other rules",
+    ),
+    ConfigKey(
+        "ssl.engine.factory.class",
+        "class",
+        None,
+        "Java class that makes TLS engines.",
+        importance="low",
+        only_default=f"{_NO_JAVA}, so certificates would be checked by other rules",
+    ),
+    ConfigKey(
+        "create.topic.policy.class.name",
+        "class",
+        None,
+        "Java class that decides which topics may be created.",
+        importance="low",
+        only_default=f"{_NO_JAVA}, so every topic could be created",
+    ),
+    ConfigKey(
+        "alter.config.policy.class.name",
+        "class",
+        None,
+        "Java class that decides which configs may be altered.",
+        importance="low",
+        only_default=f"{_NO_JAVA}, so every config could be altered",
     ),
 )
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -102,9 +166,16 @@ ACCESS = (
         "authorizer.class.name",
         "string",
         "",
-        "Who may do what: by ACLs, or, if empty, everybody everything. Decides about administration; not yet about records and groups.",
+        "Class that decides who may do what. Without one everybody may do everything. See trimaran.authorizer.topics.and.groups.open.",
         _known_authorizer,
         importance="low",
+    ),
+    ConfigKey(
+        "trimaran.authorizer.topics.and.groups.open",
+        "boolean",
+        False,
+        "Admits that ACLs protect administration only, and topics, groups and transactions are open to all who can connect."
+        " A node with an authorizer does not start without it.",
     ),
     ConfigKey(
         "super.users", "string", "", "Principals that may do everything: User:alice;User:bob."
@@ -113,7 +184,7 @@ ACCESS = (
         "allow.everyone.if.no.acl.found",
         "boolean",
         False,
-        "What no ACL is about is open to all.",
+        "Whether a resource without any ACL is open to all.",
     ),
     ConfigKey(
         "delegation.token.secret.key",
@@ -139,7 +210,7 @@ ACCESS = (
         "delegation.token.expiry.check.interval.ms",
         "long",
         3600 * 1000,
-        "Between looks for expired tokens.",
+        "Time between two searches for expired tokens.",
         at_least(1),
         importance="low",
     ),

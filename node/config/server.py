@@ -6,18 +6,18 @@ from them. Source: Kafka's `KafkaConfig`. Unknown keys warn, never fail; a wrong
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from node.config.config_def import ConfigError, ConfigKey
-from node.config.ignored_keys import is_ignored
+from node.config.key_warnings import base_key, warning_of
 from node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
 from wire.endpoint import PROTOCOL_NUMBERS, Endpoint
 
 LISTENER_PREFIX = "listener.name."
+ALTERED = "altered while the node runs"
 
 
 class Setting(Protocol):
@@ -46,14 +46,14 @@ class ServerConfig(Mapping[str, Any]):
         self,
         values: Mapping[str, Any],
         origins: Mapping[str, str],
-        unknown: Mapping[str, str],
+        warnings: Mapping[str, str],
         of_listeners: Mapping[str, Any] | None = None,
     ) -> None:
-        """`of_listeners`: values of `listener.name.…` keys."""
+        """`warnings`: by key, why it changes nothing here. `of_listeners`: values of `listener.name.…` keys."""
         self._values = dict(values)
         self._of_listeners = dict(of_listeners or {})
         self.origins = dict(origins)
-        self.unknown = dict(unknown)
+        self.warnings = dict(warnings)
         self._protocols = self._protocol_map()
         self._check_as_a_whole()
 
@@ -176,6 +176,13 @@ class ServerConfig(Mapping[str, Any]):
     def is_set_for_listener(self, listener: str, key: str) -> bool:
         return f"{LISTENER_PREFIX}{listener.lower()}.{key}" in self._of_listeners
 
+    def with_listener_configs(self, texts: Mapping[str, str]) -> ServerConfig:
+        """This configuration with other values of `listener.name.…` keys; raises ConfigError. Others than known ones are left out."""
+        keys = {name: key for name in texts if (key := _listener_key(name)) is not None}
+        values = {name: key.parse(texts[name], origin=ALTERED) for name, key in keys.items()}
+        origins = self.origins | dict.fromkeys(values, ALTERED)
+        return ServerConfig(self._values, origins, self.warnings, self._of_listeners | values)
+
     def _endpoints(self, key: str) -> list[Endpoint]:
         return [
             _endpoint(text, self._protocols, key, self.origins.get(key, "")) for text in self[key]
@@ -292,21 +299,23 @@ class ServerConfig(Mapping[str, Any]):
 
 
 def parse(settings: Mapping[str, Setting]) -> ServerConfig:
-    """Parses all settings; unknown keys are kept in `.unknown` with a hint, for the caller to warn about.
+    """Parses all settings; of keys that are unknown or without effect, `.warnings` says so, for the caller to show.
 
     Raises:
         ConfigError: a value is wrong, or is missing, or values contradict each other.
     """
-    values, origins, unknown = {}, {}, {}
+    values, origins, warnings = {}, {}, {}
     of_listeners = {}
     for key, setting in settings.items():
         if (own := _listener_key(key)) is not None:
             of_listeners[key] = own.parse(setting.value, origin=setting.origin)
             origins[key] = setting.origin
             continue
+        if (warning := warning_of(key)) is not None:
+            warnings[key] = f"{setting.origin}: {warning}"
         known = SERVER_CONFIGS.get(key)
         if known is None:
-            unknown[key] = _hint(key, setting.origin)
+            _check_refused(key, setting)
             continue
         values[key] = known.parse(setting.value, origin=setting.origin)
         origins[key] = setting.origin
@@ -316,13 +325,20 @@ def parse(settings: Mapping[str, Setting]) -> ServerConfig:
             if key not in values:
                 values[key] = SERVER_CONFIGS[key].parse(text)
                 origins[key] = "trimaran.dev.mode"
-    return ServerConfig(values, origins, unknown, of_listeners)
+    return ServerConfig(values, origins, warnings, of_listeners)
 
 
 def _listener_key(key: str) -> ConfigKey | None:
     """The key behind `listener.name.LISTENER.`, if it is one that we act on."""
     listener, _, name = key.removeprefix(LISTENER_PREFIX).partition(".")
     return LISTENER_CONFIGS.get(name) if listener and key.startswith(LISTENER_PREFIX) else None
+
+
+def _check_refused(key: str, setting: Setting) -> None:
+    """`listener.name.LISTENER.[MECHANISM.]KEY` of a key of which no value but the default is taken."""
+    base = base_key(key)
+    if base is not None and base.only_default:
+        replace(base, name=key).parse(setting.value, origin=setting.origin)
 
 
 def _no_protocol(listener: str, key: str, origin: str) -> ConfigError:
@@ -345,13 +361,6 @@ def _check_broker_id(settings: Mapping[str, Setting]) -> None:
             origin=old.origin,
             fix="leave broker.id out",
         )
-
-
-def _hint(key: str, origin: str) -> str:
-    if is_ignored(key) or key == "broker.id":
-        return f"{origin}: {key} is Apache Kafka's and has no effect here"
-    close = difflib.get_close_matches(key, SERVER_CONFIGS, 1, cutoff=0.85)
-    return f"{origin}: unknown key {key}" + (f"; did you mean {close[0]}?" if close else "")
 
 
 def _voter(text: str, origin: str) -> Voter:

@@ -1,33 +1,73 @@
-"""The configuration keys of a node that we act on, with Apache Kafka 4.3's defaults, and ours prefixed `trimaran.`.
+"""The configuration keys of a node: all of Apache Kafka 4.3's, with its defaults, and ours, prefixed `trimaran.`.
 
-Source: Kafka's `KafkaConfig` and the classes it gathers; the ZooKeeper keys are those of its ZooKeeper mode. Other keys of
-Kafka's are in `ignored_keys`.
+A key acts, or says why it has no effect or why no other value than its default is taken (`ConfigKey`). Source: Kafka's
+`KafkaConfig` and the classes it gathers; the ZooKeeper keys are those of its ZooKeeper mode.
 """
 
 from __future__ import annotations
 
 from node.config.broker_keys import BROKER, GROUPS, REPLICATION
-from node.config.config_def import ConfigDef, ConfigKey, at_least, one_of
+from node.config.config_def import (
+    LONG_MAX,
+    ConfigDef,
+    ConfigKey,
+    at_least,
+    one_of,
+)
 from node.config.log_keys import LOGS
 from node.config.node_keys import LISTENERS, METADATA_LOG, QUORUM, ROLES
-from node.config.security_keys import ACCESS, LISTENER_JAAS, SERVER_SECURITY
+from node.config.replaced_keys import REPLACED
+from node.config.security_keys import ACCESS, LISTENER_JAAS, REFUSED, SERVER_SECURITY
+from node.config.unserved_keys import UNSERVED
 
 LOG_LEVELS = one_of("DEBUG", "INFO", "WARNING", "ERROR")
 
+_MIRROR = "a mirror is a process of its own, started with `trimaran zk mirror`"
+
 ZOOKEEPER = (
-    ConfigKey("zookeeper.connect", "string", None, "ZooKeeper to mirror into, host:port/chroot."),
-    ConfigKey("zookeeper.session.timeout.ms", "int", 18_000, "Session of the mirror."),
-    ConfigKey("zookeeper.connection.timeout.ms", "int", None, "How long to wait for a connection."),
     ConfigKey(
-        "zookeeper.max.in.flight.requests", "int", 10, "Writes under way at once.", at_least(1)
+        "zookeeper.connect", "string", None, "ZooKeeper that is mirrored into, host:port/chroot."
     ),
-    ConfigKey("zookeeper.set.acl", "boolean", False, "Protect znodes by ACLs."),
-    ConfigKey("zookeeper.metadata.migration.enable", "boolean", False, "Run the mirror."),
+    ConfigKey(
+        "zookeeper.session.timeout.ms",
+        "int",
+        18_000,
+        "Session timeout of the mirror.",
+        at_least(100),
+    ),
+    ConfigKey(
+        "zookeeper.connection.timeout.ms",
+        "int",
+        None,
+        "Time a connection to ZooKeeper may take.",
+        no_effect="the mirror goes on connecting until it is stopped",
+    ),
+    ConfigKey(
+        "zookeeper.max.in.flight.requests",
+        "int",
+        10,
+        "Most requests to ZooKeeper that wait for a response.",
+        at_least(1),
+        no_effect="the mirror sends one transaction after the other, each of many operations",
+    ),
+    ConfigKey(
+        "zookeeper.set.acl",
+        "boolean",
+        False,
+        "Whether only the user of trimaran.zk.auth may read and write what the mirror creates.",
+    ),
+    ConfigKey(
+        "zookeeper.metadata.migration.enable",
+        "boolean",
+        False,
+        "Whether metadata is mirrored into ZooKeeper.",
+        no_effect=_MIRROR,
+    ),
     ConfigKey(
         "zookeeper.metadata.migration.min.batch.size",
         "int",
         200,
-        "Operations of a multi.",
+        "Operations of a transaction of the mirror.",
         at_least(1),
     ),
 )
@@ -46,7 +86,13 @@ OURS = (
         False,
         "Short timeouts and no fsync, for tests and laptops; what is set by itself stays as it is set.",
     ),
-    ConfigKey("trimaran.log.level", "string", "INFO", "Least level that is logged.", LOG_LEVELS),
+    ConfigKey(
+        "trimaran.log.level",
+        "string",
+        "INFO",
+        "Least level of the messages that are logged.",
+        LOG_LEVELS,
+    ),
     ConfigKey(
         "trimaran.log.format",
         "string",
@@ -66,28 +112,37 @@ OURS = (
         "trimaran.zk.mirror.enable",
         "boolean",
         None,
-        "Run the mirror; the same as zookeeper.metadata.migration.enable.",
+        "Whether metadata is mirrored into ZooKeeper.",
+        no_effect=_MIRROR,
+    ),
+    ConfigKey(
+        "trimaran.zk.auth",
+        "password",
+        None,
+        "User of the mirror in ZooKeeper, SCHEME:CREDENTIALS, as in digest:user:password.",
     ),
     ConfigKey(
         "trimaran.zk.mirror.verify.interval.ms",
         "long",
-        0,
-        "How often the mirrored tree is read and compared; 0: never.",
-        at_least(0),
+        60_000,
+        "Time between two comparisons of the mirrored tree with the metadata.",
+        at_least(100),
     ),
     ConfigKey(
         "trimaran.metrics.listener",
         "string",
         "127.0.0.1:0",
-        "Where metrics are served; not served yet.",
+        "Address at which metrics are served.",
         importance="low",
+        no_effect="metrics are not served yet",
     ),
     ConfigKey(
         "trimaran.admin.listener",
         "string",
         None,
-        "Where the console is served; not served yet.",
+        "Address at which the console is served.",
         importance="low",
+        no_effect="there is no console yet",
     ),
 )
 
@@ -114,9 +169,28 @@ SERVER_CONFIGS = ConfigDef(
         *REPLICATION,
         *LOGS,
         *GROUPS,
+        *UNSERVED,
+        *REPLACED,
+        *REFUSED,
         *ZOOKEEPER,
         *OURS,
     )
 )
 # What may also be set for one listener.
 LISTENER_CONFIGS = ConfigDef((*SERVER_SECURITY, LISTENER_JAAS))
+# Altered while a broker runs, and never in its file.
+_RATE = "replication is not throttled yet"
+DYNAMIC_ONLY = ConfigDef(
+    ConfigKey(name, "long", LONG_MAX, doc, at_least(0), scope="cluster-wide", no_effect=_RATE)
+    for name, doc in (
+        ("leader.replication.throttled.rate", "Most bytes a second that throttled leaders send."),
+        (
+            "follower.replication.throttled.rate",
+            "Most bytes a second that throttled followers take.",
+        ),
+        (
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            "Most bytes a second that are copied between log directories.",
+        ),
+    )
+)

@@ -1,6 +1,6 @@
 """The configs of a topic: names, defaults and bounds of Apache Kafka 4.3, and the server keys that give their defaults.
 
-Source: Kafka's `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`. Tiered storage and throttles are taken and kept, and do nothing.
+Source: Kafka's `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`. Keys without effect say why.
 """
 
 from __future__ import annotations
@@ -27,60 +27,70 @@ if TYPE_CHECKING:
 
 DAY_MS = 24 * 3600 * 1000
 
+_NOT_THROTTLED = "replication is not throttled yet"
+_NOT_TIERED = "there is no tiered storage"
+
 TOPIC_CONFIGS = ConfigDef(
     (
         ConfigKey(
             "cleanup.policy",
             "list",
             ["delete"],
-            "What becomes of old segments.",
+            "What becomes of old segments: delete, compact or both.",
             all_of("compact", "delete"),
         ),
         ConfigKey(
             "compression.type",
             "string",
             "producer",
-            "Final compression of a topic.",
+            "Compression of stored batches; producer keeps what the producer chose.",
             one_of(*CODECS),
         ),
         ConfigKey(
             "compression.gzip.level",
             "int",
             -1,
-            "Level when compression.type is gzip.",
+            "Compression level of gzip.",
             between_or_default(1, 9),
         ),
-        ConfigKey(
-            "compression.lz4.level", "int", 9, "Level when compression.type is lz4.", between(1, 17)
-        ),
+        ConfigKey("compression.lz4.level", "int", 9, "Compression level of lz4.", between(1, 17)),
         ConfigKey(
             "compression.zstd.level",
             "int",
             3,
-            "Level when compression.type is zstd.",
+            "Compression level of zstd.",
             between(-131072, 22),
         ),
         ConfigKey(
             "delete.retention.ms",
             "long",
             DAY_MS,
-            "How long tombstones of a compacted topic stay.",
+            "Time for which tombstones of a compacted topic stay.",
             at_least(0),
         ),
         ConfigKey(
             "file.delete.delay.ms",
             "long",
             60_000,
-            "How long a deleted segment's file stays.",
+            "Time for which the file of a deleted segment stays.",
             at_least(0),
         ),
-        ConfigKey("flush.messages", "long", LONG_MAX, "Records between two fsyncs.", at_least(1)),
-        ConfigKey("flush.ms", "long", LONG_MAX, "Milliseconds between two fsyncs.", at_least(0)),
+        ConfigKey(
+            "flush.messages", "long", LONG_MAX, "Records after which a log is flushed.", at_least(1)
+        ),
+        ConfigKey(
+            "flush.ms",
+            "long",
+            LONG_MAX,
+            "Time after which a log is flushed, looked at every log.flush.scheduler.interval.ms.",
+            at_least(0),
+        ),
         ConfigKey(
             "follower.replication.throttled.replicas",
             "list",
             [],
             "Replicas whose follower side is throttled.",
+            no_effect=_NOT_THROTTLED,
         ),
         ConfigKey(
             "index.interval.bytes",
@@ -94,6 +104,7 @@ TOPIC_CONFIGS = ConfigDef(
             "list",
             [],
             "Replicas whose leader side is throttled.",
+            no_effect=_NOT_THROTTLED,
         ),
         ConfigKey(
             "local.retention.bytes",
@@ -101,6 +112,7 @@ TOPIC_CONFIGS = ConfigDef(
             -2,
             "Local part of retention.bytes under tiered storage.",
             at_least(-2),
+            no_effect=_NOT_TIERED,
         ),
         ConfigKey(
             "local.retention.ms",
@@ -108,65 +120,96 @@ TOPIC_CONFIGS = ConfigDef(
             -2,
             "Local part of retention.ms under tiered storage.",
             at_least(-2),
+            no_effect=_NOT_TIERED,
         ),
         ConfigKey(
             "max.compaction.lag.ms",
             "long",
             LONG_MAX,
-            "A record is compacted at the latest after this.",
+            "Age at which a record is compacted at the latest.",
             at_least(1),
         ),
-        ConfigKey("max.message.bytes", "int", 1048588, "Largest batch taken.", at_least(0)),
+        ConfigKey(
+            "max.message.bytes", "int", 1048588, "Largest record batch that is taken.", at_least(0)
+        ),
         ConfigKey(
             "message.timestamp.after.max.ms",
             "long",
             3_600_000,
-            "How far ahead a timestamp may be.",
+            "How far a timestamp may lie in the future.",
             at_least(0),
         ),
         ConfigKey(
             "message.timestamp.before.max.ms",
             "long",
             LONG_MAX,
-            "How far back a timestamp may be.",
+            "How far a timestamp may lie in the past.",
             at_least(0),
         ),
         ConfigKey(
             "message.timestamp.type",
             "string",
             "CreateTime",
-            "Whose clock.",
+            "Whether records keep the producer's timestamp or get the broker's.",
             one_of("CreateTime", "LogAppendTime"),
         ),
         ConfigKey(
             "min.cleanable.dirty.ratio",
             "double",
             0.5,
-            "Dirty share before a log is compacted.",
+            "Share of a log that must be dirty before it is compacted.",
             between(0, 1),
         ),
         ConfigKey(
             "min.compaction.lag.ms",
             "long",
             0,
-            "A record is not compacted before this age.",
+            "Age before which a record is not compacted.",
             at_least(0),
         ),
         ConfigKey(
-            "min.insync.replicas", "int", 1, "Smallest ISR that admits acks=all.", at_least(1)
+            "min.insync.replicas",
+            "int",
+            1,
+            "Smallest ISR with which records sent with acks=all are taken.",
+            at_least(1),
         ),
-        ConfigKey("preallocate", "boolean", False, "Preallocate segment files."),
-        ConfigKey("remote.log.copy.disable", "boolean", False, "Stop copying to tiered storage."),
+        ConfigKey(
+            "preallocate", "boolean", False, "Whether the files of segments are preallocated."
+        ),
+        ConfigKey(
+            "remote.log.copy.disable",
+            "boolean",
+            False,
+            "Whether copying to tiered storage stops.",
+            no_effect=_NOT_TIERED,
+        ),
         ConfigKey(
             "remote.log.delete.on.disable",
             "boolean",
             False,
-            "Delete tiered data when it is disabled.",
+            "Whether tiered data is deleted when tiered storage is disabled.",
+            no_effect=_NOT_TIERED,
         ),
-        ConfigKey("remote.storage.enable", "boolean", False, "Tiered storage."),
-        ConfigKey("retention.bytes", "long", -1, "Size a partition is cut to; -1 without limit."),
         ConfigKey(
-            "retention.ms", "long", 7 * DAY_MS, "Age at which segments go; -1 never.", at_least(-1)
+            "remote.storage.enable",
+            "boolean",
+            False,
+            "Whether the topic uses tiered storage.",
+            only_default=_NOT_TIERED,
+        ),
+        ConfigKey(
+            "retention.bytes",
+            "long",
+            -1,
+            "Size above which a partition's oldest segments are deleted; -1 for no limit.",
+        ),
+        ConfigKey(
+            "retention.ms",
+            "long",
+            7 * DAY_MS,
+            "Age at which segments are deleted; -1 for never.",
+            at_least(-1),
         ),
         ConfigKey(
             "segment.bytes",
@@ -175,8 +218,12 @@ TOPIC_CONFIGS = ConfigDef(
             "Size at which a segment is rolled.",
             between(1 << 20, INT_MAX),
         ),
-        ConfigKey("segment.index.bytes", "int", 10 << 20, "Largest index.", at_least(4)),
-        ConfigKey("segment.jitter.ms", "long", 0, "Random part of segment.ms.", at_least(0)),
+        ConfigKey(
+            "segment.index.bytes", "int", 10 << 20, "Largest size of an index file.", at_least(4)
+        ),
+        ConfigKey(
+            "segment.jitter.ms", "long", 0, "Largest random part of segment.ms.", at_least(0)
+        ),
         ConfigKey(
             "segment.ms", "long", 7 * DAY_MS, "Age at which a segment is rolled.", at_least(1)
         ),
@@ -184,7 +231,7 @@ TOPIC_CONFIGS = ConfigDef(
             "unclean.leader.election.enable",
             "boolean",
             False,
-            "Let a replica outside the ISR lead.",
+            "Whether a replica outside the ISR may be elected leader, which may lose records.",
         ),
     )
 )
@@ -253,6 +300,14 @@ def check_topic_configs(configs: Mapping[str, str]) -> None:
             raise ConfigError(
                 key, text, "unknown config of a topic", answer=f"Unknown topic config name: {key}"
             )
+        if key == "remote.storage.enable" and text.strip().lower() == "true":
+            raise ConfigError(
+                key,
+                text,
+                _NOT_TIERED,
+                answer="Tiered Storage functionality is disabled in the broker. "
+                "Topic cannot be configured with remote log storage.",
+            )
         TOPIC_CONFIGS[key].parse(text)
     low, high = (TOPIC_CONFIGS[k].parse(configs[k]) if k in configs else None for k in _LAGS)
     if low is not None and high is not None and low > high:
@@ -261,14 +316,6 @@ def check_topic_configs(configs: Mapping[str, str]) -> None:
             low,
             f"must not be above {_LAGS[1]} ({high})",
             answer=f"conflict topic config setting {_LAGS[0]} ({low}) > {_LAGS[1]} ({high})",
-        )
-    if configs.get("remote.storage.enable", "").strip().lower() == "true":
-        raise ConfigError(
-            "remote.storage.enable",
-            "true",
-            "there is no tiered storage here",
-            answer="Tiered Storage functionality is disabled in the broker. "
-            "Topic cannot be configured with remote log storage.",
         )
 
 

@@ -98,6 +98,11 @@ class GroupCommit:
             dirty.on_flushed.append(on_flushed)
         self._wanted.set()
 
+    def flush_soon(self, log: FlushableLog) -> None:
+        """Has the next round sync `log`, whether somebody waits for it or not."""
+        self._dirty.setdefault(id(log), _Dirty(log))
+        self._wanted.set()
+
     def forget(self, log: FlushableLog) -> None:
         """Nobody is told about this log any more, by the next round or by the one that runs; that one still syncs it."""
         self._dirty.pop(id(log), None)

@@ -34,7 +34,9 @@ from quorum.formatting.storage import read_bootstrap
 from quorum.metadata.loader import MetadataLoader
 from quorum.replica.configured import identity_of, open_log, snapshot_of, snapshots_of, timeouts_of
 from quorum.replica.node import NodeSettings, QuorumNode
+from quorum.serving.altered_security import AlteredSecurity
 from quorum.serving.authorization import authorizer_of
+from quorum.serving.idle_configs import IdleConfigs
 from wire.endpoint import Endpoint
 from wire.transport.server import Listener, Server, serve_listener
 
@@ -99,6 +101,7 @@ async def run_controller(
 
 
 def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) -> _Parts:
+    authorizer = authorizer_of(config)  # refuses before anything is opened
     directory = _open_directory(config.metadata_directory, config.node_id)
     listeners = bind(config, config.controller_listeners, sockets)
     security = controller_security(config)
@@ -126,8 +129,8 @@ def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) 
     registrar = Registrar(
         config.node_id, os.urandom(16), endpoints, node.leader, node.address_of, security
     )
-    loader.add_publisher(registrar)
-    authorizer = authorizer_of(config)
+    altered = AlteredSecurity(config, listeners, [(security, controller_security)])
+    loader.add_publisher(registrar, altered, IdleConfigs(config.node_id))
     if authorizer is not None:
         loader.add_publisher(authorizer)
     context = ControllerContext(config, cluster_id, node, controller, authorizer)

@@ -133,6 +133,22 @@ def _check(snapshot_id: OffsetAndEpoch, data: Buffer) -> int:
     return appended_at_ms
 
 
+def appended_at_ms(snapshot_id: OffsetAndEpoch, head: Buffer) -> int:
+    """The clock of the last record that the snapshot stands for; `head` is the begin of it, the header's batch at least.
+
+    Raises:
+        SnapshotDamaged: there is no header.
+    """
+    try:
+        batch = next(iter_batches(memoryview(head)), None)
+        for control in read_control_records(batch) if batch and batch.is_control else ():
+            if isinstance(control.value, SnapshotHeaderRecord):
+                return control.value.last_contained_log_timestamp
+    except (RemoteProtocolError, KafkaError) as error:
+        raise SnapshotDamaged(f"snapshot {snapshot_id}: {error}") from error
+    raise SnapshotDamaged(f"snapshot {snapshot_id} has no header")
+
+
 def decode_snapshot(snapshot_id: OffsetAndEpoch, data: Buffer) -> LoadedSnapshot:
     """All records of a complete snapshot.
 

@@ -81,6 +81,7 @@ def snapshots_of(config: ServerConfig) -> SnapshotPolicy:
         bytes_between=config["metadata.log.max.record.bytes.between.snapshots"],
         seconds_between=config["metadata.log.max.snapshot.interval.ms"] / 1000,
         retention_bytes=config["metadata.max.retention.bytes"],
+        retention_ms=config["metadata.max.retention.ms"],
     )
 
 

@@ -1,6 +1,6 @@
 """Writing metadata snapshots when enough has been applied, and dropping what they make superfluous.
 
-Source: KIP-630, Kafka's `SnapshotGenerator` and `KafkaRaftLog.maybeClean`. Left out: retention by age.
+Source: KIP-630, Kafka's `SnapshotGenerator` and `KafkaRaftLog.maybeClean`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from quorum.raft.types import OffsetAndEpoch, ensure
 from quorum.raft.voters import QuorumHistory
 from quorum.raft_log.memory_log import MemoryLog
 from quorum.raft_log.metadata_log import MetadataLog
-from quorum.raft_log.snapshot_format import encode_snapshot
+from quorum.raft_log.snapshot_files import READ_BYTES, SnapshotFiles
+from quorum.raft_log.snapshot_format import appended_at_ms, encode_snapshot
 from quorum.replica.appliers import Applier
 from wire.records.metadata import encode_metadata_record, metadata_record_version
 from wire.schema import Message
@@ -36,12 +37,13 @@ LOG_BYTES_PER_SNAPSHOT_BYTE = 2
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
     """`metadata.log.max.record.bytes.between.snapshots` (the most; see `bytes_due`), `metadata.log.max.snapshot.interval.ms` (in
-    seconds; 0: never by time), `metadata.max.retention.bytes` (negative: for ever); Kafka's defaults.
+    seconds; 0: never by time), `metadata.max.retention.bytes` and `.ms` (negative: without limit); Kafka's defaults.
     """
 
     bytes_between: int = 20 << 20
     seconds_between: float = 3600.0
     retention_bytes: int = 100 << 20
+    retention_ms: int = 7 * 24 * 3600 * 1000
 
     def bytes_due(self, snapshot_bytes: int) -> int:
         """How many bytes of log there may be behind a snapshot of that size; 0: behind none.
@@ -122,15 +124,22 @@ class Snapshotter:
         await self.clean()
 
     async def clean(self) -> None:
-        """Drops the oldest snapshot and the log before the next one while there is more than may be retained."""
+        """Drops the oldest snapshot and the log before the next one while there is more than may be retained, or it is too old."""
         assert isinstance(self._log, MetadataLog)
         files = self._log.snapshots
-        while len(files.ids) > 1 and 0 <= self._policy.retention_bytes < self._total_bytes(
-            self._log
+        while len(files.ids) > 1 and (
+            0 <= self._policy.retention_bytes < self._total_bytes(self._log)
+            or await self._is_too_old(files, files.ids[0])
         ):
             gone = self._log.clean_before(files.ids[1], now_ms())
             await run_blocking(files.unlink, gone)
         await run_blocking(self._log.log.purge)
+
+    async def _is_too_old(self, files: SnapshotFiles, snapshot_id: OffsetAndEpoch) -> bool:
+        if self._policy.retention_ms < 0:
+            return False
+        head = await run_blocking(files.read, snapshot_id, 0, READ_BYTES)
+        return now_ms() - appended_at_ms(snapshot_id, head) > self._policy.retention_ms
 
     @staticmethod
     def _total_bytes(metadata_log: MetadataLog) -> int:

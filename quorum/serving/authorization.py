@@ -20,6 +20,7 @@ from wire.transport.registry import Guard
 log = logging.getLogger(__name__)
 
 SUPER_USERS = "super.users"
+OPEN_DATA = "trimaran.authorizer.topics.and.groups.open"
 
 
 class _Guarded(Protocol):
@@ -36,7 +37,7 @@ def authorizer_of(config: ServerConfig) -> Authorizer | None:
     """The authorizer that the configuration asks for; a `Publisher` that the loader must be given.
 
     Raises:
-        ConfigError: `super.users` are no principals.
+        ConfigError: `super.users` are no principals, or nobody admitted that topics and groups stay open.
     """
     if not config["authorizer.class.name"]:
         return None
@@ -50,6 +51,14 @@ def authorizer_of(config: ServerConfig) -> Authorizer | None:
                 origin=config.origins.get(SUPER_USERS, ""),
                 fix=f"write User:{user}",
             )
+    if not config[OPEN_DATA]:
+        raise ConfigError(
+            "authorizer.class.name",
+            config["authorizer.class.name"],
+            "ACLs do not protect topics, groups and transactions yet: everybody who can connect can produce, fetch and commit",
+            origin=config.origins.get("authorizer.class.name", ""),
+            fix=f"leave it out, or set {OPEN_DATA}=true to have ACLs for administration only",
+        )
     log.warning(
         "authorizer.class.name is set: ACLs judge what nodes ask of each other and the administration of cluster, configs and tokens; "
         "topics, groups and transactions are not protected by them yet: everybody who can connect can produce, fetch and commit"

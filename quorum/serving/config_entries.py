@@ -209,7 +209,7 @@ class ConfigDescription:
                 if setting.source is not Source.DEFAULT or setting.value is not None
             ],
             config_type=key.type_id,
-            documentation=key.doc if self._documentation else None,
+            documentation=key.documentation if self._documentation else None,
         )
 
 

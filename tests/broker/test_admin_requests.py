@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from broker.process.server import run_broker
+from node.config.config_def import ConfigError
 from tests.broker.cluster import cluster
 from wire.errors import ErrorCode
 from wire.messages import (
@@ -31,6 +33,7 @@ from wire.transport.node_connection import open_node_connection
 SECONDS = 20.0
 AUTHORIZER = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "trimaran_authorizer_topics_and_groups_open": "true",
     "super_users": "User:ANONYMOUS",
 }
 ACL = {
@@ -38,7 +41,7 @@ ACL = {
     "resource_name": "orders",
     "principal": "User:alice",
     "host": "*",
-    "operation": 3,
+    "operation": 11,
     "permission_type": 3,
 }
 ANY_ACL = {
@@ -87,6 +90,29 @@ async def test_acls_are_created_described_and_deleted(tmp_path):
         deleted = await one.call(delete_acls.DeleteAclsRequest(filters=[wanted]))
         assert len(deleted.filter_results[0].matching_acls) == 1
         await one.seen(lambda image: not image.acls)
+
+
+async def test_no_broker_starts_with_an_authorizer_that_nobody_admitted(tmp_path):
+    async with cluster(tmp_path, brokers=0) as running:
+        name = {"authorizer.class.name": AUTHORIZER["authorizer_class_name"]}
+        role = {"process.roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:0"}
+        config = running.config(11, **role, **name)
+        with pytest.raises(ConfigError, match="do not protect topics"):
+            await run_broker(config)
+
+
+async def test_a_broker_refuses_acls_about_what_it_does_not_judge_and_forwards_the_others(tmp_path):
+    """Whatever its controllers are: Apache Kafka's would take them."""
+    async with admin(tmp_path, **AUTHORIZER) as one:
+        wanted = [{**ACL, "operation": operation} for operation in (3, 11, 4)]
+        creations = [create_acls.AclCreation(**acl) for acl in wanted]
+        created = await one.call(create_acls.CreateAclsRequest(creations=creations))
+        codes = [result.error_code for result in created.results]
+        assert codes == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+        assert "READ of a TOPIC is not judged" in created.results[0].error_message
+        assert "WRITE of a TOPIC is not judged" in created.results[2].error_message
+        image = await one.running.context.metadata.wait_for(lambda image: len(image.acls) > 0)
+        assert [record.operation for record in image.acls.values()] == [11]
 
 
 async def test_without_an_authorizer_there_are_no_acls(tmp_path):

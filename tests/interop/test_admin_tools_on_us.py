@@ -9,6 +9,7 @@ from tests.interop.conftest import Ours, trimaran
 
 SETTINGS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "trimaran.authorizer.topics.and.groups.open=true",
     "super.users=User:ANONYMOUS",
     "delegation.token.secret.key=secret",
 )
@@ -36,11 +37,15 @@ def configs(secured, *arguments, check=True):
 def test_acls(secured):
     server = ("--bootstrap-server", secured.bootstrap)
     topic = ("--topic", "orders", "--resource-pattern-type", "prefixed")
-    alice = ("--allow-principal", "User:alice", "--operation", "Read")
+    alice = ("--allow-principal", "User:alice", "--operation", "AlterConfigs")
     said("acls", *server, "--add", *alice, *topic)
     listed = said("acls", "--bootstrap-controller", secured.controllers, "--list")
     assert "resourceType=TOPIC, name=orders, patternType=PREFIXED" in listed
-    assert "(principal=User:alice, host=*, operation=READ, permissionType=ALLOW)" in listed
+    assert "(principal=User:alice, host=*, operation=ALTER_CONFIGS, permissionType=ALLOW)" in listed
+    reads = ("--allow-principal", "User:alice", "--operation", "Read")
+    assert "this ACL would protect nothing" in said(
+        "acls", *server, "--add", *reads, *topic, check=False
+    )
     said("acls", *server, "--remove", "--force", *topic)
     assert "orders" not in said("acls", *server, "--list")
 

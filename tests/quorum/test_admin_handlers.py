@@ -6,8 +6,10 @@ from node.config.config_def import ConfigError
 from node.config.security_keys import STANDARD_AUTHORIZER
 from node.runtime.deferred import Result
 from node.runtime.steps import at_once
+from quorum.controller.server import run_controller
 from quorum.formatting.storage import format_paths
-from quorum.serving.authorization import authorizer_of
+from quorum.metadata.acls import Operation, ResourceType
+from quorum.serving.authorization import OPEN_DATA, authorizer_of
 from tests.quorum.config_of import config_of
 from tests.quorum.controllers import (
     CLUSTER_ID,
@@ -33,7 +35,11 @@ from wire.messages.header import decode_response_header, encode_request
 from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from wire.records.misc import NoOpRecord
 
-NOBODY = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:admin"}
+NOBODY = {
+    "authorizer_class_name": STANDARD_AUTHORIZER,
+    OPEN_DATA: "true",
+    "super_users": "User:admin",
+}
 
 
 def envelope(request, version, principal="alice"):
@@ -160,9 +166,57 @@ async def test_nothing_to_do_is_no_error(tmp_path):
 
 def test_there_is_one_authorizer():
     assert authorizer_of(config_of()) is None
-    assert authorizer_of(config_of(authorizer_class_name=STANDARD_AUTHORIZER)) is not None
+    assert authorizer_of(config_of(**NOBODY)) is not None
     with pytest.raises(ConfigError):
         config_of(authorizer_class_name="com.example.Authorizer")
     with pytest.raises(ConfigError) as caught:
-        authorizer_of(config_of(authorizer_class_name=STANDARD_AUTHORIZER, super_users="alice"))
+        authorizer_of(config_of(**{**NOBODY, "super_users": "alice"}))
     assert caught.value.fix == "write User:alice"
+
+
+def test_an_authorizer_that_leaves_topics_open_must_be_admitted():
+    with pytest.raises(ConfigError) as caught:
+        authorizer_of(config_of(authorizer_class_name=STANDARD_AUTHORIZER))
+    assert caught.value.key == "authorizer.class.name"
+    assert "do not protect topics, groups and transactions" in caught.value.why
+    assert f"{OPEN_DATA}=true" in caught.value.fix
+
+
+async def test_no_controller_starts_with_an_authorizer_that_nobody_admitted(tmp_path):
+    config = config_of(authorizer_class_name=STANDARD_AUTHORIZER, log_dirs=tmp_path)
+    with pytest.raises(ConfigError, match="do not protect topics"):
+        await run_controller(config)
+
+
+def acl(resource_type, operation, name="t"):
+    return AclCreation(
+        resource_type=resource_type,
+        resource_name=name,
+        principal="User:bob",
+        host="*",
+        operation=operation,
+        permission_type=3,
+    )
+
+
+async def test_acls_about_what_nobody_judges_are_refused(tmp_path):
+    keys = {**NOBODY, "super_users": "User:ANONYMOUS"}
+    async with (
+        open_controllers(tmp_path, **keys) as controllers,
+        connected_to(await controllers.active()) as connection,
+    ):
+        wanted = [
+            acl(ResourceType.TOPIC, Operation.READ),
+            acl(ResourceType.CLUSTER, Operation.ALTER, "kafka-cluster"),
+            acl(ResourceType.GROUP, Operation.ALL),
+            acl(ResourceType.TRANSACTIONAL_ID, Operation.WRITE),
+            acl(ResourceType.TOPIC, Operation.ALTER_CONFIGS),
+            acl(ResourceType.CLUSTER, Operation.CREATE, "kafka-cluster"),
+            acl(ResourceType.TOPIC, Operation.ANY),
+        ]
+        response = await connection.call(CreateAclsRequest(creations=wanted), timeout=SECONDS)
+        codes = [one.error_code for one in response.results]
+        bad = ErrorCode.INVALID_REQUEST
+        assert codes == [bad, 0, bad, bad, 0, bad, bad]
+        assert "this ACL would protect nothing" in response.results[0].error_message
+        assert response.results[-1].error_message == "Invalid operation ANY"

@@ -63,7 +63,7 @@ def test_the_properties_of_every_node_make_a_valid_configuration(tmp_path):
             key: Setting(value, "test") for key, value in properties_of(found, node).items()
         }
         config = parse_config(settings)
-        assert config.unknown == {}
+        assert config.warnings == {}
         assert config["node.id"] == node.id
         assert config["num.partitions"] == 7
         assert [voter.id for voter in config.voters] == [1, 2, 3]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -20,6 +20,9 @@ from trimaran.cli.connect import (
 )
 from trimaran.cli.output import Format, say, show_fields, show_json
 from trimaran.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from trimaran.properties import Setting
 
 
 @contextmanager
@@ -118,15 +121,25 @@ def mirror(
     from trimaran.properties import read_file
     from zkcompat.commands import run_mirror
 
-    properties = (
-        {key: setting.value for key, setting in read_file(config).items()} if config else {}
-    )
+    settings = read_file(config) if config else {}
+    _warn_without_effect(settings)
+    properties = {key: setting.value for key, setting in settings.items()}
     connect = zookeeper or properties.get("zookeeper.connect") or zookeeper_of(None, data)
     bootstrap = controllers_of(controllers, data)
     say(f"mirroring {bootstrap} into {connect}")
     set_up_mirror()
     with _explained():
         run_mirror(bootstrap, connect, state or data / "mirror", properties)
+
+
+def _warn_without_effect(settings: Mapping[str, Setting]) -> None:
+    """Of the keys that are the mirror's; its file may be that of a broker."""
+    from node.config.key_warnings import warning_of
+
+    for key, setting in settings.items():
+        is_own = key.startswith("zookeeper.") and not key.endswith(".migration.enable")
+        if is_own and (warning := warning_of(key)) is not None:
+            say(f"warning: {setting.origin}: {warning}")
 
 
 def status(

@@ -24,9 +24,9 @@ class ListenerSecurity:
     sasl: SaslSettings | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ClientSecurity:
-    """Both None: PLAINTEXT."""
+    """Both None: PLAINTEXT. Each new connection looks, so that a certificate may be replaced while a node runs."""
 
     tls: ssl.SSLContext | None = None
     sasl: PlainCredentials | None = None

@@ -41,9 +41,9 @@ _LAST_DESCRIPTORS = OSError(errno.EMFILE, "the last descriptors of this process 
 _SWEEPS_PER_IDLE_TIME = 8
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, eq=False)
 class Listener:
-    """A listening socket under its name in Kafka's `listeners`."""
+    """A listening socket under its name in Kafka's `listeners`. `security` is that of the connections which are accepted from now on."""
 
     name: str
     socket: socket.socket

@@ -1,15 +1,19 @@
-"""CreateAcls (30): adds ACLs. Only where there is an authorizer."""
+"""CreateAcls (30): adds ACLs about what is judged. Only where there is an authorizer."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from node.runtime.deferred import Result
 from quorum.controller.acls import create_acls as decide
 from quorum.controller.acls import fail_create
+from quorum.controller.active import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import new_topic_id
+from quorum.serving.unjudged_acls import judged_part
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from wire.schema import Message
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -20,6 +24,10 @@ def create_acls(
 ) -> Parked[CreateAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    return ctx.controller.submit(
-        lambda reign: decide(request, reign.image.acls, new_topic_id), partial(fail_create, request)
-    )
+    judged, merge = judged_part(request)
+
+    def decided(reign: Reign) -> Result[Message, CreateAclsResponse]:
+        result = decide(judged, reign.image.acls, new_topic_id)
+        return Result(result.records, merge(result.response))
+
+    return ctx.controller.submit(decided, partial(fail_create, request))

@@ -43,7 +43,10 @@ def write(harness, name, rounds=3, keys=20, value=b"x" * 100):
 
 def cleaner_of(harness, settings=None):
     return LogCleaner(
-        harness.partitions, harness.directories, settings or CleanerSettings(), lambda: 2000
+        harness.partitions,
+        harness.directories,
+        lambda: settings or CleanerSettings(),
+        lambda: 2000,
     )
 
 

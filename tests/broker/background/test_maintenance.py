@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import trio
+import trio.testing
 
 from broker.background.maintenance import Maintenance, MaintenanceTimes
 from node.runtime.clock import now_ms
@@ -59,3 +60,31 @@ async def test_retention_begins_soon_after_the_start(
     nursery.start_soon(Maintenance(harness.partitions, harness.directories, times, now_ms)._retain)
     await trio.sleep(700)
     assert [round(one) for one in at] == [30, 330, 630]
+
+
+async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
+    """Kafka's log.flush.scheduler.interval.ms says how often it looks, flush.ms what is due then."""
+    harness = open_harness(tmp_path, trimaran_log_fsync="none", log_flush_interval_ms="1000")
+    harness.set_image(topic("t", partition()))
+    nursery.start_soon(harness.group_commit.run)
+    clock = [0]
+    maintenance = Maintenance(
+        harness.partitions, harness.directories, MaintenanceTimes(), lambda: clock[0]
+    )
+    append(harness, b"a")
+    log = harness.leader("t").log
+    for clock[0] in (0, 999):
+        await maintenance.flush_once()
+        await trio.testing.wait_all_tasks_blocked()
+        assert log.flushed_offset == 0
+    clock[0] = 1000
+    rounds = harness.group_commit.rounds
+    await maintenance.flush_once()
+    with trio.fail_after(20):
+        while harness.group_commit.rounds == rounds:
+            await trio.lowlevel.checkpoint()
+    assert log.flushed_offset == 1
+    append(harness, b"b")
+    await maintenance.flush_once()  # its time begins now
+    await trio.testing.wait_all_tasks_blocked()
+    assert log.flushed_offset == 1

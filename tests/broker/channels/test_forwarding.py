@@ -34,6 +34,7 @@ class Controller:
         self.response = response
         self.lies = 0  # by how much the correlation id is wrong
         self.error = ErrorCode.NONE
+        self.timeout: float | None = None  # of the last request
 
     async def call(
         self,
@@ -41,7 +42,7 @@ class Controller:
         *,
         timeout: float,  # noqa: ASYNC109
     ) -> EnvelopeResponse:
-        del timeout
+        self.timeout = timeout
         await trio.lowlevel.checkpoint()
         header, _ = decode_request_header(request.request_data)
         data = encode_response(self.response, header.api_version, header.correlation_id + self.lies)
@@ -79,23 +80,29 @@ def image_of(*names: str) -> MetadataImage:
 async def test_the_answer_is_passed_on_byte_by_byte() -> None:
     request, response = asked("a"), created("a")
     at = call(request, VERSION)
-    passed_on = await Forwarder(Controller(response)).pass_on(request, at)
+    passed_on = await Forwarder(Controller(response), 30.0).pass_on(request, at)
     assert passed_on == encode_response(response, VERSION, at.header.correlation_id)
     assert answer_in(passed_on, at, CreateTopicsResponse) == response
+
+
+async def test_a_request_waits_as_long_as_is_configured() -> None:
+    controller = Controller(created("a"))
+    await Forwarder(controller, 2.5).pass_on(asked("a"), call(asked("a"), VERSION))
+    assert controller.timeout == 2.5
 
 
 async def test_what_the_controller_says_of_the_envelope_is_an_error() -> None:
     controller = Controller(created("a"))
     controller.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
-        await Forwarder(controller).pass_on(asked("a"), call(asked("a"), VERSION))
+        await Forwarder(controller, 30.0).pass_on(asked("a"), call(asked("a"), VERSION))
 
 
 async def test_an_answer_to_another_request_is_not_passed_on() -> None:
     controller = Controller(created("a"))
     controller.lies = 1
     with pytest.raises(RemoteProtocolError):
-        await Forwarder(controller).pass_on(asked("a"), call(asked("a"), VERSION))
+        await Forwarder(controller, 30.0).pass_on(asked("a"), call(asked("a"), VERSION))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +119,7 @@ async def test_the_answer_waits_until_the_broker_knows_what_was_made(
 ) -> None:
     request = asked("a", "b")
     context = SimpleNamespace(
-        forwarder=Forwarder(Controller(response)), metadata=BrokerMetadata(image_of(*known))
+        forwarder=Forwarder(Controller(response), 30.0), metadata=BrokerMetadata(image_of(*known))
     )
     began = trio.current_time()
     await create_topics(request, context, call(request, VERSION))
@@ -124,7 +131,7 @@ async def test_a_large_answer_is_not_looked_at(autojump_clock) -> None:
     names = [f"topic-{number}" for number in range(40)]
     request, response = asked(*names), created(*names[1:], refused=("topic-0",), text="v" * 32_000)
     metadata = BrokerMetadata(image_of(*names[1:]))
-    context = SimpleNamespace(forwarder=Forwarder(Controller(response)), metadata=metadata)
+    context = SimpleNamespace(forwarder=Forwarder(Controller(response), 30.0), metadata=metadata)
     began = trio.current_time()
     passed_on = await create_topics(request, context, call(request, VERSION))
     assert len(passed_on) > LOOKED_AT_BYTES_MAX

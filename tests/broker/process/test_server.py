@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from broker.process.lifecycle import Lifecycle
 from broker.process.server import run_broker
 from log.directories.meta_properties import MetaPropertiesError
 from log.disk.files import Files
@@ -155,3 +156,23 @@ async def test_it_says_what_it_serves(tmp_path):
         assert [broker.node_id for broker in answer.brokers] == [11]
         features = running.brokers[11].context.metadata.image.features
         assert features.metadata_version == 30
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_a_broker_asks_to_leave_unless_it_is_told_not_to(tmp_path, monkeypatch, enabled):
+    """controlled.shutdown.enable"""
+    asked, shut_down = [], Lifecycle.shut_down
+
+    async def noted(lifecycle, seconds):
+        asked.append(seconds)
+        return await shut_down(lifecycle, seconds)
+
+    monkeypatch.setattr(Lifecycle, "shut_down", noted)
+    async with cluster(tmp_path, brokers=0) as running:
+        await running.start_broker(11, controlled_shutdown_enable=str(enabled).lower())
+        await running.stop(11)
+        assert len(asked) == enabled
+        image = await Images(running.controllers[1]).wait_for(
+            lambda image: image.cluster.brokers[11].fenced
+        )
+        assert 11 in image.cluster.brokers

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.partitions.follower import FetchPosition
-from broker.replication.fetch_client import PAUSE_SECONDS_MAX, FetchClient, FetchSettings
+from broker.replication.fetch_client import (
+    PAUSE_SECONDS,
+    FetchClient,
+    FetchSettings,
+)
 
 SETTINGS = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20)
 
@@ -126,7 +131,17 @@ def test_pauses_double_up_to_a_bound():
     followed = client.find((b"t" * 16, 0))
     for _ in range(20):
         client.hold_back(followed, 0.0)
-    assert client.resume_at == followed.pause == PAUSE_SECONDS_MAX
+    assert client.resume_at == followed.pause == SETTINGS.backoff_seconds_max
+
+
+@pytest.mark.parametrize(("backoff", "last"), [(0.3, 0.3), (0.0, PAUSE_SECONDS)])
+def test_the_bound_is_configured_and_never_below_the_first_pause(backoff, last):
+    client = FetchClient(replace(SETTINGS, backoff_seconds_max=backoff))
+    client.add((b"t" * 16, 0), Follower())
+    followed = client.find((b"t" * 16, 0))
+    for _ in range(20):
+        client.hold_back(followed, 0.0)
+    assert followed.pause == last
 
 
 def test_an_answer_outstanding_is_followed_only_by_news():

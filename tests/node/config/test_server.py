@@ -84,11 +84,11 @@ def test_unknown_keys_are_told_and_do_not_fail():
         num_io_threads="8",
         zzz="1",
     )
-    assert "did you mean num.partitions?" in config.unknown["num.partition"]
-    assert "no effect here" in config.unknown["ssl.protocol"]
-    assert "no effect here" in config.unknown["num.io.threads"]
-    assert "unknown key zzz" in config.unknown["zzz"]
-    assert config.unknown["zzz"].startswith("f.properties:")
+    assert "did you mean num.partitions?" in config.warnings["num.partition"]
+    assert "no effect here" in config.warnings["ssl.protocol"]
+    assert "no effect here" in config.warnings["num.io.threads"]
+    assert "unknown key zzz" in config.warnings["zzz"]
+    assert config.warnings["zzz"].startswith("f.properties:")
 
 
 def test_a_file_of_apache_kafka_parses():

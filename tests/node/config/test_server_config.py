@@ -38,7 +38,7 @@ def test_values_have_the_type_of_their_key_and_defaults_are_kafkas():
 
 def test_an_unknown_key_is_kept_with_a_hint():
     found = config(num_partitons="7")
-    assert "did you mean num.partitions?" in found.unknown["num.partitons"]
+    assert "did you mean num.partitions?" in found.warnings["num.partitons"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from quorum.controller.handlers.guards import GUARDS, OPERATIONS
 from quorum.controller.handlers.registry import controller_registry
 from quorum.metadata.acls import Operation
 from quorum.raft_log.partition import TOPIC
+from quorum.serving.authorization import OPEN_DATA
 from tests.quorum.controllers import SECONDS, connected_to, open_controllers
 from wire.errors import ErrorCode
 from wire.messages import (
@@ -25,7 +26,11 @@ from wire.messages import (
     vote,
 )
 
-NOBODY = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:admin"}
+NOBODY = {
+    "authorizer_class_name": STANDARD_AUTHORIZER,
+    OPEN_DATA: "true",
+    "super_users": "User:admin",
+}
 # Judged by their handlers for each resource, or for nobody yet; and what everybody may ask.
 NOT_HERE = {
     "AlterConfigsRequest",

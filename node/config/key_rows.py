@@ -1,0 +1,49 @@
+"""Configuration keys written as rows of text: two lines a key, for the many that need no code.
+
+    NAME | KIND LOW..HIGH | DEFAULT | IMPORTANCE dynamic
+        What it means.
+
+`LOW..HIGH`, either of which may be left out, bounds numbers; `null` is no default; `dynamic` may change while a broker runs;
+`internal` instead of an importance is not shown to clients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import cast
+
+from node.config.config_def import Check, ConfigKey, Importance, Kind, between
+
+
+def rows(text: str, *, no_effect: str) -> tuple[ConfigKey, ...]:
+    """The keys that `text` describes, none of which acts, for the reason `no_effect`."""
+    return tuple(_keys(text, no_effect))
+
+
+def _keys(text: str, no_effect: str) -> Iterator[ConfigKey]:
+    lines = iter(line.strip() for line in text.strip().splitlines())
+    for line in lines:
+        name, kind_and_bounds, default, flags = (part.strip() for part in line.split("|"))
+        kind, _, bounds = kind_and_bounds.partition(" ")
+        words = flags.split()
+        internal = "internal" in words
+        untyped = ConfigKey(name, cast(Kind, kind), None, "")
+        yield ConfigKey(
+            name,
+            untyped.kind,
+            None if default == "null" else untyped.parse(default),
+            next(lines),
+            _check(bounds),
+            importance="low" if internal else cast(Importance, words[0]),
+            scope="cluster-wide" if "dynamic" in words else "read-only",
+            internal=internal,
+            no_effect=no_effect,
+        )
+
+
+def _check(bounds: str) -> Check | None:
+    if not bounds:
+        return None
+    low, _, high = bounds.partition("..")
+    return between(int(low) if low else -math.inf, int(high) if high else math.inf)

@@ -1,0 +1,39 @@
+"""What a node says at its start of a key in its file that changes nothing."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from node.config.config_def import ConfigKey
+from node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
+
+_OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?P<key>.+)")
+# Keys of Kafka's that end in names of the user's.
+_OF_PLUGINS = ("config.providers.", "rlmm.config.", "rsm.config.")
+
+
+def base_key(name: str) -> ConfigKey | None:
+    """The key that `listener.name.LISTENER.KEY` or `listener.name.LISTENER.MECHANISM.KEY` sets for one listener."""
+    found = _OF_LISTENER.fullmatch(name)
+    if found is None:
+        return None
+    base = found["key"]
+    return SERVER_CONFIGS.get(base) or SERVER_CONFIGS.get(base.partition(".")[2])
+
+
+def warning_of(name: str) -> str | None:
+    """Why the key has no effect; None when it has one."""
+    known = SERVER_CONFIGS.get(name)
+    if known is not None:
+        return f"{name} has no effect here: {known.no_effect}" if known.no_effect else None
+    found = _OF_LISTENER.fullmatch(name)
+    if found is not None and found["key"] in LISTENER_CONFIGS:
+        return None
+    if (base := base_key(name)) is not None:
+        why = base.no_effect or "it cannot be set for one listener"
+        return f"{name} has no effect here: {why}"
+    if name.startswith(_OF_PLUGINS):
+        return f"{name} has no effect here: classes of Java do not run here"
+    close = difflib.get_close_matches(name, SERVER_CONFIGS, 1, cutoff=0.85)
+    return f"unknown key {name}" + (f"; did you mean {close[0]}?" if close else "")

@@ -1,0 +1,274 @@
+"""Keys of Apache Kafka 4.3 about what is not served here. Who serves a family moves its keys to a table of keys that act.
+
+Source: Kafka's `TransactionLogConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`, `ShareCoordinatorConfig`, `QuotaConfig`,
+`RemoteLogManagerConfig`.
+"""
+
+from __future__ import annotations
+
+from node.config.key_rows import rows
+
+TRANSACTIONS = rows(
+    """
+add.partitions.to.txn.retry.backoff.max.ms | int 0.. | 100 | high
+    Longest time a broker goes on adding a partition to a transaction that is still ending.
+add.partitions.to.txn.retry.backoff.ms | int 1.. | 20 | high
+    Time between two attempts of a broker to add a partition to a transaction.
+transaction.abort.timed.out.transaction.cleanup.interval.ms | int 1.. | 10000 | low
+    Time between searches for transactions that have timed out.
+transaction.max.timeout.ms | int 1.. | 900000 | high
+    Longest timeout that a producer may ask for its transactions.
+transaction.partition.verification.enable | boolean | true | low dynamic
+    Whether a leader asks the coordinator if a partition belongs to the producer's transaction.
+transaction.remove.expired.transaction.cleanup.interval.ms | int 1.. | 3600000 | low
+    Time between searches for transactional ids that have expired.
+transaction.state.log.load.buffer.size | int 1.. | 5242880 | high
+    Bytes read at a time while a transaction coordinator loads its partitions.
+transaction.state.log.min.isr | int 1.. | 2 | high
+    min.insync.replicas of the topic __transaction_state.
+transaction.state.log.num.partitions | int 1.. | 50 | high
+    Partitions of the topic __transaction_state.
+transaction.state.log.replication.factor | short 1.. | 3 | high
+    Replicas of the topic __transaction_state.
+transaction.state.log.segment.bytes | int 1.. | 104857600 | high
+    Segment size of the topic __transaction_state.
+transaction.two.phase.commit.enable | boolean | false | low
+    Whether producers may take part in two-phase commits.
+transactional.id.expiration.ms | int 1.. | 604800000 | high
+    Time after which an unused transactional id is forgotten.
+""",
+    no_effect="transactions are not served yet",
+)
+CONSUMER_GROUPS = rows(
+    """
+group.consumer.assignment.interval.ms | int 0.. | 1000 | medium dynamic
+    Least time between two assignments of a consumer group.
+group.consumer.assignors | list | uniform,range | medium
+    Assignors of consumer groups; the first is the default.
+group.consumer.heartbeat.interval.ms | int 1.. | 5000 | medium
+    Time between two heartbeats of a consumer group's member.
+group.consumer.max.assignment.interval.ms | int 0.. | 15000 | medium
+    Upper bound of a group's consumer.assignment.interval.ms.
+group.consumer.max.heartbeat.interval.ms | int 1.. | 15000 | medium
+    Upper bound of a group's consumer.heartbeat.interval.ms.
+group.consumer.max.session.timeout.ms | int 1.. | 60000 | medium
+    Upper bound of a group's consumer.session.timeout.ms.
+group.consumer.max.size | int 1.. | 2147483647 | medium
+    Most members of a consumer group.
+group.consumer.migration.policy | string | bidirectional | medium
+    Which way groups may move between the classic and the consumer protocol.
+group.consumer.min.assignment.interval.ms | int 0.. | 0 | medium
+    Lower bound of a group's consumer.assignment.interval.ms.
+group.consumer.min.heartbeat.interval.ms | int 1.. | 5000 | medium
+    Lower bound of a group's consumer.heartbeat.interval.ms.
+group.consumer.min.session.timeout.ms | int 1.. | 45000 | medium
+    Lower bound of a group's consumer.session.timeout.ms.
+group.consumer.session.timeout.ms | int 1.. | 45000 | medium
+    Time without a heartbeat after which a member leaves its consumer group.
+group.coordinator.rebalance.protocols | list | classic,consumer,streams | medium
+    Group protocols that the coordinator speaks.
+""",
+    no_effect="the consumer protocol of KIP-848 is not served yet",
+)
+SHARE_GROUPS = rows(
+    """
+group.share.assignment.interval.ms | int 0.. | 1000 | medium dynamic
+    Least time between two assignments of a share group.
+group.share.assignors | list | simple | medium
+    Assignors of share groups.
+group.share.delivery.count.limit | int 2..10 | 5 | medium
+    Deliveries of a record before it is given up.
+group.share.heartbeat.interval.ms | int 1.. | 5000 | medium
+    Time between two heartbeats of a share group's member.
+group.share.max.assignment.interval.ms | int 0.. | 15000 | medium
+    Upper bound of a group's share.assignment.interval.ms.
+group.share.max.delivery.count.limit | int 5..25 | 10 | medium
+    Upper bound of a group's share.delivery.count.limit.
+group.share.max.heartbeat.interval.ms | int 1.. | 15000 | medium
+    Upper bound of a group's share.heartbeat.interval.ms.
+group.share.max.partition.max.record.locks | int 2000..10000 | 4000 | medium
+    Upper bound of a group's share.partition.max.record.locks.
+group.share.max.record.lock.duration.ms | int 30000..3600000 | 60000 | medium
+    Upper bound of a group's share.record.lock.duration.ms.
+group.share.max.session.timeout.ms | int 1.. | 60000 | medium
+    Upper bound of a group's share.session.timeout.ms.
+group.share.max.share.sessions | int 1.. | 2000 | medium
+    Most share sessions of a broker.
+group.share.max.size | int 1..1000 | 200 | medium
+    Most members of a share group.
+group.share.min.assignment.interval.ms | int 0.. | 0 | medium
+    Lower bound of a group's share.assignment.interval.ms.
+group.share.min.delivery.count.limit | int 2..5 | 2 | medium
+    Lower bound of a group's share.delivery.count.limit.
+group.share.min.heartbeat.interval.ms | int 1.. | 5000 | medium
+    Lower bound of a group's share.heartbeat.interval.ms.
+group.share.min.partition.max.record.locks | int 100..2000 | 100 | medium
+    Lower bound of a group's share.partition.max.record.locks.
+group.share.min.record.lock.duration.ms | int 1000..30000 | 15000 | medium
+    Lower bound of a group's share.record.lock.duration.ms.
+group.share.min.session.timeout.ms | int 1.. | 45000 | medium
+    Lower bound of a group's share.session.timeout.ms.
+group.share.partition.max.record.locks | int 100..10000 | 2000 | medium
+    Most records of a partition that are delivered and not acknowledged.
+group.share.record.lock.duration.ms | int 1000..3600000 | 30000 | medium
+    Time a consumer has to acknowledge a record.
+group.share.session.timeout.ms | int 1.. | 45000 | medium
+    Time without a heartbeat after which a member leaves its share group.
+share.coordinator.append.linger.ms | int -1.. | -1 | medium
+    Time the share coordinator waits for more records before it writes; -1 adapts to the load.
+share.coordinator.cached.buffer.max.bytes | int 524288.. | 1048588 | medium dynamic
+    Largest write buffer that the share coordinator keeps.
+share.coordinator.load.buffer.size | int 1.. | 5242880 | high
+    Bytes read at a time while a share coordinator loads its partitions.
+share.coordinator.snapshot.update.records.per.snapshot | int 0..500 | 500 | medium
+    Updates that the share coordinator writes between two snapshots.
+share.coordinator.state.topic.compression.codec | int | 0 | high
+    Compression of the topic __share_group_state.
+share.coordinator.state.topic.min.isr | short 1.. | 2 | high
+    min.insync.replicas of the topic __share_group_state.
+share.coordinator.state.topic.num.partitions | int 1.. | 50 | high
+    Partitions of the topic __share_group_state.
+share.coordinator.state.topic.replication.factor | short 1.. | 3 | high
+    Replicas of the topic __share_group_state.
+share.coordinator.state.topic.segment.bytes | int 1.. | 104857600 | high
+    Segment size of the topic __share_group_state.
+share.coordinator.threads | int 1.. | 1 | medium
+    Threads of the share coordinator.
+share.coordinator.write.timeout.ms | int 1.. | 5000 | high
+    Time a write of the share coordinator may take.
+share.fetch.purgatory.purge.interval.requests | int | 1000 | medium
+    Finished share fetches between two purges of their purgatory.
+""",
+    no_effect="share groups are not served yet",
+)
+STREAMS_GROUPS = rows(
+    """
+group.streams.assignment.interval.ms | int 0.. | 1000 | medium dynamic
+    Least time between two assignments of a streams group.
+group.streams.heartbeat.interval.ms | int 1.. | 5000 | medium
+    Time between two heartbeats of a streams group's member.
+group.streams.initial.rebalance.delay.ms | int 0.. | 3000 | medium
+    Time a new streams group waits for more members.
+group.streams.max.assignment.interval.ms | int 0.. | 15000 | medium
+    Upper bound of a group's streams.assignment.interval.ms.
+group.streams.max.heartbeat.interval.ms | int 1.. | 15000 | medium
+    Upper bound of a group's streams.heartbeat.interval.ms.
+group.streams.max.session.timeout.ms | int 1.. | 60000 | medium
+    Upper bound of a group's streams.session.timeout.ms.
+group.streams.max.size | int 1.. | 2147483647 | medium
+    Most members of a streams group.
+group.streams.max.standby.replicas | int 0.. | 2 | medium
+    Upper bound of a group's streams.num.standby.replicas.
+group.streams.min.assignment.interval.ms | int 0.. | 0 | medium
+    Lower bound of a group's streams.assignment.interval.ms.
+group.streams.min.heartbeat.interval.ms | int 1.. | 5000 | medium
+    Lower bound of a group's streams.heartbeat.interval.ms.
+group.streams.min.session.timeout.ms | int 1.. | 45000 | medium
+    Lower bound of a group's streams.session.timeout.ms.
+group.streams.num.standby.replicas | int 0.. | 0 | medium
+    Standby replicas of each task of a streams group.
+group.streams.session.timeout.ms | int 1.. | 45000 | medium
+    Time without a heartbeat after which a member leaves its streams group.
+""",
+    no_effect="streams groups are not served yet",
+)
+QUOTAS = rows(
+    """
+alter.log.dirs.replication.quota.window.num | int 1.. | 11 | low
+    Samples over which the copying between log directories is measured.
+alter.log.dirs.replication.quota.window.size.seconds | int 1.. | 1 | low
+    Length of each of these samples.
+client.quota.callback.class | class | null | low
+    Java class that computes the quotas of clients.
+controller.quota.window.num | int 1.. | 11 | low
+    Samples over which changes of topics are measured.
+controller.quota.window.size.seconds | int 1.. | 1 | low
+    Length of each of these samples.
+quota.window.num | int 1.. | 11 | low
+    Samples over which the traffic of clients is measured.
+quota.window.size.seconds | int 1.. | 1 | low
+    Length of each of these samples.
+replication.quota.window.num | int 1.. | 11 | low
+    Samples over which replication is measured.
+replication.quota.window.size.seconds | int 1.. | 1 | low
+    Length of each of these samples.
+""",
+    no_effect="quotas and throttles are not enforced yet",
+)
+NOT_YET = rows(
+    """
+replica.selector.class | string | null | medium
+    Java class that chooses the replica a consumer reads from.
+""",
+    no_effect="it is not served yet",
+)
+TIERED_STORAGE = rows(
+    """
+follower.fetch.last.tiered.offset.enable | boolean | false | medium dynamic
+    Whether a new follower begins at the end of the tiered part.
+log.local.retention.bytes | long -2.. | -2 | medium dynamic
+    Default of a topic's local.retention.bytes; -2 is retention.bytes.
+log.local.retention.ms | long -2.. | -2 | medium dynamic
+    Default of a topic's local.retention.ms; -2 is retention.ms.
+remote.fetch.max.wait.ms | int 1.. | 500 | medium dynamic
+    Longest time a fetch waits for tiered data.
+remote.list.offsets.request.timeout.ms | long 1.. | 30000 | medium dynamic
+    Time a search for offsets in tiered data may take.
+remote.log.index.file.cache.total.size.bytes | long 1.. | 1073741824 | low dynamic
+    Size of the cache of tiered indexes.
+remote.log.manager.copier.thread.pool.size | int 1.. | 10 | medium dynamic
+    Threads that copy segments to tiered storage.
+remote.log.manager.copy.max.bytes.per.second | long 1.. | 9223372036854775807 | medium dynamic
+    Most bytes a second that are copied to tiered storage.
+remote.log.manager.copy.quota.window.num | int 1.. | 11 | medium
+    Samples over which this copying is measured.
+remote.log.manager.copy.quota.window.size.seconds | int 1.. | 1 | medium
+    Length of each of these samples.
+remote.log.manager.expiration.thread.pool.size | int 1.. | 10 | medium dynamic
+    Threads that delete expired tiered segments.
+remote.log.manager.fetch.max.bytes.per.second | long 1.. | 9223372036854775807 | medium dynamic
+    Most bytes a second that are read from tiered storage.
+remote.log.manager.fetch.quota.window.num | int 1.. | 11 | medium
+    Samples over which this reading is measured.
+remote.log.manager.fetch.quota.window.size.seconds | int 1.. | 1 | medium
+    Length of each of these samples.
+remote.log.manager.follower.thread.pool.size | int 1.. | 2 | medium dynamic
+    Threads for tiered partitions that are followed.
+remote.log.manager.task.interval.ms | long 1.. | 30000 | low
+    Time between two runs of the tasks of tiered storage.
+remote.log.manager.thread.pool.size | int 1.. | 2 | medium
+    Threads of the older manager of tiered storage.
+remote.log.metadata.custom.metadata.max.bytes | int 0.. | 128 | low
+    Most bytes that a storage plugin may keep about a segment.
+remote.log.metadata.manager.class.name | string | org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager | medium
+    Java class that keeps the metadata of tiered segments.
+remote.log.metadata.manager.class.path | string | null | medium
+    Class path of that class.
+remote.log.metadata.manager.impl.prefix | string | rlmm.config. | medium
+    Prefix of the keys that are passed to that class.
+remote.log.metadata.manager.listener.name | string | null | medium
+    Listener by which that class reaches the brokers.
+remote.log.reader.max.pending.tasks | int 1.. | 100 | medium
+    Most reads of tiered storage that may wait.
+remote.log.reader.threads | int 1.. | 10 | medium dynamic
+    Threads that read tiered storage.
+remote.log.storage.manager.class.name | string | null | medium
+    Java class that stores tiered segments.
+remote.log.storage.manager.class.path | string | null | medium
+    Class path of that class.
+remote.log.storage.manager.impl.prefix | string | rsm.config. | medium
+    Prefix of the keys that are passed to that class.
+remote.log.storage.system.enable | boolean | false | medium
+    Whether there is tiered storage.
+""",
+    no_effect="there is no tiered storage",
+)
+UNSERVED = (
+    *TRANSACTIONS,
+    *CONSUMER_GROUPS,
+    *SHARE_GROUPS,
+    *STREAMS_GROUPS,
+    *QUOTAS,
+    *NOT_YET,
+    *TIERED_STORAGE,
+)

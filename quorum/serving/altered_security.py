@@ -1,0 +1,99 @@
+"""Certificates and users that are altered while a node runs: new connections get the new ones, those that are open stay.
+
+Source: `DynamicSecurityConfigs`, `SslFactory.reconfigure`, `SaslChannelBuilder` of Kafka, KIP-226. Setting a location to what it
+is already reads the file again (KAFKA-14136). Left out: `ssl.allow.dn.changes` and `ssl.allow.san.changes`; a new certificate
+may have any name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from node.config.config_def import ConfigError
+from node.config.security import controller_security, listener_security
+from node.config.server import LISTENER_PREFIX, ServerConfig
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage, MetadataImage
+from quorum.metadata.loader import Manifest
+from wire.security.listener import PLAINTEXT, ClientSecurity
+from wire.transport.server import Listener
+
+log = logging.getLogger(__name__)
+
+Make = Callable[[ServerConfig], ClientSecurity]
+
+
+class AlteredSecurity:
+    """A `Publisher`. Reads small files on the loop, when somebody alters `listener.name.…` of this node."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        listeners: Sequence[Listener],
+        clients: Sequence[tuple[ClientSecurity, Make]],
+    ) -> None:
+        """`clients`: how this node connects to others, and what makes it anew."""
+        self._config = config
+        self._listeners = listeners
+        self._clients = clients
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
+        changes = delta.configs.changed.get((BROKER_RESOURCE, str(self._config.node_id)), {})
+        changed = {name for name in changes if name.startswith(LISTENER_PREFIX)}
+        if changed:
+            self._apply(changed, image.configs)
+
+    def _apply(self, changed: set[str], configs: ConfigsImage) -> None:
+        try:
+            config = altered(self._config, configs)
+            for listener in self._listeners:
+                if any(name.startswith(_prefix(listener.name)) for name in changed):
+                    listener.security = listener_security(config, listener.name)
+                    log.info("new connections to %s get its altered security", listener.name)
+            for client, make in self._clients:
+                if client is not PLAINTEXT:
+                    new = make(config)
+                    client.tls, client.sasl = new.tls, new.sasl
+        except ConfigError as error:
+            log.error("what was altered cannot be used, and the old one stays: %s", error)
+
+
+def altered(config: ServerConfig, configs: ConfigsImage) -> ServerConfig:
+    """The file with what `configs` alter for listeners of this node. Raises ConfigError."""
+    return with_listeners(config, configs.of(BROKER_RESOURCE, str(config.node_id)))
+
+
+def with_listeners(config: ServerConfig, texts: Mapping[str, str]) -> ServerConfig:
+    """The file with other values of its `listener.name.…` keys. Raises ConfigError."""
+    return config.with_listener_configs(
+        {name: text for name, text in texts.items() if name.startswith(LISTENER_PREFIX)}
+    )
+
+
+def check_altered(
+    config: ServerConfig, configs: ConfigsImage, changes: Mapping[str, str | None]
+) -> None:
+    """Raises ConfigError if a listener could not work with `changes` of this node's configs."""
+    changed = {name for name in changes if name.startswith(LISTENER_PREFIX)}
+    if not changed:
+        return
+    texts = {**configs.of(BROKER_RESOURCE, str(config.node_id)), **changes}
+    after = with_listeners(config, {k: text for k, text in texts.items() if text is not None})
+    for endpoint in (*config.broker_listeners, *config.controller_listeners):
+        prefix = _prefix(endpoint.name)
+        if any(name.startswith(prefix) for name in changed):
+            listener_security(after, endpoint.name)
+            changed = {name for name in changed if not name.startswith(prefix)}
+    # What is left is about controllers, that a broker connects to.
+    controllers = tuple(map(_prefix, config["controller.listener.names"]))
+    if any(name.startswith(controllers) for name in changed):
+        controller_security(after)
+    if unknown := sorted(name for name in changed if not name.startswith(controllers)):
+        raise ConfigError(
+            unknown[0], "", "there is no such listener", fix="see the key `listeners`"
+        )
+
+
+def _prefix(listener: str) -> str:
+    return f"{LISTENER_PREFIX}{listener.lower()}."

@@ -1,0 +1,30 @@
+"""The values that hold on a node now: those altered for this node, else for all, else its file, else the default.
+
+Source: `DynamicBrokerConfig` of Kafka, KIP-226. What holds for topics adds their own configs (`broker/metadata/topic_settings.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from node.config.server import ServerConfig
+from node.config.server_keys import SERVER_CONFIGS
+from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
+
+
+class NodeConfigs:
+    """Keeps nothing: `configs` gives the newest image, and each call looks."""
+
+    def __init__(self, config: ServerConfig, configs: Callable[[], ConfigsImage]) -> None:
+        self._config = config
+        self._configs = configs
+
+    def now(self, key: str) -> Any:
+        """The typed value of a key of `SERVER_CONFIGS`."""
+        configs = self._configs()
+        for resource in (str(self._config.node_id), ""):
+            text = configs.of(BROKER_RESOURCE, resource).get(key)
+            if text is not None:
+                return SERVER_CONFIGS[key].parse(text)
+        return self._config[key]

@@ -1,0 +1,71 @@
+"""ACLs about what nobody judges yet are refused: who wrote one would take a topic for protected that is open.
+
+Controllers look, and brokers before they forward: their controllers may be Apache Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from quorum.metadata.acls import Operation, ResourceType, known
+from wire.errors import ErrorCode
+from wire.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+
+# What the guards and handlers ask the authorizer. ALL stands where everything that matters is judged.
+JUDGED: Mapping[ResourceType, frozenset[Operation]] = {
+    ResourceType.CLUSTER: frozenset(
+        {
+            Operation.ALL,
+            Operation.ALTER,
+            Operation.ALTER_CONFIGS,
+            Operation.CLUSTER_ACTION,
+            Operation.DESCRIBE,
+            Operation.DESCRIBE_CONFIGS,
+        }
+    ),
+    ResourceType.TOPIC: frozenset({Operation.ALTER_CONFIGS}),
+    ResourceType.GROUP: frozenset({Operation.ALTER_CONFIGS}),
+    ResourceType.TRANSACTIONAL_ID: frozenset(),
+    ResourceType.DELEGATION_TOKEN: frozenset({Operation.ALL, Operation.DESCRIBE}),
+    ResourceType.USER: frozenset(
+        {Operation.ALL, Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS}
+    ),
+}
+# Not about anything: the controller says what is wrong with them.
+_INVALID = (Operation.UNKNOWN, Operation.ANY)
+
+Merge = Callable[[CreateAclsResponse], CreateAclsResponse]
+
+
+def judged_part(request: CreateAclsRequest) -> tuple[CreateAclsRequest, Merge]:
+    """The creations that may go on, and what puts the refusals of the others into the response to them, in order."""
+    whys = [_why_unjudged(one) for one in request.creations]
+    left = [one for one, why in zip(request.creations, whys, strict=True) if why is None]
+
+    def merge(response: CreateAclsResponse) -> CreateAclsResponse:
+        of_left = iter(response.results)
+        results = [next(of_left) if why is None else _refused(why) for why in whys]
+        return response.replace(results=results)
+
+    return request.replace(creations=left), merge
+
+
+def _why_unjudged(creation: AclCreation) -> str | None:
+    resource_type = known(ResourceType, creation.resource_type)
+    operation = known(Operation, creation.operation)
+    judged = JUDGED.get(resource_type)
+    if judged is None or operation in judged or operation in _INVALID:
+        return None
+    return (
+        f"{operation.name} of a {resource_type.name} is not judged by ACLs yet, it is open to all who can connect: "
+        "this ACL would protect nothing"
+    )
+
+
+def _refused(why: str) -> AclCreationResult:
+    return AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=why)

@@ -1,0 +1,203 @@
+"""What a running broker makes of altered configs: certificates and users for new connections, a reason where nothing changes."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from broker.background.log_cleaner import CleanerSettings
+from quorum.metadata.image import MetadataImage
+from quorum.serving.node_configs import NodeConfigs
+from tests.broker.cluster import cluster
+from tests.broker.test_admin_requests import Admin, described, incremental
+from tests.certificates import Certificates
+from wire.client.errors import AuthenticationRefused
+from wire.errors import ErrorCode
+from wire.messages.metadata import MetadataRequest
+from wire.security.listener import ClientSecurity
+from wire.security.plain import PlainCredentials
+from wire.transport.node_connection import open_node_connection
+
+BROKER = 4
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="{}";'
+KEYSTORE = "listener.name.clients.ssl.keystore.location"
+USERS = "listener.name.clients.plain.sasl.jaas.config"
+
+
+def has(image: MetadataImage, wanted: dict[str, str], node: str) -> bool:
+    configs = image.configs.of(BROKER, node)
+    return all(configs.get(key) == value for key, value in wanted.items())
+
+
+class Secured(Admin):
+    """A broker that clients reach by SASL_SSL, and administrators by plain text."""
+
+    def __init__(self, running, connection, certificates: Certificates, path: Path):
+        super().__init__(running, connection)
+        self.certificates = certificates
+        self.path = path
+
+    def write(self, name: str, pair: tuple[str, str]) -> str:
+        path = self.path / name
+        path.write_text("".join(pair))
+        return str(path)
+
+    async def alter(self, **configs: str):
+        keys = {key.replace("_", "."): value for key, value in configs.items()}
+        resource = (BROKER, str(self.running.node_id), keys)
+        (result,) = (await self.call(incremental(resource))).responses
+        if not result.error_code:
+            await self.seen(partial(has, wanted=keys, node=resource[1]))
+        return result
+
+    def as_alice(self, password="old"):
+        security = ClientSecurity(
+            self.certificates.client_context(), PlainCredentials("alice", password)
+        )
+        return open_node_connection(*self.running.addresses["CLIENTS"], security=security)
+
+    async def certificate(self) -> bytes:
+        """The one that a new connection is shown."""
+        host, port = self.running.addresses["CLIENTS"]
+        context = ssl.create_default_context(cadata=self.certificates.ca)
+        stream = await trio.open_ssl_over_tcp_stream(
+            host, port, ssl_context=context, https_compatible=True
+        )
+        async with stream:
+            await stream.do_handshake()
+            return stream.getpeercert(binary_form=True)
+
+
+@asynccontextmanager
+async def secured(path: Path):
+    certificates = Certificates()
+    (path / "node.pem").write_text("".join(certificates.server))
+    async with cluster(path, brokers=0) as running:
+        broker = await running.start_broker(
+            11,
+            **{
+                "listeners": "PLAINTEXT://127.0.0.1:0,CLIENTS://127.0.0.1:0",
+                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENTS:SASL_SSL",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(path / "node.pem"),
+                "sasl.enabled.mechanisms": "PLAIN",
+                USERS: JAAS.format("old"),
+            },
+        )
+        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+            yield Secured(broker, connection, certificates, path)
+
+
+def der(pair: tuple[str, str]) -> bytes:
+    first = pair[1].split("-----END CERTIFICATE-----")[0] + "-----END CERTIFICATE-----"
+    return ssl.PEM_cert_to_DER_cert(first.strip())
+
+
+async def test_new_connections_get_the_altered_certificate_and_open_ones_stay(tmp_path):
+    async with secured(tmp_path) as one:
+        assert await one.certificate() == der(one.certificates.server)
+        async with one.as_alice() as before:
+            new = one.certificates.issue("localhost", "127.0.0.1")
+            result = await one.alter(**{KEYSTORE: one.write("new.pem", new)})
+            assert result.error_code == 0
+            assert await one.certificate() == der(new)
+            await before.call(MetadataRequest(topics=[]), timeout=20)
+
+
+async def test_the_same_location_set_again_has_the_file_read_again(tmp_path):
+    async with secured(tmp_path) as one:
+        location = one.write("new.pem", one.certificates.issue("localhost", "127.0.0.1"))
+        await one.alter(**{KEYSTORE: location})
+        newer = one.certificates.issue("localhost", "127.0.0.1")
+        one.write("new.pem", newer)
+        offset = one.running.context.metadata.image.provenance.offset
+        await one.alter(**{KEYSTORE: location})
+        await one.seen(lambda image: image.provenance.offset > offset)
+        assert await one.certificate() == der(newer)
+
+
+async def test_altered_users_are_those_of_new_connections(tmp_path):
+    async with secured(tmp_path) as one:
+        assert (await one.alter(**{USERS: JAAS.format("new")})).error_code == 0
+        async with one.as_alice("new") as connection:
+            await connection.call(MetadataRequest(topics=[]), timeout=20)
+        try:
+            async with one.as_alice("old"):
+                raise AssertionError("the old password is taken")
+        except AuthenticationRefused:
+            pass
+
+
+async def test_what_a_listener_could_not_use_is_refused_and_the_old_one_stays(tmp_path):
+    async with secured(tmp_path) as one:
+        for key, value in (
+            (KEYSTORE, str(tmp_path / "none.pem")),
+            (KEYSTORE, one.write("broken.pem", ("no key", "no certificate"))),
+            (USERS, "no login module"),
+            ("listener.name.nobody.ssl.keystore.location", str(tmp_path / "node.pem")),
+            ("listener.name.clients.ssl.protocol", "TLSv1.2"),
+            ("listener.name.clients.scram-sha-256.sasl.jaas.config", JAAS.format("x")),
+        ):
+            result = await one.alter(**{key: value})
+            assert result.error_code == ErrorCode.INVALID_REQUEST, key
+            assert result.error_message
+        assert await one.certificate() == der(one.certificates.server)
+        async with one.as_alice() as connection:
+            await connection.call(MetadataRequest(topics=[]), timeout=20)
+
+
+async def test_throttles_are_taken_and_the_log_says_why_nothing_changes(tmp_path, caplog):
+    """As kafka-reassign-partitions --throttle sets them."""
+    async with cluster(tmp_path) as running:
+        (broker,) = running.brokers.values()
+        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+            one = Admin(broker, connection)
+            caplog.set_level(logging.WARNING, logger="quorum.serving.idle_configs")
+            node = str(broker.node_id)
+            for rate in ({"leader.replication.throttled.rate": str(number)} for number in (1, 2)):
+                answer = await one.call(
+                    incremental((BROKER, node, rate), (BROKER, "", {"num.io.threads": "4"}))
+                )
+                assert [response.error_code for response in answer.responses] == [0, 0]
+                await one.seen(partial(has, wanted=rate, node=node))
+            threads = (await described(one, BROKER, node, "num.io.threads"))["num.io.threads"]
+            assert (threads.value, threads.config_source) == ("4", 3)
+    lines = [record.message for record in caplog.records if record.name == "quorum.serving.idle_configs"]
+    assert (
+        lines.count(
+            f"leader.replication.throttled.rate was altered for {node} and changes nothing: replication is not throttled yet"
+        )
+        == 1
+    )
+    assert (
+        sum("num.io.threads was altered for all and changes nothing" in line for line in lines) == 2
+    )  # broker and controller
+
+
+async def test_what_may_be_altered_holds_at_once(tmp_path):
+    async with cluster(tmp_path) as running:
+        (broker,) = running.brokers.values()
+        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+            one = Admin(broker, connection)
+            metadata = broker.context.metadata
+            configs = NodeConfigs(broker.context.config, lambda: metadata.image.configs)
+            altered = {
+                "producer.id.expiration.ms": "5000",
+                "log.cleaner.backoff.ms": "7",
+                "log.cleaner.io.max.bytes.per.second": "9",
+                "log.cleaner.dedupe.buffer.size": "4096",
+                "log.cleaner.io.buffer.load.factor": "0.5",
+            }
+            answer = await one.call(incremental((BROKER, "", altered)))
+            assert [response.error_code for response in answer.responses] == [0]
+            await one.seen(lambda image: len(image.configs.of(BROKER, "")) >= len(altered))
+            settings = CleanerSettings.of(configs)
+            assert (settings.backoff, settings.bytes_per_second_max) == (0.007, 9.0)
+            assert settings.limits.map_bytes == 4096
+            topic = broker.context.partitions.settings_of("t")
+            assert topic.log.producer_id_expiration_ms == 5000

@@ -1,0 +1,69 @@
+"""Which configuration keys the code reads, found in its syntax: the name stands in a string outside of the tables of keys."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("broker", "node", "quorum", "trimaran", "zkcompat")
+# These write keys into files, and show names of them.
+_WRITERS = ("trimaran/local/", "trimaran/demo/", "node/config/dynamic_keys.py")
+
+
+@cache
+def _trees() -> tuple[ast.Module, ...]:
+    return tuple(
+        ast.parse(path.read_text())
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if not path.name.endswith("_keys.py")
+        and not str(path.relative_to(ROOT)).startswith(_WRITERS)
+    )
+
+
+@cache
+def reads() -> Callable[[str], bool]:
+    """Tells whether a name is read. An f-string reads every name that it can make."""
+    plain: set[str] = set()
+    patterns: set[str] = set()
+    for tree in _trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                plain.add(node.value)
+            elif isinstance(node, ast.JoinedStr) and (pattern := _pattern(node)):
+                patterns.add(pattern)
+    made = re.compile("|".join(sorted(patterns)))
+    return lambda name: name in plain or made.fullmatch(name) is not None
+
+
+def _pattern(node: ast.JoinedStr) -> str | None:
+    """Of a name with a word left open, as `compression.{codec}.level`; None of other texts."""
+    parts = list(_parts(node))
+    text = "".join(part for part in parts if part is not None)
+    if not re.fullmatch(r"[a-z]+\.[a-z.]*\.[a-z.]+", text):
+        return None
+    return "".join("[a-z0-9]+" if part is None else re.escape(part) for part in parts)
+
+
+def _parts(node: ast.JoinedStr) -> Iterator[str | None]:
+    for part in node.values:
+        yield str(part.value) if isinstance(part, ast.Constant) else None
+
+
+@cache
+def read_while_running() -> frozenset[str]:
+    """Names that are looked up in a `NodeConfigs`, which knows what was altered: `configs.now("…")` or `.now_of_listener(…)`."""
+    return frozenset(
+        argument.value
+        for tree in _trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "now"
+        for argument in node.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    )

@@ -1,0 +1,129 @@
+"""Every key of every table acts, or says why it does not: where it is read, what is warned of, what is refused."""
+
+import pytest
+
+from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+from node.config.config_def import ConfigError
+from node.config.group_keys import GROUP_CONFIGS
+from node.config.server import parse
+from node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
+from node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS
+from quorum.serving.config_entries import ConfigDescription
+from tests.node.config.names_read import read_while_running, reads
+from tests.quorum.config_of import CONTROLLER, Given, config_of
+from tests.quorum.metadata.build import image_of
+
+TABLES = [SERVER_CONFIGS, DYNAMIC_ONLY, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS]
+KEYS = [key for table in TABLES for key in table.values()]
+OF_TOPICS = {name for synonyms in SERVER_SYNONYMS.values() for name, _ in synonyms}
+# Bounds that the transport does not read yet. Once it does, these fail: then their line goes.
+UNREAD = {"queued.max.requests", "queued.max.request.bytes"}
+NOT_READ_ANEW = {
+    "max.connection.creation.rate",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+}
+# Apache Kafka 4.3 describes so many configs of a broker, besides the three that are set while it runs only.
+KEYS_OF_KAFKA = 340
+
+
+def acts(key):
+    return not key.no_effect and not key.only_default
+
+
+def names(keys):
+    return [key.name for key in keys]
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if acts(key)], ids=lambda key: key.name)
+def test_a_key_that_acts_is_read(key):
+    assert (reads()(key.name) or key.name in OF_TOPICS) == (key.name not in UNREAD)
+
+
+def test_the_topic_keys_behind_the_defaults_of_brokers_are_read():
+    assert [name for name in SERVER_SYNONYMS if not reads()(name)] == []
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key.no_effect], ids=lambda key: key.name)
+def test_a_key_without_effect_is_not_read_and_gives_its_reason(key):
+    client_key = key.name == "sasl.jaas.config"  # of --command-config too, which is another table
+    assert not reads()(key.name) or client_key
+    assert not key.no_effect.endswith(".")
+    assert key.documentation.endswith(f"It has no effect here: {key.no_effect}.")
+
+
+def altered_while_running():
+    return [
+        key
+        for key in SERVER_CONFIGS.values()
+        if key.scope != "read-only" and acts(key) and not key.no_effect_while_running
+    ]
+
+
+def test_what_may_be_altered_is_read_anew_or_says_that_it_is_not():
+    read = read_while_running() | OF_TOPICS
+    assert {name for name in names(altered_while_running()) if name not in read} == NOT_READ_ANEW
+
+
+def test_exactly_one_warning_for_each_key_without_effect():
+    keys = [key for key in SERVER_CONFIGS.values() if key.no_effect]
+    texts = {key.name: "" if key.default is None else key.text_of(key.default) for key in keys}
+    texts = {name: text or _example(SERVER_CONFIGS[name].kind) for name, text in texts.items()}
+    base = {name: Given(text, "f") for name, text in (CONTROLLER | texts).items()}
+    warnings = parse(base).warnings
+    assert sorted(warnings) == sorted(texts)
+    for key in keys:
+        expected = f"f: {key.name} has no effect here: {key.no_effect}"
+        assert warnings[key.name] == expected
+
+
+def _example(kind):
+    return {"int": "1", "long": "1", "boolean": "true"}.get(kind, "x")
+
+
+@pytest.mark.parametrize("prefix", ["", "listener.name.controller.", "listener.name.a.plain."])
+def test_a_rule_about_access_that_nobody_would_follow_keeps_a_node_from_starting(prefix):
+    keys = [key for key in SERVER_CONFIGS.values() if key.only_default]
+    assert len(keys) >= 7
+    for key in keys:
+        text = "3600000" if key.kind == "long" else "com.example.Rules"
+        with pytest.raises(ConfigError, match=r"here|yet") as caught:
+            config_of(**{prefix + key.name: text})
+        assert caught.value.key == prefix + key.name
+        assert key.only_default in str(caught.value)
+        if key.default is not None:
+            config_of(**{prefix + key.name: key.text_of(key.default)})
+
+
+def test_a_key_of_one_listener_that_only_acts_for_all_is_warned_of():
+    (warning,) = config_of(**{"listener.name.a.max.connections": 5}).warnings.values()
+    assert "listener.name.a.max.connections has no effect here" in warning
+    assert config_of(**{"listener.name.a.ssl.client.auth": "none"}).warnings == {}
+
+
+def test_a_broker_describes_all_of_kafkas_keys():
+    described = ConfigDescription(
+        config_of(), image_of().configs, synonyms=True, documentation=True
+    ).broker(None)
+    found = {one.name: one for one in described}
+    ours = {
+        name for name in found if name.startswith(("trimaran.", "zookeeper.")) or name in NOT_KAFKAS
+    }
+    assert len(found.keys() - ours) == KEYS_OF_KAFKA
+    threads = found["num.io.threads"]
+    assert (threads.value, threads.read_only) == ("8", False)
+    assert "no effect here" in threads.documentation
+    assert found["log.cleaner.threads"].read_only is False
+    assert found["ssl.principal.mapping.rules"].value == "DEFAULT"
+
+
+# Of the authorizer's own table, of ZooKeeper's times, or internal in Kafka.
+NOT_KAFKAS = {
+    "allow.everyone.if.no.acl.found",
+    "leader.imbalance.per.broker.percentage",
+    "producer.id.expiration.check.interval.ms",
+    "server.max.startup.time.ms",
+    "super.users",
+    "unclean.leader.election.interval.ms",
+}

@@ -1,0 +1,85 @@
+"""What a node shows to others changes with the certificate of the listener by which it reaches them."""
+
+import pytest
+
+from node.config.config_def import ConfigError
+from node.config.security import controller_security, inter_broker_security, listener_security
+from quorum.metadata.delta import MetadataDelta
+from quorum.metadata.image import EMPTY
+from quorum.metadata.loader import Manifest
+from quorum.serving.altered_security import AlteredSecurity, check_altered
+from tests.certificates import Certificates
+from tests.quorum.config_of import config_of
+from tests.quorum.metadata.build import config as altered
+from tests.quorum.metadata.build import image_of
+from wire.security.listener import PLAINTEXT
+from wire.transport.server import Listener
+
+THIS = (4, "1")
+
+
+@pytest.fixture
+def node(tmp_path):
+    """A node whose controllers speak TLS, and a file with another certificate."""
+    certificates = Certificates()
+    (tmp_path / "node.pem").write_text("".join(certificates.server))
+    (tmp_path / "new.pem").write_text("".join(certificates.issue("localhost")))
+    (tmp_path / "ca.pem").write_text(certificates.ca)
+    return config_of(
+        **{
+            "listener.security.protocol.map": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": tmp_path / "node.pem",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": tmp_path / "ca.pem",
+            "log.dirs": tmp_path,
+        }
+    )
+
+
+def publish(publisher, *records):
+    image = image_of(*records)
+    delta = MetadataDelta(EMPTY)
+    for record in records:
+        delta.configs.set_config(record)
+    publisher.publish(delta, image, Manifest(image.provenance))
+
+
+def test_listeners_and_clients_get_it_and_plain_text_stays(node, tmp_path):
+    listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
+    client = controller_security(node)
+    before = listener.security.tls, client.tls
+    publisher = AlteredSecurity(
+        node, [listener], [(client, controller_security), (PLAINTEXT, inter_broker_security)]
+    )
+    location = "listener.name.controller.ssl.keystore.location"
+    publish(publisher, altered(location, str(tmp_path / "new.pem"), (4, "2")))
+    publish(publisher, altered("log.retention.ms", "5", THIS))
+    assert (listener.security.tls, client.tls) == before
+    publish(publisher, altered(location, str(tmp_path / "new.pem"), THIS))
+    assert listener.security.tls not in (None, before[0])
+    assert client.tls not in (None, before[1])
+    assert PLAINTEXT.tls is None
+
+
+def test_what_cannot_be_used_leaves_the_old_one_and_is_logged(node, tmp_path, caplog):
+    """Whoever asks a controller is not checked against the files of this node."""
+    listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
+    before = listener.security
+    publisher = AlteredSecurity(node, [listener], [])
+    location = "listener.name.controller.ssl.keystore.location"
+    publish(publisher, altered(location, str(tmp_path / "none.pem"), THIS))
+    assert listener.security is before
+    (line,) = [one.message for one in caplog.records if one.name == "quorum.serving.altered_security"]
+    assert location in line
+    assert "the old one stays" in line
+
+
+def test_keys_of_the_controllers_listener_are_looked_at_too(node, tmp_path):
+    configs = image_of().configs
+    location = "listener.name.controller.ssl.keystore.location"
+    check_altered(node, configs, {location: str(tmp_path / "new.pem")})
+    with pytest.raises(ConfigError, match=r"none\.pem"):
+        check_altered(node, configs, {location: str(tmp_path / "none.pem")})
+    with pytest.raises(ConfigError, match="no such listener"):
+        check_altered(node, configs, {"listener.name.x.ssl.keystore.location": "f"})

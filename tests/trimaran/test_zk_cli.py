@@ -1,0 +1,20 @@
+"""What `trimaran zk mirror` says of its file before it begins."""
+
+import pytest
+
+from trimaran.cli.zk import mirror
+
+
+def test_keys_without_effect_are_told_once(tmp_path, capsys):
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "node.id=1\nzookeeper.connect=h:1\nzookeeper.metadata.migration.enable=true\n"
+        "zookeeper.max.in.flight.requests=5\nnum.io.threads=8\nzookeeper.session.timeout.ms=now\n"
+    )
+    with pytest.raises(Exception, match=r"zookeeper\.session\.timeout\.ms=now"):
+        mirror(controllers="127.0.0.1:1", data=tmp_path, config=file)
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    (line,) = warnings
+    assert line.startswith(
+        f"warning: {file}:4: zookeeper.max.in.flight.requests has no effect here"
+    )
