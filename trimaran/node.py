@@ -104,8 +104,8 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
         SystemExit: the same, where the log is JSON; it says so itself, since whoever reads it expects an object a line.
     """
     set_up(config)
-    for hint in config.unknown.values():
-        log.warning("%s", hint)
+    for warning in config.warnings.values():
+        log.warning("%s", warning)
     _take_descriptors()
     try:
         trio.run(run_roles, roles_of(config), config, on_ready, instruments=_instruments(config))

@@ -167,7 +167,9 @@ async def test_throttles_are_taken_and_the_log_says_why_nothing_changes(tmp_path
                 await one.seen(partial(has, wanted=rate, node=node))
             threads = (await described(one, BROKER, node, "num.io.threads"))["num.io.threads"]
             assert (threads.value, threads.config_source) == ("4", 3)
-    lines = [record.message for record in caplog.records if record.name == "quorum.serving.idle_configs"]
+    lines = [
+        record.message for record in caplog.records if record.name == "quorum.serving.idle_configs"
+    ]
     assert (
         lines.count(
             f"leader.replication.throttled.rate was altered for {node} and changes nothing: replication is not throttled yet"

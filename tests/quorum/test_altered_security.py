@@ -70,7 +70,9 @@ def test_what_cannot_be_used_leaves_the_old_one_and_is_logged(node, tmp_path, ca
     location = "listener.name.controller.ssl.keystore.location"
     publish(publisher, altered(location, str(tmp_path / "none.pem"), THIS))
     assert listener.security is before
-    (line,) = [one.message for one in caplog.records if one.name == "quorum.serving.altered_security"]
+    (line,) = [
+        one.message for one in caplog.records if one.name == "quorum.serving.altered_security"
+    ]
     assert location in line
     assert "the old one stays" in line
 
