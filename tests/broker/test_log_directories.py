@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from broker.storage.directories import LogDirectories
+from log.batches.batch import HEADER_BYTES
 from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties
 from log.partitions.names import FUTURE_SUFFIX
@@ -251,6 +252,31 @@ async def test_a_damaged_replica_is_lost_and_fetched_anew_when_it_was_moved_away
         (directory,) = broker.context.directories.all
         assert states(running)[0].directory_of(11) == directory.directory_id
         assert segment.read_bytes() == intact
+
+
+async def test_a_leader_whose_records_are_damaged_makes_room_when_a_follower_finds_it(
+    tmp_path, caplog
+):
+    """P17: nothing is lost while another replica in sync is intact, and the follower gets all of it."""
+    settings = {"num_partitions": "3", "default_replication_factor": "3"}
+    async with cluster(tmp_path, brokers=3, **settings) as running:
+        written = await in_thread(produce, running.bootstrap, "t")
+        await running.stop(13)
+        await until(running, lambda image: len(states(running)[0].isr) == 2)
+        shutil.rmtree(tmp_path / "13" / "t-0")
+        leader = states(running)[0].leader
+        [other] = {11, 12} - {leader}
+        (segment,) = (tmp_path / str(leader) / "t-0").glob("*.log")
+        damaged = bytearray(segment.read_bytes())
+        damaged[HEADER_BYTES + 3] ^= 1
+        segment.write_bytes(damaged)
+        await running.start_broker(13)
+        await until(running, lambda image: set(states(running)[0].isr) == {other, 13})
+        assert states(running)[0].directory_of(leader) == LOST_DIRECTORY
+        assert f"t-0 is not replicated from broker {leader}" in caplog.text
+        assert "out of service" in caplog.text
+        assert (segment.parent / "damaged").exists()
+        assert await in_thread(consume, running.bootstrap, "t") == written
 
 
 async def placed_in_both(running: Cluster, path) -> tuple[object, set[int]]:
