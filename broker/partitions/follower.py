@@ -107,7 +107,9 @@ class FollowerEpoch:
         if not records:
             return False
         try:
-            self.log.append_as_follower(records, now_ms=self._services.now_ms())
+            self.log.append_as_follower(
+                records, now_ms=self._services.now_ms(), leader_epoch=self.epoch
+            )
         finally:  # a part of them may be there
             self._services.commit.mark_dirty(self.log, self.partition.flushed)
         return self.log.log_end_offset > end

@@ -66,7 +66,7 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
     if leader is None or opened is None:
         return
     truncations = opened.truncations
-    reason = await _damage_in(opened, offset, size)
+    reason = await _damage_in(opened, offset, size, leader.epoch)
     is_same = partition.open_log is opened and opened.truncations == truncations
     if opened.health.offline is not None:
         partition.services.directories.storage_failed()
@@ -82,13 +82,13 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
             )
 
 
-async def _damage_in(opened: PartitionLog, offset: int, size: int) -> str | None:
+async def _damage_in(opened: PartitionLog, offset: int, size: int, epoch: int) -> str | None:
     """What is wrong with the records, None if nothing is."""
     where = f"damaged from offset {offset} on"
     try:
         piece = opened.read(offset, size, upto_offset=opened.log_end_offset, min_one=True)
         if piece is not None:
-            await run_blocking(_check, piece)
+            await run_blocking(_check, piece, epoch)
     except OSError as error:
         opened.health.fail(f"read in {opened.directory}: {error}")
     except RemoteProtocolError as error:
@@ -98,6 +98,12 @@ async def _damage_in(opened: PartitionLog, offset: int, size: int) -> str | None
     return None
 
 
-def _check(piece: LogSlice) -> None:
+def _check(piece: LogSlice, epoch: int) -> None:
+    """Also what no CRC covers: offsets ascend up to where the piece ends, and no batch is of a later epoch than this one."""
+    least = 0
     for batch in iter_batches(piece.read(), allow_old=True):
         check_crc(batch)
+        in_order = least <= batch.base_offset and batch.last_offset < piece.end_offset
+        if not in_order or batch.leader_epoch > epoch:
+            raise RemoteProtocolError(f"{batch!r} cannot be there")
+        least = batch.next_offset

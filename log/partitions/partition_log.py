@@ -38,6 +38,7 @@ from log.segments.transaction_index import AbortedTransaction
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 OFFSET_MAX = (1 << 63) - 1  # an int64 on the wire and in files
+EPOCH_MAX = (1 << 31) - 1
 
 
 class AppendInfo(NamedTuple):
@@ -194,14 +195,18 @@ class PartitionLog(LocalLog):
             first_offset, offset - 1, now_ms if append_time else -1, self.log_start_offset
         )
 
-    def append_as_follower(self, records: memoryview, *, now_ms: int = 0) -> AppendInfo:
+    def append_as_follower(
+        self, records: memoryview, *, now_ms: int = 0, leader_epoch: int = EPOCH_MAX
+    ) -> AppendInfo:
         """Appends fetched batches with the offsets and epochs they have; a partial batch at the end is left out.
+
+        None is of a later epoch than `leader_epoch`, the one that is followed: no CRC covers it.
 
         A leader whose log an old Kafka began sends messages of v0 and v1 as they are: they have no epoch.
 
         Raises:
             KafkaError: CORRUPT_MESSAGE, wrong CRC; OFFSET_OUT_OF_RANGE, they do not continue the log; KAFKA_STORAGE_ERROR.
-            RemoteProtocolError: these are no batches, or end above the last offset that there is.
+            RemoteProtocolError: these are no batches, end above the last offset that there is, or are of a later epoch.
         """
         self.health.check()
         views: list[BatchView] = []
@@ -215,8 +220,8 @@ class PartitionLog(LocalLog):
                 )
             views.append(view)
             expected = view.next_offset
-            if expected > OFFSET_MAX:
-                raise RemoteProtocolError(f"no log ends where {view!r} does")
+            if expected > OFFSET_MAX or view.leader_epoch > leader_epoch:
+                raise RemoteProtocolError(f"no leader of epoch {leader_epoch} has {view!r}")
         if not views:
             return AppendInfo(first_offset, first_offset - 1, -1, self.log_start_offset)
         start_offset = self.log_start_offset

@@ -84,15 +84,15 @@ async def followed(tmp_path):
             nursery.cancel_scope.cancel()
 
 
-def record(value: bytes, offset: int = 0):
+def record(value: bytes, offset: int = 0, epoch: int = 0):
     data = batch(value)
     view = BatchView(data)
-    view.stamp(offset, 0)
+    view.stamp(offset, epoch)
     return data, [view]
 
 
-def bytes_of(value: bytes, offset: int) -> bytes:
-    return bytes(record(value, offset)[0])
+def bytes_of(value: bytes, offset: int, epoch: int = 0) -> bytes:
+    return bytes(record(value, offset, epoch)[0])
 
 
 def flipped() -> bytes:
@@ -134,6 +134,7 @@ NONSENSE = {
     "a flipped bit": (given(records=flipped()), EMPTY),
     "records that we have": (given(records=bytes_of(b"old", 0)), EMPTY),
     "half of a batch": (given(records=bytes_of(b"half", 1)[:-3]), EMPTY),
+    "an epoch that nobody leads": (given(records=bytes_of(b"later", 1, epoch=2)), EMPTY),
     "an offset that no log has": (given(records=bytes_of(b"far", INT64_MAX)), EMPTY),
 }
 
