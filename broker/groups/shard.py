@@ -102,7 +102,7 @@ class GroupShard:
         self._storage_failed = storage_failed
         self._knows_topic = knows_topic
         self._core = ShardCore(GroupStore(), limits, knows_topic)
-        # By name and id, in order: topics deleted while the shard is loaded.
+        # By name and id, in order: topics deleted while the shard is loaded; at most those that there are then.
         self._deleted_meanwhile: list[dict[str, bytes]] = []
         self._log_state: ReplicatedState[GroupRecord] | None = None
         self._retimed = trio.Event()

@@ -10,7 +10,7 @@ from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.partitions.awaiting import (
     FlushUnderWay,
     UnderWay,
-    flushes_under_way,
+    flushes_of_many,
     wait_for_all,
     wait_for_flushes,
 )
@@ -35,7 +35,7 @@ async def delete_records(
         (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
     ]
     await open_leaders(unopened(ctx.partitions, keys))
-    late = await wait_for_flushes(_flushes(request, ctx))
+    late = await wait_for_flushes(await _flushes(request, ctx))
     under_way: list[UnderWay] = []
     topics = [
         DeleteRecordsTopicResult(
@@ -56,7 +56,7 @@ async def delete_records(
     return DeleteRecordsResponse(topics=topics)
 
 
-def _flushes(request: DeleteRecordsRequest, ctx: Context) -> list[FlushUnderWay]:
+async def _flushes(request: DeleteRecordsRequest, ctx: Context) -> list[FlushUnderWay]:
     """Of the partitions in which more is to be deleted than is below the watermark, or all that will be."""
     wanted = {
         (topic.name, one.partition_index): one.offset
@@ -66,7 +66,7 @@ def _flushes(request: DeleteRecordsRequest, ctx: Context) -> list[FlushUnderWay]
     }
     return [
         flush
-        for flush in flushes_under_way(ctx.partitions, wanted)
+        for flush in await flushes_of_many(ctx.partitions, list(wanted))
         if not 0 <= wanted[flush.key] <= flush.watermark.offset
     ]
 

@@ -16,7 +16,13 @@ import trio
 
 from broker.fetching.fetch import READ_COMMITTED
 from broker.handlers.context import Context
-from broker.partitions.awaiting import FlushUnderWay, Key, flushes_under_way, wait_for_flushes
+from broker.partitions.awaiting import (
+    FlushUnderWay,
+    Key,
+    flushes_of_many,
+    flushes_under_way,
+    wait_for_flushes,
+)
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.opening import open_leaders, takes_one_turn, unopened
 from wire.errors import ErrorCode, KafkaError
@@ -92,14 +98,17 @@ def list_offsets(
     unopened_logs = unopened(ctx.partitions, keys)
     flushes: list[FlushUnderWay] | None = None
     if len(keys) <= LOOKUPS_PER_TURN and takes_one_turn(unopened_logs):
-        flushes = _flushes(request, lookup)
+        flushes = flushes_under_way(ctx.partitions, _keys_near_the_end(request, reader))
         if not flushes:
             deque(answers, maxlen=0)
             return response
 
     async def finish() -> ListOffsetsResponse:
         await open_leaders(unopened_logs)
-        awaited = _flushes(request, lookup) if flushes is None else flushes
+        awaited = flushes
+        if awaited is None:
+            near_the_end = _keys_near_the_end(request, reader)
+            awaited = await flushes_of_many(ctx.partitions, near_the_end)
         lookup.late.update(await wait_for_flushes(awaited))
         for count, _ in enumerate(answers, 1):
             if count % LOOKUPS_PER_TURN == 0:
@@ -109,19 +118,16 @@ def list_offsets(
     return Parked(finish)
 
 
-def _flushes(request: ListOffsetsRequest, lookup: Lookup) -> list[FlushUnderWay]:
-    """What a client must wait for that asks where its log ends, or for what is near the end."""
-    if not lookup.reader.is_client:
+def _keys_near_the_end(request: ListOffsetsRequest, reader: Reader) -> list[Key]:
+    """Where a client asks for the end of its log, or for what may be near it."""
+    if not reader.is_client:
         return []
-    return flushes_under_way(
-        lookup.ctx.partitions,
-        [
-            (topic.name, wanted.partition_index)
-            for topic in request.topics
-            for wanted in topic.partitions
-            if wanted.timestamp not in _WHATEVER_THE_END
-        ],
-    )
+    return [
+        (topic.name, wanted.partition_index)
+        for topic in request.topics
+        for wanted in topic.partitions
+        if wanted.timestamp not in _WHATEVER_THE_END
+    ]
 
 
 def _answer(

@@ -17,6 +17,8 @@ from wire.errors import ErrorCode, KafkaError
 
 # A flush takes milliseconds, a second on a disk that is hard pressed. Clients wait for an answer for 30 s.
 FLUSH_SECONDS_MAX = 10.0
+# Partitions between two checkpoints: 5 ms of work.
+LOOKED_AT_PER_TURN = 1_000
 
 Key = tuple[str, int]
 """A topic's name and the partition's index."""
@@ -74,6 +76,15 @@ def flushes_under_way(partitions: Partitions, keys: Iterable[Key]) -> list[Flush
         offset = leader.watermark_when_flushed
         if not leader.high_watermark.reached(offset):
             found.append(FlushUnderWay(key, leader.high_watermark, offset))
+    return found
+
+
+async def flushes_of_many(partitions: Partitions, keys: Sequence[Key]) -> list[FlushUnderWay]:
+    """As `flushes_under_way`, some keys at a time."""
+    found = []
+    for start in range(0, len(keys), LOOKED_AT_PER_TURN):
+        found += flushes_under_way(partitions, keys[start : start + LOOKED_AT_PER_TURN])
+        await trio.lowlevel.checkpoint()
     return found
 
 
