@@ -106,7 +106,7 @@ def on_versions(state: State, token: int, answer: ApiVersionsAnswer | None, now:
 
 
 def _supporting(state: State, voter: Voter, answer: ApiVersionsAnswer | None) -> Voter:
-    error = ErrorCode.BROKER_NOT_AVAILABLE if answer is None else ErrorCode(answer.error)
+    error = ErrorCode.BROKER_NOT_AVAILABLE if answer is None else ErrorCode.of(answer.error)
     if answer is None or error:
         raise _Refused(
             ErrorCode.REQUEST_TIMED_OUT,
@@ -176,10 +176,10 @@ def _update(state: State, request: UpdateVoterRequest, now: float) -> ErrorCode:
     voters = before.update(Voter(request.voter, request.endpoints, low, high))
     if voters is None:
         return ErrorCode.VOTER_NOT_FOUND
-    if state.log.history.is_dynamic:
-        _append_voters(state, leader, voters)
-    else:
+    if not state.log.history.is_dynamic:
         leader.reign.told = voters
+    elif before.needs_update(voters.by_id[request.voter.id]):
+        _append_voters(state, leader, voters)
     leader.reign.heard_from(request.voter, now)
     return ErrorCode.NONE
 

@@ -336,9 +336,8 @@ class Raft:
         state = self._state
         match answer:
             case FetchAnswer():
-                if len(answer.records):
-                    self._fetched_watermark = answer.high_watermark
                 following.on_fetch_answer(state, answer, now)
+                self._fetched_watermark = answer.high_watermark if state.has_fetched else -1
             case VoteAnswer():
                 elections.on_vote_answer(state, source, answer, now)
             case FetchSnapshotAnswer():

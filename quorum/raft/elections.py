@@ -55,6 +55,24 @@ def _is_stranger(state: State, sender: int) -> bool:
     return not state.log.history.is_dynamic and len(voters) > 0 and voters.get(sender) is None
 
 
+def contradicts(state: State, leader_id: int, epoch: int) -> bool:
+    """Whether somebody says that another node leads our epoch than the one that we know. R1: one of the two is no leader, or a node id
+    is used twice. It is for him who says so to be refused: Kafka's controller ends here, and with one message to each the whole quorum.
+    """
+    known = state.election.leader_id
+    return epoch == state.epoch and leader_id >= 0 and known >= 0 and leader_id != known
+
+
+def _claim_refusal(
+    state: State, request: BeginQuorumEpochRequest | EndQuorumEpochRequest
+) -> ErrorCode | None:
+    """What is wrong with a request by which somebody says that he leads, or led, an epoch."""
+    error = _refusal(state, request.cluster_id, request.leader_id, request.epoch)
+    if error is None and contradicts(state, request.leader_id, request.epoch):
+        return ErrorCode.INVALID_REQUEST
+    return error
+
+
 def _is_for_us(state: State, voter: ReplicaKey | None) -> bool:
     return voter is None or voter.matches(state.key)
 
@@ -109,7 +127,7 @@ def _record_vote(state: State, candidate: ReplicaKey, now: float) -> None:
 def on_begin_request(
     state: State, request: BeginQuorumEpochRequest, token: int, now: float
 ) -> None:
-    error = _refusal(state, request.cluster_id, request.leader_id, request.epoch)
+    error = _claim_refusal(state, request)
     if error is None:
         follow_if_news(
             state,
@@ -133,7 +151,7 @@ def _see_alive(state: State, now: float) -> None:
 
 
 def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now: float) -> None:
-    error = _refusal(state, request.cluster_id, request.leader_id, request.epoch)
+    error = _claim_refusal(state, request)
     if error is None:
         follow_if_news(
             state,
@@ -159,18 +177,15 @@ def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
     longest = state.timeouts.election_backoff_max
     for position, successor in enumerate(successors):
         if successor.matches(state.key):
-            base = longest / 2 ** (len(successors) - 1)
-            return 0.0 if position == 0 else min(longest, base * 2 ** (position - 1))
+            # as many halves as a message can name: too small for a float is zero, too large would be an error
+            return longest * 2.0 ** (position - len(successors)) if position else 0.0
     return longest
 
 
 def follow_if_news(state: State, leader_id: int, epoch: int, hint: Peer | None, now: float) -> bool:
     """Acts on a claim that `leader_id` (or nobody known: -1) leads `epoch`; True if the role changed."""
-    if epoch < state.epoch or epoch >= EPOCH_MAX:
+    if epoch < state.epoch or epoch >= EPOCH_MAX or contradicts(state, leader_id, epoch):
         return False
-    known = state.election.leader_id
-    if epoch == state.epoch and leader_id >= 0 and known >= 0 and leader_id != known:
-        ensure(not state.is_voter, "R1 two leaders in epoch", epoch, leader_id, known)
     if epoch == state.epoch and (leader_id < 0 or isinstance(state.role, Follower)):
         return False
     # an epoch that we led but know nothing of (a replaced disk): take it over unattached, so without a vote in it

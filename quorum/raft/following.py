@@ -47,14 +47,23 @@ def judge_head(state: State, source: Peer, answer: Answer, now: float) -> bool |
     ):
         # only a leader answers a fetch without error, so it is at the address that we asked
         hint = Peer(answer.leader_id, source.host, source.port)
+    if elections.contradicts(state, answer.leader_id, answer.epoch):
+        return False
     changed = elections.follow_if_news(state, answer.leader_id, answer.epoch, hint, now)
     if changed and answer.error:
         return True
-    if answer.epoch < state.epoch or answer.error in _STALE:
+    if answer.epoch != state.epoch or answer.error in _STALE:
         return False
     if changed and not isinstance(answer, FetchAnswer):
         return True
-    return None if answer.error == 0 or answer.error == ErrorCode.SNAPSHOT_NOT_FOUND else False
+    if isinstance(answer, (FetchAnswer, FetchSnapshotAnswer)) and not _is_of_leader(state, answer):
+        return False
+    return None if answer.error == 0 or answer.error in _SNAPSHOT_LOST else False
+
+
+def _is_of_leader(state: State, answer: FetchAnswer | FetchSnapshotAnswer) -> bool:
+    """Only he who leads has a log to copy, and says that he does."""
+    return isinstance(state.role, Follower) and answer.leader_id == state.role.leader_id
 
 
 _STALE = (
@@ -62,6 +71,8 @@ _STALE = (
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
 )
+# The leader's snapshot is another one, or none any more: asking on would bring the same answer for ever.
+_SNAPSHOT_LOST = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
 
 def is_second_voice(state: State, sent: Sent) -> bool:
@@ -76,22 +87,32 @@ def on_fetch_answer(state: State, answer: FetchAnswer, now: float) -> None:
     role = state.role
     if not isinstance(role, Follower):
         return
+    if not _leads_on(state, answer):
+        # his silence counts: a voter looks for another leader when its fetch timeout is over
+        state.requests.back_off(role.leader, now)
+        return
     if answer.diverging is not None:
-        offset = truncation_offset(state.log, answer.diverging)
-        if not state.is_voter and offset < (state.high_watermark or 0):
-            # an observer follows whom it was told to; a leader that takes committed data back is not one of ours
-            state.requests.back_off(role.leader, now)
-            return
-        state.truncate(offset)
+        state.truncate(truncation_offset(state.log, answer.diverging))
     elif answer.snapshot_id is not None:
-        if answer.snapshot_id.rank > end_of(state.log).rank:
-            role = _begin_snapshot(state, role, answer.snapshot_id, now)
+        role = _begin_snapshot(state, role, answer.snapshot_id, now)
     else:
         if len(answer.records):
             state.append_fetched(answer.records)
         elif answer.high_watermark >= 0:
             state.commit(min(answer.high_watermark, state.log.end_offset))
     state.update(_fed(state, role, now))
+
+
+def _leads_on(state: State, answer: FetchAnswer) -> bool:
+    """False where the leader takes back what is committed (R7), or where we would ask the same again."""
+    log, committed = state.log, state.committed_offset
+    if answer.diverging is not None:
+        return committed <= truncation_offset(log, answer.diverging) < log.end_offset
+    if answer.snapshot_id is not None:
+        is_newer = answer.snapshot_id.rank > end_of(log).rank
+        is_known = answer.snapshot_id.epoch <= state.epoch
+        return is_newer and is_known and answer.snapshot_id.offset >= committed
+    return True
 
 
 def after_append(state: State, high_watermark: int, now: float) -> None:
@@ -129,9 +150,9 @@ def on_snapshot_answer(state: State, answer: FetchSnapshotAnswer, now: float) ->
     if not isinstance(role, Follower) or role.snapshot is None:
         return
     fetch = role.snapshot
-    is_gone = (
-        answer.error == ErrorCode.SNAPSHOT_NOT_FOUND or answer.snapshot_id != fetch.snapshot_id
-    )
+    is_gone = answer.error != 0 or answer.snapshot_id != fetch.snapshot_id
+    # what we hold meanwhile is more, and committed: whom we asked beside him leads too
+    is_gone = is_gone or fetch.snapshot_id.offset < state.committed_offset
     end = fetch.position + len(answer.data)
     if is_gone or answer.position != fetch.position or end > answer.size or end == fetch.position:
         # it was damaged, the leader has dropped it or talks of another: ask again by Fetch

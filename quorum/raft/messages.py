@@ -160,7 +160,7 @@ class Answer:
         return self.epoch < 0
 
     def _head(self, name: str) -> str:
-        error = f" {ErrorCode(self.error).name}" if self.error else ""
+        error = f" {ErrorCode.of(self.error).name}" if self.error else ""
         leader = f" leader={self.leader_id}" if self.leader_id >= 0 else ""
         return f"{name}{error} epoch={self.epoch}{leader}"
 
@@ -246,7 +246,7 @@ class ChangeAnswer(Answer):
     message: str | None = None
 
     def _said(self, name: str) -> str:
-        return f"{name} {ErrorCode(self.error).name}" if self.error else name
+        return f"{name} {ErrorCode.of(self.error).name}" if self.error else name
 
 
 @_answer

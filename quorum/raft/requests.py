@@ -12,6 +12,10 @@ from typing import NamedTuple
 
 from quorum.raft.types import Peer, Timeouts
 
+# Far above any quorum with its bootstrap servers. Only who asks to become a voter comes on top of those, under whatever id he likes: when there are
+# so many, the idle ones are forgotten.
+LINES_KEPT = 64
+
 
 @dataclass(slots=True)
 class _Line:
@@ -22,6 +26,9 @@ class _Line:
     expires: float = inf
     resume: float = -inf
     failures: int = 0
+
+    def is_busy(self, now: float) -> bool:
+        return self.token is not None or now < self.resume
 
 
 class Sent(NamedTuple):
@@ -76,7 +83,7 @@ class Requests:
         """Registers a request whose answer is overdue after `patience`, or at once if the peer has failed us last time; returns its token."""
         token = self._next_token
         self._next_token += 1
-        line = self._line_to(peer)
+        line = self._line_to(peer, now)
         line.token, line.expires = token, now + self._timeouts.request
         line.overdue = now if line.failures else now + patience
         self._next_expiry = min(self._next_expiry, line.expires)
@@ -97,15 +104,17 @@ class Requests:
             line.failures, line.resume = 0, -inf
 
     def back_off(self, peer: Peer, now: float) -> None:
-        line = self._line_to(peer)
+        line = self._line_to(peer, now)
         line.failures += 1
         first = self._timeouts.retry_backoff
         delay = first * 2 ** min(line.failures - 1, 16)
         line.resume = now + min(delay, max(first, self._timeouts.retry_backoff_max))
 
-    def _line_to(self, peer: Peer) -> _Line:
+    def _line_to(self, peer: Peer, now: float) -> _Line:
         line = self._lines.get(peer.id)
         if line is None:
+            if len(self._lines) >= LINES_KEPT:
+                self._lines = {id_: line for id_, line in self._lines.items() if line.is_busy(now)}
             line = self._lines[peer.id] = _Line()
         return line
 

@@ -119,6 +119,13 @@ class State:
         return self.key in self.log.history.voters
 
     @property
+    def committed_offset(self) -> int:
+        """What is below is committed for certain: by the watermark, or as it is in a snapshot. Nobody takes it back (R7)."""
+        latest = self.log.latest_snapshot
+        in_snapshot = self.log.start_offset if latest is None else latest.offset
+        return max(in_snapshot, self.high_watermark or 0)
+
+    @property
     def may_stand(self) -> bool:
         """See `QuorumHistory.may_stand`."""
         return self.keeps_promises and self.log.history.may_stand(self.key, self.high_watermark)
@@ -323,6 +330,11 @@ class State:
         self._truncate_to = offset
         self._will_change_log()
         self.flushed_offset = min(self.flushed_offset, offset)
+
+    @property
+    def has_fetched(self) -> bool:
+        """Whether records of the leader are about to be appended."""
+        return self._fetched is not None
 
     def append_fetched(self, records: bytes | memoryview) -> None:
         self._fetched = FollowerAppend(self.epoch, records)

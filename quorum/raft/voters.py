@@ -223,7 +223,8 @@ class QuorumHistory:
         self.voters: VoterSet = self._static if voters is None else voters.value
         self.voters_offset: int | None = None if voters is None else voters.offset
         self.kraft_version: int = STATIC_QUORUM if version is None else version.value
-        self.is_dynamic: bool = self.kraft_version >= DYNAMIC_QUORUM
+        # the level and the set are written together: without a set there is nothing but the configured one
+        self.is_dynamic: bool = self.kraft_version >= DYNAMIC_QUORUM and voters is not None
 
     def may_stand(self, key: ReplicaKey, committed: int | None) -> bool:
         """True for a voter, and for who was one until a change that may be lost yet (`committed`: the high watermark, if known).

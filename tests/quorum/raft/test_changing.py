@@ -9,6 +9,7 @@ import pytest
 from quorum.raft import messages as core
 from quorum.raft.changing import UpgradeRefused
 from quorum.raft.core import NotLeader
+from quorum.raft.requests import LINES_KEPT
 from quorum.raft.roles import Leader, Resigned
 from quorum.raft.types import Election, Endpoint, Identity, ReplicaKey
 from quorum.raft.voters import Voter, VoterSet
@@ -107,6 +108,37 @@ def test_what_cannot_be_is_refused_and_changes_nothing(request_, code):
     end = talk.log.end_offset
     assert talk.ask(request_).error == code
     assert (talk.log.end_offset, talk.log.history.voters.ids) == (end, (1, 2, 3))
+
+
+def test_an_update_that_says_nothing_new_is_not_written():
+    """Or whoever repeats himself fills every log of the quorum."""
+    talk = leader_of(1, 2, 3)
+    end = talk.log.end_offset
+    same = update(2, talk.raft.epoch, endpoints=talk.log.history.voters.get(2).endpoints)
+    known = talk.log.history.voters.get(2)
+    same = same._replace(
+        kraft_version_min=known.kraft_version_min, kraft_version_max=known.kraft_version_max
+    )
+    assert talk.ask(same).error == 0
+    assert talk.log.end_offset == end
+
+
+@pytest.mark.parametrize("error", [9999, -9999, int(ErrorCode.UNKNOWN_SERVER_ERROR)])
+def test_a_joiner_that_answers_with_any_error_is_refused(error):
+    talk = leader_of(1, 2, 3)
+    talk.ask(add(4))
+    talk.answer(core.ApiVersionsAnswer(error=error, kraft_versions=(0, 1)))
+    assert [a.error for a in talk.replies] == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_joiners_of_ever_other_ids_leave_nothing_behind():
+    talk = leader_of(1, 2, 3)
+    for node_id in range(1000, 1000 + 3 * LINES_KEPT):
+        talk.ask(add(4, voter=ReplicaKey(node_id, bytes([4]) * 16)))
+        talk.raft.request_failed(talk.tokens[-1], talk.now)
+        talk._drain()
+        talk.now += 0.01
+    assert len(talk.raft._state.requests._lines) <= LINES_KEPT
 
 
 def test_only_a_leader_changes_voters():

@@ -36,6 +36,7 @@ from quorum.raft.types import (
 )
 from quorum.raft.voters import Voter, VoterSet
 from tests.quorum.raft.interaction import Middle
+from tests.simulation.snapshots import Content, encode
 from tests.simulation.storage import Entry, SimLog, chain
 from wire.errors import ErrorCode
 
@@ -344,12 +345,109 @@ def test_a_damaged_snapshot_is_fetched_ever_more_seldom():
     assert talk.sends[-1].snapshot_id == OffsetAndEpoch(12, 3)
 
 
-def test_two_leaders_of_an_epoch_stop_the_process():
-    talk = Talk()
-    begin = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, voter=None)
-    talk.ask(begin)
-    with pytest.raises(InvariantViolated, match="R1"):
-        talk.ask(begin._replace(leader_id=3))
+BEGIN = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, voter=None)
+END = core.EndQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, successors=())
+
+
+def follower_of_2(log: SimLog | None = None, me: Identity = ME, **more: object) -> Talk:
+    """In epoch 3."""
+    talk = Talk(log, me=me)
+    talk.ask(BEGIN)
+    talk.sends.clear()
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert isinstance(talk.raft.role, Follower)
+    if more:
+        talk.answer(fetched(**more))
+    return talk
+
+
+def fetched(**changes: object) -> core.FetchAnswer:
+    return core.FetchAnswer(**{"epoch": 3, "leader_id": 2, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("request_", [BEGIN, END])
+def test_a_second_leader_of_an_epoch_is_refused(request_):
+    """To followers, and to the leader itself: one packet to each of them would end the quorum."""
+    follower = follower_of_2()
+    leader = Talk().lead()
+    for talk, other in ((follower, 3), (leader, 2)):
+        before = str(talk.raft)
+        asked = request_._replace(epoch=talk.raft.epoch, leader_id=other)
+        answer = talk.ask(asked)
+        assert answer is not None
+        assert answer.error == ErrorCode.INVALID_REQUEST
+        assert answer.leader_id == talk.raft.leader_id != other
+        assert str(talk.raft) == before
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fetched(leader_id=3, high_watermark=1),
+        fetched(leader_id=3, diverging=OffsetAndEpoch(0, 0)),
+        fetched(leader_id=-1, records=b"x"),
+        fetched(epoch=EPOCH_MAX, records=b"x"),
+        fetched(diverging=OffsetAndEpoch(1, 1)),
+        fetched(diverging=OffsetAndEpoch(0, 0)),
+        fetched(diverging=OffsetAndEpoch(9, 3)),
+        fetched(snapshot_id=OffsetAndEpoch(1, 3)),
+        fetched(snapshot_id=OffsetAndEpoch(2, 1)),
+        fetched(snapshot_id=OffsetAndEpoch(9, 4)),
+        fetched(error=9999),
+        fetched(error=-9999, leader_id=3),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("me", [ME, Identity(7, bytes([7]) * 16, "ours", VOTERS)], ids=str)
+def test_answers_that_contradict_what_is_committed_change_nothing(me, answer):
+    """Of four records in two batches the first half is committed."""
+    talk = follower_of_2(log_of((2, 1), (2, 1)), me, high_watermark=2)
+    assert talk.raft.high_watermark == 2
+    before = str(talk.raft)
+    talk.answer(answer)
+    assert str(talk.raft) == before
+    asked = len(talk.sends)
+    talk.raft.handle_timeout(talk.now)
+    talk._drain()
+    assert isinstance(talk.sends[-1], core.FetchRequest) or len(talk.sends) == asked
+    assert not talk.raft._state.requests.is_ready(VOTERS[2], talk.now), "it is left alone a while"
+
+
+def test_nothing_is_cut_off_a_snapshot():
+    """What is below it is committed, though a node that starts knows no watermark yet."""
+    log = log_of((8, 1))
+    content = encode(Content(log.end_chain, 0, None))
+    log.add_snapshot(OffsetAndEpoch(8, 1), content)
+    log.clean()
+    talk = follower_of_2(log, diverging=OffsetAndEpoch(3, 0))
+    assert (talk.raft.high_watermark, log.end_offset) == (None, 8)
+
+
+def test_the_watermark_of_an_answer_counts_with_its_records_only():
+    talk = follower_of_2(log_of((2, 1), (2, 2)))
+    talk.answer(fetched(diverging=OffsetAndEpoch(2, 1), high_watermark=9, records=b"x"))
+    assert talk.raft.high_watermark is None
+
+
+@pytest.mark.parametrize("count", [1, 1100, 20_000])
+def test_any_number_of_successors(count):
+    """The last of so many waits as long as the first of the others, nearly; a float has not so many halves."""
+    talk = follower_of_2()
+    others = (ReplicaKey(3),) * count
+    answer = talk.ask(END._replace(successors=(*others, ReplicaKey(1))))
+    assert answer is not None
+    assert answer.error == 0
+    assert talk.raft.deadline() <= talk.now + talk.raft._state.timeouts.election_backoff_max
+
+
+def test_a_level_without_voters_leaves_the_configured_ones():
+    """kraft.version 1 alone: who leads next would have no set to repeat."""
+    log = log_of((1, 1))
+    log.history.set_kraft_version(0, 1)
+    talk = Talk(log)
+    assert not log.history.is_dynamic
+    assert talk.lead().log.history.voters.ids == (1, 2, 3)
 
 
 def test_a_strange_leader_is_refused():
