@@ -14,10 +14,6 @@ from log.batches.batch import BatchView, iter_batches
 from quorum.raft.types import OffsetAndEpoch, ensure
 from quorum.raft.voters import QuorumHistory
 from quorum.raft_log.voter_records import note_batch, note_snapshot
-from wire.errors import RemoteProtocolError
-
-# A snapshot of a million partitions is about 100 MB; a peer that offers ten times more is not believed.
-SNAPSHOT_BYTES_MAX = 1 << 30
 
 
 class MemoryLog:
@@ -87,8 +83,6 @@ class MemoryLog:
     def write_snapshot_part(self, position: int, data: bytes | memoryview) -> None:
         if position == 0:
             self._part.clear()
-        if position + len(data) > SNAPSHOT_BYTES_MAX:
-            raise RemoteProtocolError(f"a snapshot of more than {SNAPSHOT_BYTES_MAX} bytes")
         self._part += data
 
     def snapshot_part(self, _snapshot_id: OffsetAndEpoch, size: int) -> bytearray:

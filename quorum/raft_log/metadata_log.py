@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from log.batches.batch import BatchView, check_batch, iter_batches
+from log.batches.columns import check_records
 from log.batches.control_records import read_control_records
+from log.batches.records import records_bytes
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
@@ -306,21 +308,26 @@ def _encode(batch: ControlBatch | Proposal, now_ms: int) -> bytes:
     return encode_control_batch(batch, now_ms)
 
 
-def validate_fetched(records: bytes | memoryview, offset: int, epoch: int) -> memoryview:
-    """The whole batches of a fetch from `offset` of a leader of `epoch`; a last one cut short is left out.
+def validate_fetched(
+    records: bytes | memoryview, offset: int, epoch: int, last_epoch: int = 0
+) -> memoryview:
+    """The whole batches of a fetch from `offset`, behind a record of `last_epoch`, of a leader of `epoch`; a last one cut short is left out.
 
     Raises:
-        RemoteProtocolError, KafkaError: they are damaged, do not continue at `offset`, or are of a later epoch.
+        RemoteProtocolError, KafkaError: they are damaged, do not continue at `offset`, are of an earlier or a later epoch, or do not have the
+            records that their headers say: what is once in the log must be readable whenever it is opened.
     """
     view = memoryview(records)
     size = 0
-    last_epoch = -1
     for batch in iter_batches(view, allow_partial_tail=True):
         check_batch(batch)
         if batch.base_offset != offset:
             raise RemoteProtocolError(f"{batch!r} does not continue at {offset}")
         if not last_epoch <= batch.leader_epoch <= epoch:
-            raise RemoteProtocolError(f"{batch!r} in a fetch of epoch {epoch}")
+            raise RemoteProtocolError(f"{batch!r} in a fetch of epoch {epoch}, behind {last_epoch}")
+        if batch.count != batch.last_offset_delta + 1:
+            raise RemoteProtocolError(f"{batch!r} has gaps, which no metadata log has")
+        check_records(records_bytes(batch), batch.count, batch.base_timestamp)
         if batch.is_control:
             read_control_records(batch)  # what says who votes must be readable before it counts
         offset, last_epoch = batch.next_offset, batch.leader_epoch

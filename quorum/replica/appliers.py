@@ -46,6 +46,8 @@ class Applier:
         self._long_lived = LongLived()
         # base offset → (epoch, records) of our own proposals, which need not be decoded again; bounded as they are
         self._proposed: dict[int, tuple[int, Sequence[Message]]] = {}
+        # the watermark that was found inside a batch
+        self._cut_at = -1
         self._under_way: Iterator[None] | None = None
         self._awake = trio.Event()
 
@@ -109,7 +111,8 @@ class Applier:
 
     @property
     def _is_behind(self) -> bool:
-        return self._snapshot is not None or self.applied.offset < self._high_watermark.offset
+        upto = self._high_watermark.offset
+        return self._snapshot is not None or (self.applied.offset < upto and upto != self._cut_at)
 
     def _apply_some(self) -> Iterator[None]:
         records = 0
@@ -118,8 +121,20 @@ class Applier:
             records += batch.count
             if records >= RECORDS_PER_TURN or self._snapshot is not None:
                 break
-        ensure(records > 0, "R8 what is committed is in the log", self.applied.offset)
+        if records == 0:
+            self._wait_for_more()
         self._log.forget_applied(self.applied.offset)
+
+    def _wait_for_more(self) -> None:
+        """A watermark inside a batch is no leader's word; what is whole below it has been applied, and the next word counts."""
+        upto = self._high_watermark.offset
+        cut = next(self._log.batches(self.applied.offset, self._log.end_offset), None)
+        ensure(
+            cut is not None and cut.base_offset < upto < cut.next_offset,
+            "R8 what is committed is in the log",
+            self.applied.offset,
+        )
+        self._cut_at = upto
 
     def _apply(self, batch: BatchView) -> Iterator[None]:
         ensure(batch.base_offset == self.applied.offset, "committed offsets have no gaps", batch)

@@ -275,7 +275,9 @@ def _checked(send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
     if isinstance(answer, core.FetchAnswer) and len(answer.records):
         assert isinstance(request, core.FetchRequest)
         epoch = max(answer.epoch, request.epoch)
-        records = validate_fetched(answer.records, request.fetch_offset, epoch)
+        records = validate_fetched(
+            answer.records, request.fetch_offset, epoch, request.last_fetched_epoch
+        )
         return core.with_records(answer, records)
     if isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
         assert isinstance(request, core.FetchSnapshotRequest)

@@ -18,6 +18,9 @@ from quorum.replica.appliers import Applier
 
 log = logging.getLogger(__name__)
 
+# A snapshot of a million partitions is about 100 MB; a peer that offers ten times more is not believed: the whole is looked at in memory.
+SNAPSHOT_BYTES_MAX = 1 << 30
+
 
 class SnapshotFetch:
     """`check` for each answer, `take` for each piece that the core wants written."""
@@ -29,6 +32,9 @@ class SnapshotFetch:
 
     async def check(self, answer: core.FetchSnapshotAnswer) -> core.FetchSnapshotAnswer:
         """A last piece counts only if the whole is good; else it is as if the leader had it no more."""
+        if answer.size > SNAPSHOT_BYTES_MAX:
+            log.warning("a snapshot of %d bytes is not fetched", answer.size)
+            return core.not_found(answer)
         if answer.snapshot_id is None or answer.position + len(answer.data) < answer.size:
             return answer
         whole = await run_blocking(self._log.snapshot_part, answer.snapshot_id, answer.position)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import crc32c
 import pytest
 
-from log.batches.batch import iter_batches
+from log.batches.batch import CRC, CRC_POSITION, CRC_START, HEADER, iter_batches
+from log.batches.control_records import build_control_batch
 from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
@@ -19,7 +21,13 @@ from quorum.raft_log.damage import LogDamaged
 from quorum.raft_log.memory_log import MemoryLog
 from quorum.raft_log.metadata_log import MetadataLog, open_metadata_log, validate_fetched
 from quorum.raft_log.snapshot_files import SnapshotFiles, snapshot_name
-from quorum.raft_log.snapshot_format import SnapshotDamaged, decode_snapshot, encode_snapshot
+from quorum.raft_log.snapshot_format import (
+    SnapshotDamaged,
+    check_snapshot,
+    decode_snapshot,
+    encode_snapshot,
+)
+from quorum.raft_log.voter_records import voters_record
 from quorum.replica.quorum_state_file import (
     FILE_NAME,
     QuorumStateError,
@@ -66,6 +74,7 @@ def test_version_1_has_the_directory(tmp_path: Path) -> None:
     assert found.voted.directory_id != bytes(16)
     dynamic = QuorumHistory()
     dynamic.set_kraft_version(-1, 1)
+    dynamic.set_voters(-1, VoterSet.static([Peer(1)]))
     before = (tmp_path / FILE_NAME).read_text()
     save_election(tmp_path, found, dynamic)
     assert (tmp_path / FILE_NAME).read_text().splitlines()[0] == before
@@ -285,6 +294,70 @@ def test_fetched_batches_are_checked(log: MetadataLog) -> None:
     damaged[70] ^= 1
     with pytest.raises(KafkaError, match="CRC"):
         validate_fetched(bytes(damaged), 0, 2)
+
+
+def batch_of(**stamped: int) -> bytearray:
+    """Two records of metadata at offset 0; header fields as `stamped`, with the right checksum."""
+    value = encode_metadata_record(TopicRecord(name="t", topic_id=bytes(15) + b"\1"), 0)
+    data = bytearray(build_batch([NewRecord(None, value, 5)] * 2, leader_epoch=2))
+    header = list(HEADER.unpack_from(data))
+    for name, number in stamped.items():
+        header[HEADER_FIELDS.index(name)] = number
+    HEADER.pack_into(data, 0, *header)
+    CRC.pack_into(data, CRC_POSITION, crc32c.crc32c(bytes(data[CRC_START:])))
+    return data
+
+
+HEADER_FIELDS = (
+    *("base_offset", "length", "leader_epoch", "magic", "crc", "attributes", "last_offset_delta"),
+    *("base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence", "count"),
+)
+
+
+@pytest.mark.parametrize(
+    "stamped",
+    [
+        {"leader_epoch": 1},
+        {"leader_epoch": -1},
+        {"leader_epoch": 4},
+        {"count": 0},
+        {"count": 0, "last_offset_delta": 0},
+        {"count": 3},
+        {"count": 3, "last_offset_delta": 2},
+        {"count": 1, "last_offset_delta": 0},
+        {"count": 2**31 - 1, "last_offset_delta": 2**31 - 2},
+        {"last_offset_delta": 2**31 - 1},
+        {"last_offset_delta": -1},
+        {"attributes": 7},
+        {"attributes": 1},
+        {"attributes": 0x20},
+    ],
+    ids=str,
+)
+def test_a_batch_that_could_not_be_read_again_is_not_taken(stamped: dict[str, int]) -> None:
+    """Its checksum is right: once it were in the log, every start would end at it."""
+    assert bytes(validate_fetched(batch_of(), 0, 3, 2)) == batch_of()
+    with pytest.raises((RemoteProtocolError, KafkaError)):
+        validate_fetched(batch_of(**stamped), 0, 3, 2)
+
+
+def test_a_snapshot_says_once_who_votes() -> None:
+    """Of two sets none is the one at the snapshot's end."""
+    voters = VoterSet.static([Peer(1)])
+    whole = list(
+        encode_snapshot(
+            OffsetAndEpoch(5, 1),
+            [],
+            appended_at_ms=1,
+            now_ms=1,
+            kraft_version=1,
+            voters=voters,
+        )
+    )
+    check_snapshot(OffsetAndEpoch(5, 1), b"".join(whole))
+    again = build_control_batch([voters_record(voters)], timestamp_ms=1, leader_epoch=1)
+    with pytest.raises(SnapshotDamaged, match="two KRAFT_VOTERS"):
+        check_snapshot(OffsetAndEpoch(5, 1), b"".join([whole[0], again, *whole[1:]]))
 
 
 # --- damage in what was flushed (R15)

@@ -1,6 +1,7 @@
 """What is committed reaches the listener in order, and large batches let others have their turn."""
 
 import trio
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +93,22 @@ def test_what_is_little_is_applied_in_the_step_that_commits_it() -> None:
     applier.wake()
     assert applier.applied.offset == 9
     assert len(listener.loader.image.topics.by_name["t"].partitions) == 8
+
+
+async def test_a_watermark_inside_a_batch_waits_for_the_next(nursery) -> None:
+    """No leader says such a thing; who is told it by one applies what is whole below it."""
+    log, high_watermark, listener = MemoryLog(), Watermark(0), Turns()
+    log.append_fetched(batch_of(3).buffer)
+    log.append_fetched(batch_of(3, base_offset=3).buffer)
+    applier = Applier(log, listener, high_watermark)
+    nursery.start_soon(applier.run)
+    applied = []
+    for offset in (2, 4, 5, 6):
+        high_watermark.advance(offset)
+        applier.wake()
+        await trio.testing.wait_all_tasks_blocked()
+        applied.append(applier.applied.offset)
+    assert applied == [0, 3, 3, 6]
 
 
 async def test_a_large_snapshot_is_applied_in_turns_and_seen_at_once(nursery) -> None:

@@ -13,8 +13,9 @@ from quorum.raft_log.memory_log import MemoryLog
 from quorum.raft_log.metadata_log import MetadataLog
 from quorum.raft_log.snapshot_files import SnapshotFiles
 from quorum.raft_log.snapshot_format import encode_snapshot
-from quorum.replica.snapshot_fetch import SnapshotFetch
+from quorum.replica.snapshot_fetch import SNAPSHOT_BYTES_MAX, SnapshotFetch
 from tests.log.helpers import open_log
+from wire.errors import ErrorCode
 from wire.records.metadata import encode_metadata_record
 from wire.records.topics import TopicRecord
 
@@ -63,3 +64,13 @@ async def test_a_snapshot_is_held_once(tmp_path, kind):
     finally:
         tracemalloc.stop()
     assert most < 1.5 * len(whole)
+
+
+async def test_a_snapshot_without_end_is_not_fetched():
+    """Its first piece is refused, whatever comes of the rest: a follower would fill its disk, an observer its memory."""
+    fetch = SnapshotFetch(MemoryLog(), SimpleNamespace())
+    refused = await fetch.check(answer(b"x", 0, SNAPSHOT_BYTES_MAX + 1))
+    assert refused.error == ErrorCode.SNAPSHOT_NOT_FOUND
+    assert not refused.data
+    taken = answer(b"x", 0, SNAPSHOT_BYTES_MAX)
+    assert await fetch.check(taken) is taken
