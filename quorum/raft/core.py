@@ -323,8 +323,8 @@ class Raft:
                 changing.on_versions(state, token, answer, now)
             case UpdateVoterAnswer(error=ErrorCode.UNSUPPORTED_VERSION):
                 joining.on_update_answer(state, now)
-            case VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION) if isinstance(
-                state.role, Prospective
+            case VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION) if (
+                answer.is_top_level and isinstance(state.role, Prospective)
             ):
                 # a voter from before KIP-996: no pre-vote in this quorum
                 elections.become_candidate(state, now)

@@ -29,6 +29,7 @@ from wire.messages.end_quorum_epoch import (
     EndQuorumEpochRequest,
     EndQuorumEpochRequestPartitionData,
     EndQuorumEpochRequestTopicData,
+    ReplicaInfo,
 )
 from wire.messages.envelope import EnvelopeRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -157,6 +158,20 @@ def test_ma14_a_leader_that_we_do_not_have(same_epoch):
     assert codes(ask(same_epoch.address, asked, 1)) & {"FENCED_LEADER_EPOCH", "INVALID_REQUEST"}
     asked = end(leader_id=77, leader_epoch=0)
     assert codes(ask(same_epoch.address, asked, 1)) & {"FENCED_LEADER_EPOCH", "INVALID_REQUEST"}
+
+
+@pytest.mark.parametrize("of_leader", [begin, end], ids=["begin", "end"])
+def test_ma14_another_leader_of_our_epoch(same_epoch, of_leader):
+    """Apache Kafka's controller ends; with one such packet to each of them, the quorum."""
+    asked = of_leader(leader_id=77, leader_epoch=epoch_of(same_epoch))
+    assert codes(ask(same_epoch.address, asked, 1)) == {"INVALID_REQUEST"}
+
+
+def test_ma14_any_number_of_successors(same_epoch):
+    epoch = epoch_of(same_epoch)
+    successors = [ReplicaInfo(candidate_id=one) for one in range(20_000)]
+    asked = end(leader_id=77, leader_epoch=epoch, preferred_candidates=successors)
+    assert codes(ask(same_epoch.address, asked, 1)) == {"INVALID_REQUEST"}
 
 
 @pytest.mark.parametrize("offset", [-1, -(2**63), 2**63 - 1, 1 << 40])

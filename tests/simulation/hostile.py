@@ -1,12 +1,15 @@
-"""A peer that is no peer: requests that no correct node sends, to whoever listens. They change nothing and leave nothing behind (mA13–mA16).
+"""A peer that is no peer: requests that no correct node sends, and answers that contradict what is known. They change nothing and leave nothing
+behind (mA13–mA16).
 
 What looks like a request of an observer is remembered for a while, as it must be; a flood of those fills what has a bound and nothing else.
 
-Not in it: a future epoch within `EPOCH_JUMP_MAX` from a voter of our cluster, which Raft has to believe.
+Not in it: a future epoch within `EPOCH_JUMP_MAX` from a voter of our cluster, which Raft has to believe. Nor a voter that lies about its votes or its
+log: no quorum of this kind bears one. Those say anything in `nonsense`, where all that is asked is that nobody breaks.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorum.raft import leader_state as reign
@@ -15,6 +18,8 @@ from quorum.raft import messages as core
 from quorum.raft.roles import Leader
 from quorum.raft.types import EPOCH_JUMP_MAX, EPOCH_MAX, OffsetAndEpoch, ReplicaKey
 from tests.simulation.network import CLIENT
+from tests.simulation.nonsense import MANY_SUCCESSORS, Nonsense
+from tests.simulation.snapshots import key_of
 
 if TYPE_CHECKING:
     from tests.simulation.node import SimNode
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 FAR = (1 << 63) - 1
 # of the hostile acts, and how many requests each has
 FLOOD_SHARE, FLOOD_REQUESTS = 0.1, 30
+# of the others: an answer
+ANSWER_SHARE = 0.3
 IN_FLIGHT = "requests in flight"
 # Beside parked fetches: one request of every peer, a change of voters, and what a flood asks of who does not park.
 UNANSWERED_MAX = 20
@@ -41,6 +48,9 @@ class Hostile:
         if self.world.prng.random() < FLOOD_SHARE:
             self.flood(node, FLOOD_REQUESTS)
             return
+        if self.world.prng.random() < ANSWER_SHARE and node.awaited:
+            self.answer(node)
+            return
         before = self._state(node)
         self.world.happened["hostile"] += 1
         self.world.checker.count("hostile")
@@ -48,6 +58,19 @@ class Hostile:
         is_alive = self.world.nodes[node.id].alive
         if is_alive and self._state(node) != before:
             self.world.checker.fail("hostile", request, "changes", before, self._state(node))
+
+    def answer(self, node: SimNode) -> None:
+        """One of the answers that a node waits for, before the true one: as if nobody had answered."""
+        token = self.world.prng.choice(sorted(node.awaited))
+        answer = self._answer(node, node.awaited[token])
+        before = self._promised(node)
+        self.world.happened["hostile answer"] += 1
+        self.world.checker.count("hostile answer")
+        node.probe_answer(token, answer)
+        if node.alive and self._promised(node) != before:
+            self.world.checker.fail(
+                "hostile answer", answer, "changes", before, self._promised(node)
+            )
 
     def flood(self, node: SimNode, count: int) -> None:
         """Fetches of ever other observers, which all want to wait for as long as they live."""
@@ -80,6 +103,11 @@ class Hostile:
     def _what_counts(self, node: SimNode) -> tuple[object, ...]:
         return (str(node.raft), node.disk.election, node.log.end_chain)
 
+    def _promised(self, node: SimNode) -> tuple[object, ...]:
+        """All but what may be asked anew: a snapshot is begun again, a pre-vote may be lost."""
+        raft = node.raft
+        return (raft.election, raft.high_watermark, node.disk.election, node.log.end_chain)
+
     def _state(self, node: SimNode) -> tuple[object, ...]:
         held = self.held(node)
         del held[IN_FLIGHT]  # the node's own, which it may go on with whenever it is looked at
@@ -98,9 +126,42 @@ class Hostile:
             max_bytes=FAR,
         )
 
+    def _answer(self, node: SimNode, request: core.Request) -> core.AnyAnswer:
+        """Of the right class, as `Nonsense` has it, but for what makes it impossible."""
+        prng, raft = self.world.prng, node.raft
+        answer = Nonsense(prng, raft, node.log).answer(request)
+        known = raft.election.leader_id
+        kinds = [{"epoch": EPOCH_MAX}, {"epoch": raft.epoch - 1}, {"epoch": -1, "error": 9999}]
+        if known >= 0:
+            kinds.append({"epoch": raft.epoch, "leader_id": known + 1, "error": 0})
+            kinds.append({"epoch": raft.epoch, "leader_id": known, "error": 9999})
+        if isinstance(answer, core.FetchAnswer) and known >= 0:
+            kinds += self._taken_back(node)
+        return replace(answer, **prng.choice(kinds))  # type: ignore[arg-type]
+
+    def _taken_back(self, node: SimNode) -> list[dict[str, object]]:
+        """What the leader of a follower's epoch says of what is committed, and should not."""
+        raft, log = node.raft, node.log
+        head = {"epoch": raft.epoch, "leader_id": raft.election.leader_id, "error": 0}
+        committed = raft._state.committed_offset
+        below = OffsetAndEpoch(self.world.prng.randrange(committed), 0) if committed else None
+        there = OffsetAndEpoch(log.end_offset, raft.epoch)
+        old = OffsetAndEpoch(log.end_offset, log.last_epoch)
+        no_leader = {**head, "leader_id": -1}
+        return [
+            {**head, "diverging": below or there, "records": ()},
+            {**head, "diverging": there},
+            {**head, "diverging": None, "snapshot_id": old},
+            {**head, "diverging": None, "snapshot_id": old._replace(epoch=raft.epoch + 1)},
+            {**no_leader, "diverging": None, "snapshot_id": None},
+        ]
+
     def _request(self, node: SimNode) -> core.Request:
         prng = self.world.prng
         epoch = node.raft.epoch
+        known = node.raft.election.leader_id
+        successors = (key_of(node.id),) * prng.choice((1, MANY_SUCCESSORS))
+        usurpers = [i for i in (*self.world.nodes, 77) if i not in (known, node.id)]
         other = ReplicaKey(prng.choice([i for i in self.world.nodes if i != node.id] or [77]))
         far = prng.choice((EPOCH_MAX, epoch + EPOCH_JUMP_MAX + 1))
         vote = core.VoteRequest(
@@ -152,4 +213,11 @@ class Hostile:
             pre_vote=False,
         )
         remove = core.RemoveVoterRequest(cluster_id="theirs", voter=other)
-        return prng.choice((vote, fetch, snapshot, begin, end, strange, remove))
+        requests = [vote, fetch, snapshot, begin, end, strange, remove]
+        if known >= 0:
+            usurper = prng.choice(usurpers)
+            requests.append(begin._replace(epoch=epoch, leader_id=usurper))
+            requests.append(
+                end._replace(cluster_id="sim", leader_id=usurper, successors=successors)
+            )
+        return prng.choice(requests)

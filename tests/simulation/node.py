@@ -45,7 +45,7 @@ class SimNode:
         *("alive", "refused", "is_rotten", "life", "skew"),
         *("applied", "applied_epoch", "state", "loading_snapshot"),
         *("_tokens", "_next_token", "_proposals", "_parts", "_sent_at", "_sent"),
-        *("_flush_wanted", "_flushing", "_saves_at", "_deadline", "_wakes_at"),
+        *("_asked", "_flush_wanted", "_flushing", "_saves_at", "_deadline", "_wakes_at"),
     )
     has_disk = True
 
@@ -86,6 +86,7 @@ class SimNode:
         self.life += 1
         self._tokens: dict[int, tuple[int, int, int, core.Request]] = {}
         self._next_token = 0
+        self._asked: dict[int, core.Request] = {}
         self._proposals: list[tuple[int, int, int]] = []
         self._parts: dict[OffsetAndEpoch, bytearray] = {}
         self._flush_wanted = self._flushing = False
@@ -196,12 +197,26 @@ class SimNode:
         arrived = self._remember(source, 0, 0, message)
         self._guard(self.raft.receive, arrived, message, self.raft._polled_at)
 
+    @property
+    def awaited(self) -> dict[int, core.Request]:
+        """What was asked and is not answered, by token."""
+        tokens = self.raft._state.requests._by_token
+        self._asked = {token: self._asked[token] for token in tokens}
+        return self._asked
+
     def answer(self, token: int, message: core.AnyAnswer) -> None:
+        self._take_answer(token, message, self.now)
+
+    def probe_answer(self, token: int, message: core.AnyAnswer) -> None:
+        """An answer at the hour of the core's last look, see `probe`."""
+        self._take_answer(token, message, self.raft._polled_at)
+
+    def _take_answer(self, token: int, message: core.AnyAnswer, now: float) -> None:
         checked = self._check(message)
         if checked is None:
-            self.failed(token)
+            self._guard(self.raft.request_failed, token, now)
             return
-        self._guard(self.raft.receive, token, checked, self.now)
+        self._guard(self.raft.receive, token, checked, now)
 
     def _check(self, message: core.AnyAnswer) -> core.AnyAnswer | None:
         """Nothing damaged reaches the core: records are not taken, the last piece of a snapshot is as if it were not there."""
@@ -388,6 +403,7 @@ class SimNode:
         self._sent = self._sent + 1 if second == self._sent_at else 1
         self._sent_at = second
         self.checker.is_calm(self, self._sent)
+        self._asked[token] = request
         self.checker.sends(self, request)
         if isinstance(request, core.VoteRequest):
             self.checker.stands(self, request)

@@ -31,11 +31,19 @@ INVARIANTS = (
     ),
     *("R7", "R8", "R9", "R9 image", "R10", "R10 leader outside", "R11", "R12", "R14", "R15"),
     *("R15 repaired", "C1", "C2", "C3", "C3 same incarnation", "C3 old incarnation", "C3 answer"),
-    *("C4", "C4 no leader", "C5", "ack", "hostile", "hostile flood"),
+    *("C4", "C4 no leader", "C5", "ack", "hostile", "hostile answer", "hostile flood"),
 )
 SOMETIMES = (
     *("crash", "clog", "partition", "message lost", "duplication", "false gone", "upgrade"),
-    *("voters changed", "voters refused", "bit flip", "damage repaired", "clock jump", "hostile"),
+    *(
+        "voters changed",
+        "voters refused",
+        "bit flip",
+        "damage repaired",
+        "clock jump",
+        "hostile",
+        "hostile answer",
+    ),
     *("bit flip in snapshot", "bit flip in vote file", "refused to start", "damaged answer"),
     *("torn write", "transaction aborted", "snapshot fetched", "truncation", "flood"),
     *("controller epoch", "controlled shutdown", "ISR changed", "ISR refused"),
