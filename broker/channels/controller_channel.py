@@ -16,7 +16,7 @@ import trio
 from node.runtime.latest import Latest
 from quorum.raft.listener import LeaderAndEpoch
 from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import ErrorCode, KafkaError, LocalProtocolError
 from wire.schema import Message
 from wire.security.listener import PLAINTEXT, ClientSecurity
 from wire.transport.node_connection import NodeConnection, open_node_connection
@@ -102,9 +102,11 @@ class ControllerChannel:
         A request may be sent twice when a connection breaks: what is sent here must bear it.
 
         Raises:
-            KafkaError: REQUEST_TIMED_OUT. Errors inside the response are the caller's, except NOT_CONTROLLER.
+            KafkaError: REQUEST_TIMED_OUT. Errors inside the response are the caller's, except NOT_CONTROLLER. Also where the controller
+                does not serve the request, or not in a version that can say it: the next one may.
         """
         pause = PAUSE_SECONDS
+        why = ""
         with trio.move_on_after(timeout):
             while True:
                 connection = self._connection.value
@@ -118,11 +120,14 @@ class ControllerChannel:
                     continue
                 except RequestTimedOut:
                     break
-                if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
-                    return response
+                except (VersionMismatch, LocalProtocolError) as error:
+                    why = f" ({error})"
+                else:
+                    if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
+                        return response
                 with trio.move_on_after(pause):
                     await self._connection.wait_not(connection)
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)
         raise KafkaError(
-            ErrorCode.REQUEST_TIMED_OUT, f"no answer from the controller in {timeout:.1f} s"
+            ErrorCode.REQUEST_TIMED_OUT, f"no answer from the controller in {timeout:.1f} s{why}"
         )

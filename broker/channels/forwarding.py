@@ -6,6 +6,8 @@ The controller decides as if the client had asked it: principal and address of t
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from broker.channels.controller_channel import ControllerChannel
@@ -39,7 +41,8 @@ class Forwarder:
         """The controller's answer to `request` as the client is to have it: header and body, in the version in which it asked.
 
         Raises:
-            KafkaError: REQUEST_TIMED_OUT, or what the controller said of the Envelope itself.
+            KafkaError: REQUEST_TIMED_OUT, what the controller said of the Envelope itself, or UNKNOWN_SERVER_ERROR if what it said makes no
+                sense: that is not the client's fault, whose connection stays.
         """
         header = call.header
         envelope = EnvelopeRequest(
@@ -51,19 +54,30 @@ class Forwarder:
         )
         answer = await self._controller.call(envelope, timeout=self._seconds_max)
         assert isinstance(answer, EnvelopeResponse)
-        if answer.error_code or answer.response_data is None:
+        if answer.error_code:
             raise KafkaError(ErrorCode.of(answer.error_code))
         passed_on = Outgoing()
-        passed_on += answer.response_data
-        _body_of(passed_on, call)
+        passed_on += answer.response_data or b""
+        with _blaming_the_controller():
+            _body_of(passed_on, call)
         return passed_on
 
 
 def answer_in(passed_on: Outgoing, call: Call, answer_type: type[M]) -> M:
-    """What is passed on, decoded."""
-    return answer_type.decode(
-        memoryview(passed_on)[_body_of(passed_on, call) :], call.header.api_version
-    )
+    """What is passed on, decoded. Raises KafkaError UNKNOWN_SERVER_ERROR."""
+    with _blaming_the_controller():
+        return answer_type.decode(
+            memoryview(passed_on)[_body_of(passed_on, call) :], call.header.api_version
+        )
+
+
+@contextmanager
+def _blaming_the_controller() -> Iterator[None]:
+    try:
+        yield
+    except RemoteProtocolError as error:
+        why = f"the controller's answer cannot be passed on: {error}"
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why) from error
 
 
 def _body_of(passed_on: Outgoing, call: Call) -> int:

@@ -160,7 +160,7 @@ class Lifecycle:
                 except KafkaError as error:
                     last = str(error)
                     continue
-                if code is ErrorCode.NONE:
+                if code is ErrorCode.NONE and epoch >= 0:
                     self.epoch = epoch
                     log.info("registered as broker %d, epoch %d", self._identity.node_id, epoch)
                     if self.state.value is BrokerState.STARTING:
@@ -177,6 +177,8 @@ class Lifecycle:
         raise RegistrationRefused(f"the controller did not register this broker: {last}")
 
     def _reason_of(self, code: ErrorCode) -> str:
+        if code is ErrorCode.NONE:
+            return "the answer has no broker epoch"
         lacking = self._unsupported_levels() if code is ErrorCode.UNSUPPORTED_VERSION else ""
         if not lacking:
             return code.name
@@ -261,7 +263,7 @@ class Lifecycle:
             # The controller does not know this incarnation any more, or yet after a change of controller.
             log.warning("heartbeat: %s; registering again", code.name)
             self._must_register = True
-            return 0.0
+            return PAUSE_SECONDS
         log.warning("heartbeat: %s", code.name)
         return PAUSE_SECONDS_MAX
 

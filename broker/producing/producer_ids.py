@@ -53,5 +53,8 @@ class ProducerIds:
         if response.error_code or response.producer_id_len <= 0:
             name = ErrorCode.of(response.error_code).name
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {name}")
+        if response.producer_id_start < 0:
+            why = f"a block of producer ids from {response.producer_id_start} on"
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
         self._next = response.producer_id_start
         self._end = self._next + response.producer_id_len

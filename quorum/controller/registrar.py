@@ -17,7 +17,7 @@ from quorum.metadata.features import REGISTERED_FEATURES
 from quorum.metadata.image import ControllerRegistration, MetadataImage
 from quorum.metadata.loader import Manifest
 from quorum.raft.listener import LeaderAndEpoch
-from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from quorum.replica.peers import CALL_ERRORS
 from wire.endpoint import Endpoint
 from wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -91,7 +91,7 @@ class Registrar:
                 *address, client_id="registration", security=self._security
             ) as connection:
                 response = await connection.call(self._request(), timeout=TIMEOUT_SECONDS)
-        except (ConnectionLost, RequestTimedOut, VersionMismatch) as error:
+        except CALL_ERRORS as error:
             log.debug("not registered with controller %d: %s", leader.leader_id, error)
             return False
         assert isinstance(response, ControllerRegistrationResponse)

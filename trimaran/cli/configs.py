@@ -130,6 +130,7 @@ def parse_pair(text: str) -> Change:
 
 
 def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: bool) -> None:
+    from wire.client.answers import the_one
     from wire.messages.incremental_alter_configs import (
         AlterableConfig,
         AlterConfigsResource,
@@ -155,7 +156,7 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
     request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=dry_run)
     with brokers.connected() as client:
         _learn_node(client, wanted)
-        (result,) = client.call(wanted.node, request).responses
+        result = the_one(client.call(wanted.node, request).responses, "resource")
         check(result.error_code, result.error_message)
     say(
         f"{'would change' if dry_run else 'changed'} {resource}: {', '.join(c[0] for c in changes)}"
@@ -163,13 +164,15 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
 
 
 def _described(client: BlockingClient, resource: Resource, names: list[str] | None) -> list[Any]:
+    from wire.client.answers import the_one
     from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
     asked = DescribeConfigsResource(
         resource_type=resource.type, resource_name=resource.name, configuration_keys=names
     )
     _learn_node(client, resource)
-    (result,) = client.call(resource.node, DescribeConfigsRequest(resources=[asked])).results
+    answer = client.call(resource.node, DescribeConfigsRequest(resources=[asked]))
+    result = the_one(answer.results, "resource")
     check(result.error_code, result.error_message)
     return list(result.configs)
 

@@ -158,7 +158,7 @@ def connected(
         RequestTimedOut,
         VersionMismatch,
     )
-    from wire.errors import KafkaError
+    from wire.errors import KafkaError, RemoteProtocolError
 
     security = _security(command_config)
     try:
@@ -178,6 +178,13 @@ def connected(
         raise refused(error) from error
     except RequestTimedOut as error:
         raise _timed_out(bootstrap, error) from error
+    except RemoteProtocolError as error:
+        raise UserError(
+            f"{bootstrap} gave an answer that is none",
+            str(error),
+            "is it a Kafka cluster, and one whose nodes are in order?",
+            exit_code=Exit.REFUSED,
+        ) from error
     except (ConnectionLost, VersionMismatch, ValueError) as error:
         raise UserError(
             f"cannot talk to {bootstrap}",

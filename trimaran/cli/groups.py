@@ -35,11 +35,13 @@ def list_groups(*, brokers: Brokers = BROKERS, output: Format = "table") -> None
 
 def describe(group: str, *, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Shows members, committed offsets and lag in records."""
+    from wire.client.answers import the_one
     from wire.client.destinations import Coordinator
     from wire.messages.describe_groups import DescribeGroupsRequest
 
     with brokers.connected() as client:
-        answer = client.call(Coordinator(group), DescribeGroupsRequest(groups=[group])).groups[0]
+        request = DescribeGroupsRequest(groups=[group])
+        answer = the_one(client.call(Coordinator(group), request).groups, "group")
         check(answer.error_code, answer.error_message)
         offsets = _offsets(client, group)
     members = [
@@ -58,12 +60,14 @@ def describe(group: str, *, brokers: Brokers = BROKERS, output: Format = "table"
 
 
 def _offsets(client: BlockingClient, group: str) -> list[dict[str, Any]]:
+    from wire.client.answers import the_one
     from wire.client.destinations import Coordinator
     from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
     rows = []
-    for topic in client.call(Coordinator(group), request, version=8).groups[0].topics:
+    answer = client.call(Coordinator(group), request, version=8)
+    for topic in the_one(answer.groups, "group").topics:
         for partition in topic.partitions:
             end = end_offset(client, topic.name, partition.partition_index)
             rows.append(
@@ -82,6 +86,7 @@ def end_offset(
     client: BlockingClient, topic: str, partition: int, timestamp: int = LATEST_TIMESTAMP
 ) -> int:
     """The high watermark of a partition, or what ListOffsets says for another special timestamp."""
+    from wire.client.answers import the_one
     from wire.client.destinations import Leader
     from wire.messages.list_offsets import (
         ListOffsetsPartition,
@@ -93,6 +98,7 @@ def end_offset(
     request = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
     )
-    answer = client.call(Leader(topic, partition), request).topics[0].partitions[0]
+    topics = client.call(Leader(topic, partition), request).topics
+    answer = the_one(the_one(topics, "topic").partitions, "partition")
     check(answer.error_code, None)
     return int(answer.offset)

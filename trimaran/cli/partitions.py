@@ -146,13 +146,14 @@ def elect_leader(
     brokers: Brokers = BROKERS,
 ) -> int:
     """Has preferred leaders elected, of one topic or of all; `--unclean`: any leader where there is none, at the price of records."""
+    from wire.client.answers import the_one
     from wire.errors import ErrorCode
     from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
     asked = None
     with brokers.connected() as client:
         if topic is not None:
-            (found,) = topics_of(client, [topic])
+            found = the_one(topics_of(client, [topic]), "topic")
             check(found.error_code, topic)
             indexes = partition or sorted(one.partition_index for one in found.partitions)
             asked = [TopicPartitions(topic=topic, partitions=indexes)]

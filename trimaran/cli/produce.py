@@ -113,6 +113,7 @@ def _split(line: bytes, separator: str | None) -> tuple[bytes | None, bytes]:
 
 def _send(client: BlockingClient, topic: str, partition: int, records: Lines) -> None:
     from log.batches.records import NewRecord, build_batch
+    from wire.client.answers import the_one
     from wire.client.destinations import Leader
     from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -125,5 +126,6 @@ def _send(client: BlockingClient, topic: str, partition: int, records: Lines) ->
         topic_data=[TopicProduceData(name=topic, partition_data=[produced])],
     )
     answer = client.call(Leader(topic, partition), request, version=9)
-    result = answer.responses[0].partition_responses[0]
+    topic_result = the_one(answer.responses, "topic")
+    result = the_one(topic_result.partition_responses, "partition")
     check(result.error_code, result.error_message)

@@ -111,6 +111,7 @@ def _fetch(
 ) -> Iterator[Record]:
     from log.batches.batch import iter_batches
     from log.batches.records import decode_records
+    from wire.client.answers import the_one
     from wire.client.destinations import Leader
     from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
@@ -126,7 +127,7 @@ def _fetch(
     answer = client.call(Leader(topic, partition), request, version=12).responses
     if not answer:
         return
-    found = answer[0].partitions[0]
+    found = the_one(the_one(answer, "topic").partitions, "partition")
     check(found.error_code, f"{topic}-{partition} at offset {offset}")
     for batch in iter_batches(found.records or b"", allow_partial_tail=True):
         if not batch.is_control:

@@ -11,6 +11,7 @@ from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
+    from wire.client.answers import the_one
 
 # A broker that creates topics answers "unknown" until the controller has committed it: an election may be under way.
 AUTO_CREATE_SECONDS_MAX = 5.0
@@ -33,7 +34,7 @@ def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> l
     unready = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
     deadline = time.monotonic() + (AUTO_CREATE_SECONDS_MAX if create else 0.0)
     while True:
-        found = client.call(None, request).topics[0]
+        found = the_one(client.call(None, request).topics, "topic")
         if found.error_code not in unready or time.monotonic() > deadline:
             break
         time.sleep(POLL_SECONDS)

@@ -81,6 +81,7 @@ def create(
     brokers: Brokers = BROKERS,
 ) -> None:
     """Creates a topic; partitions and replicas default to the brokers' settings."""
+    from wire.client.answers import the_one
     from wire.messages.create_topics import (
         CreatableTopic,
         CreatableTopicConfig,
@@ -97,13 +98,14 @@ def create(
     )
     with brokers.connected() as client:
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-        result = client.call(None, request, retry_unknown=False).topics[0]
+        result = the_one(client.call(None, request, retry_unknown=False).topics, "topic")
         check(result.error_code, result.error_message)
     say(f"created {name}: {result.num_partitions} partitions, {result.replication_factor} replicas")
 
 
 def delete(name: str, *, brokers: Brokers = BROKERS) -> None:
     """Deletes a topic and all its records."""
+    from wire.client.answers import the_one
     from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
     from wire.primitives import NIL_UUID
 
@@ -111,7 +113,7 @@ def delete(name: str, *, brokers: Brokers = BROKERS) -> None:
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=TIMEOUT_MS
         )
-        result = client.call(None, request, retry_unknown=False).responses[0]
+        result = the_one(client.call(None, request, retry_unknown=False).responses, "topic")
         check(result.error_code, result.error_message)
     say(f"deleted {name}")
 
@@ -139,6 +141,7 @@ def describe(name: str, *, brokers: Brokers = BROKERS, output: Format = "table")
 
 def _described(client: BlockingClient, name: str) -> tuple[Any, list[Any]]:
     """The topic, an error in it, and its partitions; without eligible leaders where brokers cannot tell them (Apache Kafka before 3.7)."""
+    from wire.client.answers import the_one
     from wire.client.errors import VersionMismatch
     from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 
@@ -147,13 +150,13 @@ def _described(client: BlockingClient, name: str) -> tuple[Any, list[Any]]:
     try:
         while True:
             page = client.call(None, request)
-            (topic,) = page.topics
+            topic = the_one(page.topics, "topic")
             partitions += topic.partitions
             if page.next_cursor is None:
                 return topic, partitions
             request.cursor = page.next_cursor
     except VersionMismatch:
-        (topic,) = topics_of(client, [name])
+        topic = the_one(topics_of(client, [name]), "topic")
         return topic, topic.partitions
 
 

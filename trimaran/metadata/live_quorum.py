@@ -11,9 +11,10 @@ from quorum.translate.describe_quorum import describe_quorum_request
 from trimaran.errors import Exit, UserError
 from trimaran.metadata.source import Base
 from wire.blocking import BlockingClient
+from wire.client.answers import the_one
 from wire.client.calls import RETRIED
 from wire.client.destinations import Controller
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.fetch_snapshot import (
@@ -41,12 +42,18 @@ def describe_quorum(
 
     Raises:
         KafkaError: the request was refused as a whole.
+        RemoteProtocolError: the answer is not about the metadata partition.
     """
     answer = client.call(Controller(), describe_quorum_request(), timeout=timeout)
     if answer.error_code:
         raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message or "")
-    found: DescribeQuorumResponsePartitionData = answer.topics[0].partitions[0]
+    found: DescribeQuorumResponsePartitionData = _partition_of(answer.topics)
     return found
+
+
+def _partition_of(topics: Any) -> Any:
+    """The metadata partition's part of an answer; RemoteProtocolError if there is none."""
+    return the_one(the_one(topics, "topic").partitions, "partition")
 
 
 class LiveQuorum:
@@ -79,9 +86,13 @@ class LiveQuorum:
             partition = self._fetch(offset, epoch)
             watermark = partition.high_watermark
             if partition.snapshot_id.end_offset >= 0:
+                if partition.snapshot_id.end_offset <= offset:
+                    raise RemoteProtocolError(f"a snapshot in the place of offset {offset}")
                 offset, epoch = partition.snapshot_id.end_offset, partition.snapshot_id.epoch
                 continue
             for batch in iter_batches(partition.records or b"", allow_partial_tail=True):
+                if batch.next_offset <= offset:
+                    raise RemoteProtocolError(f"{batch!r} in an answer from offset {offset} on")
                 if batch.next_offset > watermark:
                     break
                 if batch.next_offset > start:
@@ -112,7 +123,7 @@ class LiveQuorum:
             )
 
         answer = self._ask_leader(ask, lambda answer: answer.responses, version=FETCH_VERSION)
-        return answer.responses[0].partitions[0]
+        return _partition_of(answer.responses)
 
     def _fetch_snapshot(self, end_offset: int, epoch: int) -> bytes:
         data = bytearray()
@@ -131,7 +142,7 @@ class LiveQuorum:
 
         while True:
             answer = self._ask_leader(ask, lambda answer: answer.topics)
-            piece = answer.topics[0].partitions[0]
+            piece = _partition_of(answer.topics)
             if piece.size > SNAPSHOT_BYTES_MAX:
                 raise KafkaError(
                     ErrorCode.RECORD_LIST_TOO_LARGE, f"a snapshot of {piece.size} bytes"
@@ -162,7 +173,7 @@ class LiveQuorum:
             # A leader that was told just now may know its epoch a moment later; that it has a newer one is news.
             retried = RETRIED - (EPOCH_IS_OVER if was_known else {ErrorCode.FENCED_LEADER_EPOCH})
             answer = self._client.call(Controller(), request, version=version, retried=retried)
-            code = answer.error_code or topics_of(answer)[0].partitions[0].error_code
+            code = answer.error_code or _partition_of(topics_of(answer)).error_code
             if code not in EPOCH_IS_OVER:
                 if code:
                     raise KafkaError(ErrorCode.of(code), "while reading the metadata log")

@@ -13,7 +13,7 @@ from broker.handlers.create_topics import LOOKED_AT_BYTES_MAX, SEEN_SECONDS, cre
 from broker.metadata.metadata_cache import BrokerMetadata
 from quorum.metadata.image import MetadataImage, TopicImage, TopicsImage
 from tests.broker.calls import call
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -35,6 +35,7 @@ class Controller:
         self.lies = 0  # by how much the correlation id is wrong
         self.error = ErrorCode.NONE
         self.timeout: float | None = None  # of the last request
+        self.size: int | None = 1 << 30  # so much of the answer comes; None: not even an empty one
 
     async def call(
         self,
@@ -46,7 +47,8 @@ class Controller:
         await trio.lowlevel.checkpoint()
         header, _ = decode_request_header(request.request_data)
         data = encode_response(self.response, header.api_version, header.correlation_id + self.lies)
-        return EnvelopeResponse(error_code=self.error, response_data=bytes(data))
+        left = None if self.size is None else bytes(data)[: self.size]
+        return EnvelopeResponse(error_code=self.error, response_data=left)
 
 
 def created(*names: str, refused: tuple[str, ...] = (), text: str = "v") -> CreateTopicsResponse:
@@ -99,10 +101,21 @@ async def test_what_the_controller_says_of_the_envelope_is_an_error() -> None:
 
 
 async def test_an_answer_to_another_request_is_not_passed_on() -> None:
+    """It is the controller's mistake: the client's connection, and what else is asked on it, goes on."""
     controller = Controller(created("a"))
     controller.lies = 1
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(KafkaError, match=r"UNKNOWN_SERVER_ERROR.*answered another request"):
         await Forwarder(controller, 30.0).pass_on(asked("a"), call(asked("a"), VERSION))
+
+
+@pytest.mark.parametrize("size", [None, 0, 3, 5, 9])
+async def test_an_answer_that_is_none_is_an_error(size: int | None) -> None:
+    controller = Controller(created("a"))
+    controller.size = size
+    with pytest.raises(KafkaError, match="UNKNOWN_SERVER_ERROR"):
+        await Forwarder(controller, 30.0).forward(
+            asked("a"), call(asked("a"), VERSION), CreateTopicsResponse
+        )
 
 
 @pytest.mark.parametrize(

@@ -99,3 +99,29 @@ async def test_features_that_keep_a_broker_out_are_named_once_they_are_known(
     assert len(said) == 2
     assert "UNSUPPORTED_VERSION; trying again" in said[0]
     assert "kafka-features downgrade" in said[1]
+
+
+class AbsentMindedController(NotingController):
+    """Registers without an epoch at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.registrations = 0
+
+    async def call(self, request, *, timeout):  # noqa: ASYNC109 - the channel's own signature
+        answer = await super().call(request, timeout=timeout)
+        if isinstance(answer, BrokerRegistrationResponse):
+            self.registrations += 1
+            answer.broker_epoch = 7 if self.registrations > 3 else -1
+        return answer
+
+
+async def test_a_registration_without_an_epoch_is_none(autojump_clock):
+    controller = AbsentMindedController()
+    lifecycle = Lifecycle(controller, IDENTITY, LifecycleTimes(), lambda: 5)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lifecycle.run)
+        await trio.sleep(5)
+        nursery.cancel_scope.cancel()
+    assert controller.registrations == 4
+    assert {one.broker_epoch for one in controller.heartbeats} == {7}

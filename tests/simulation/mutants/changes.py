@@ -351,7 +351,7 @@ LOGS = (
     Mutant("watermark beyond the log", _watermark_beyond_the_log, ("R6", "R7", "R8")),
     Mutant("truncates a batch too little", _truncates_one_batch_too_little, ("R4", "L1")),
     Mutant("truncates to the watermark", _truncates_to_the_watermark, ("R7", "R5")),
-    Mutant("answers count twice", _answers_count_twice, ("R4", "R7", "R8", "L1")),
+    Mutant("answers count twice", _answers_count_twice, ("R4", "R7", "R8", "L1", "hostile")),
     Mutant("counts diverged fetches", _counts_diverged_fetches, ("R6",)),
     Mutant("observers count", _observers_count, ("R6", "R10")),
     Mutant("snapshot between boundaries", _snapshot_between_boundaries, ("R9",)),

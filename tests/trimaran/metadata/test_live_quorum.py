@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from log.batches.records import NewRecord, build_batch
 from quorum.raft_log.partition import TOPIC
-from trimaran.metadata.live_quorum import LiveQuorum
-from wire.errors import ErrorCode, KafkaError
+from trimaran.metadata.live_quorum import LiveQuorum, describe_quorum
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages import fetch
 from wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -16,6 +17,54 @@ from wire.messages.describe_quorum import (
     DescribeQuorumResponsePartitionData,
     DescribeQuorumResponseTopicData,
 )
+
+
+class Silent:
+    """Answers that say nothing, of the right kind."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def call(self, *_: object, **__: object) -> Any:
+        return self.answers.pop(0)
+
+
+def fetched(**changes: Any) -> fetch.FetchResponse:
+    partition = fetch.PartitionData(
+        **{"partition_index": 0, "high_watermark": 5, "records": None, **changes}
+    )
+    return fetch.FetchResponse(responses=[fetch.FetchableTopicResponse(partitions=[partition])])
+
+
+NOTHING = [
+    DescribeQuorumResponse(topics=[]),
+    DescribeQuorumResponse(
+        topics=[DescribeQuorumResponseTopicData(topic_name=TOPIC, partitions=[])]
+    ),
+]
+
+
+@pytest.mark.parametrize("answer", NOTHING)
+def test_an_answer_about_nothing_is_the_quorums_mistake(answer: DescribeQuorumResponse):
+    with pytest.raises(RemoteProtocolError, match="the answer has no"):
+        describe_quorum(Silent(answer))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fetch.FetchResponse(responses=[]),
+        fetch.FetchResponse(responses=[fetch.FetchableTopicResponse(partitions=[])]),
+        fetched(snapshot_id=fetch.SnapshotId(end_offset=5, epoch=3)),
+        fetched(records=build_batch([NewRecord(None, b"x", 1)] * 5, leader_epoch=3)),
+    ],
+    ids=["nothing", "no partition", "a snapshot again", "what was before"],
+)
+def test_a_log_that_does_not_go_on_is_the_quorums_mistake(answer: fetch.FetchResponse):
+    """Else it would be asked for the same for ever."""
+    quorum = Silent(Quorum()._described(), answer)
+    with pytest.raises(RemoteProtocolError):
+        list(LiveQuorum(quorum, "the quorum").batches(5))  # type: ignore[arg-type]
 
 
 class Quorum:

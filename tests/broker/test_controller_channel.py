@@ -1,0 +1,31 @@
+"""The broker's connection to a controller that does not speak as it should."""
+
+import pytest
+import trio
+
+from broker.controller_channel import ControllerChannel
+from quorum.listener import LeaderAndEpoch
+from quorum.runtime.latest import Latest
+from tests.wire.transport.support import Toy, heartbeat, open_server
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.heartbeat import HeartbeatRequest
+
+
+async def test_a_controller_that_does_not_serve_a_request_is_waited_for():
+    """It may be the oldest of a cluster that is being upgraded; whoever leads next serves it, perhaps. The broker goes on."""
+    async with open_server(heartbeat, context=Toy()) as server, trio.open_nursery() as nursery:
+        channel = ControllerChannel(
+            Latest(LeaderAndEpoch(1, 1)),
+            lambda _node_id: server.addresses["PLAINTEXT"],
+            lambda _node_id: None,
+            "test",
+        )
+        nursery.start_soon(channel.run)
+        asked = AllocateProducerIdsRequest(broker_id=1, broker_epoch=1)
+        with pytest.raises(KafkaError, match="does not serve AllocateProducerIds") as refused:
+            await channel.call(asked, timeout=0.3)
+        assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        assert await channel.call(beat, timeout=5)
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,16 @@
+"""What is no answer is told as such."""
+
+import pytest
+
+from wire.client.answers import the_one
+from wire.errors import RemoteProtocolError
+
+
+def test_the_one_is_taken():
+    assert the_one(["a"], "topic") == "a"
+
+
+@pytest.mark.parametrize(("listed", "count"), [(None, "no"), ([], "no"), (["a", "b"], "2")])
+def test_none_and_many_are_the_nodes_mistake(listed, count):
+    with pytest.raises(RemoteProtocolError, match=f"the answer has {count} topic where one"):
+        the_one(listed, "topic")
