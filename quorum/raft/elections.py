@@ -25,7 +25,7 @@ from quorum.raft.roles import Candidate, Follower, Prospective, Unattached, gran
 from quorum.raft.state import State
 from quorum.raft.types import (
     EPOCH_JUMP_MAX,
-    EPOCH_MAX,
+    EPOCH_LIMIT,
     NO_NODE,
     OffsetAndEpoch,
     Peer,
@@ -43,7 +43,7 @@ def _refusal(state: State, cluster_id: str | None, sender: int, epoch: int) -> E
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if epoch < state.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if epoch >= EPOCH_MAX or epoch - state.epoch > EPOCH_JUMP_MAX:
+    if epoch >= EPOCH_LIMIT or epoch - state.epoch > EPOCH_JUMP_MAX:
         return ErrorCode.INVALID_REQUEST
     if sender < 0 or sender == state.identity.node_id or _is_stranger(state, sender):
         return ErrorCode.INVALID_REQUEST
@@ -184,7 +184,7 @@ def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
 
 def follow_if_news(state: State, leader_id: int, epoch: int, hint: Peer | None, now: float) -> bool:
     """Acts on a claim that `leader_id` (or nobody known: -1) leads `epoch`; True if the role changed."""
-    if epoch < state.epoch or epoch >= EPOCH_MAX or contradicts(state, leader_id, epoch):
+    if epoch < state.epoch or epoch >= EPOCH_LIMIT or contradicts(state, leader_id, epoch):
         return False
     if epoch == state.epoch and (leader_id < 0 or isinstance(state.role, Follower)):
         return False

@@ -16,6 +16,8 @@ NO_NODE = -1
 # A Vote or BeginQuorumEpoch beyond it is a corrupted or hostile message and must not use up the 31 bits.
 EPOCH_JUMP_MAX = 1 << 20
 EPOCH_MAX = (1 << 31) - 1
+# What a peer says of this epoch or a later one is not believed: as many are left for elections of our own, which must not overflow.
+EPOCH_LIMIT = 1 << 30
 
 
 class InvariantViolated(Exception):

@@ -16,7 +16,7 @@ from quorum.raft import leader_state as reign
 from quorum.raft import leading
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
-from quorum.raft.types import EPOCH_JUMP_MAX, EPOCH_MAX, OffsetAndEpoch, ReplicaKey
+from quorum.raft.types import EPOCH_JUMP_MAX, EPOCH_LIMIT, EPOCH_MAX, OffsetAndEpoch, ReplicaKey
 from tests.simulation.network import CLIENT
 from tests.simulation.nonsense import MANY_SUCCESSORS, Nonsense
 from tests.simulation.snapshots import key_of
@@ -131,7 +131,11 @@ class Hostile:
         prng, raft = self.world.prng, node.raft
         answer = Nonsense(prng, raft, node.log).answer(request)
         known = raft.election.leader_id
-        kinds = [{"epoch": EPOCH_MAX}, {"epoch": raft.epoch - 1}, {"epoch": -1, "error": 9999}]
+        kinds = [
+            {"epoch": prng.choice((EPOCH_LIMIT, EPOCH_MAX))},
+            {"epoch": raft.epoch - 1},
+            {"epoch": -1, "error": 9999},
+        ]
         if known >= 0:
             kinds.append({"epoch": raft.epoch, "leader_id": known + 1, "error": 0})
             kinds.append({"epoch": raft.epoch, "leader_id": known, "error": 9999})
@@ -163,7 +167,7 @@ class Hostile:
         successors = (key_of(node.id),) * prng.choice((1, MANY_SUCCESSORS))
         usurpers = [i for i in (*self.world.nodes, 77) if i not in (known, node.id)]
         other = ReplicaKey(prng.choice([i for i in self.world.nodes if i != node.id] or [77]))
-        far = prng.choice((EPOCH_MAX, epoch + EPOCH_JUMP_MAX + 1))
+        far = prng.choice((EPOCH_LIMIT, EPOCH_MAX, epoch + EPOCH_JUMP_MAX + 1))
         vote = core.VoteRequest(
             cluster_id="sim",
             epoch=far,

@@ -14,6 +14,7 @@ from quorum.raft.core import Raft
 from quorum.raft.ready import ControlRecord, KRaftVersionChange, LeaderChange, VotersChange
 from quorum.raft.types import (
     EPOCH_JUMP_MAX,
+    EPOCH_LIMIT,
     EPOCH_MAX,
     NO_DIRECTORY,
     Endpoint,
@@ -50,7 +51,7 @@ class Nonsense(NamedTuple):
         now = self.raft.epoch
         if self.prng.random() < 0.6:
             return now
-        far = (now + EPOCH_JUMP_MAX + 1, EPOCH_MAX - 1, EPOCH_MAX)
+        far = (now + EPOCH_JUMP_MAX + 1, EPOCH_LIMIT - 1, EPOCH_LIMIT, EPOCH_MAX)
         return self.prng.choice((now + 1, now + 1, now + 2, now - 1, 0, -1, *far))
 
     def offset(self) -> int:

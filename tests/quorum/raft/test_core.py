@@ -25,6 +25,7 @@ from quorum.raft.roles import (
 )
 from quorum.raft.types import (
     EPOCH_JUMP_MAX,
+    EPOCH_LIMIT,
     EPOCH_MAX,
     Election,
     Identity,
@@ -151,6 +152,7 @@ def fetch(**changes: object) -> core.FetchRequest:
         ({"candidate": ReplicaKey(1)}, ErrorCode.INVALID_REQUEST),
         ({"candidate": ReplicaKey(-1)}, ErrorCode.INVALID_REQUEST),
         ({"epoch": EPOCH_MAX}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": EPOCH_LIMIT}, ErrorCode.INVALID_REQUEST),
         ({"epoch": EPOCH_JUMP_MAX + 3}, ErrorCode.INVALID_REQUEST),
         ({"epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
         ({"end_offset": -1}, ErrorCode.INVALID_REQUEST),
@@ -388,6 +390,7 @@ def test_a_second_leader_of_an_epoch_is_refused(request_):
         fetched(leader_id=3, diverging=OffsetAndEpoch(0, 0)),
         fetched(leader_id=-1, records=b"x"),
         fetched(epoch=EPOCH_MAX, records=b"x"),
+        fetched(epoch=EPOCH_LIMIT, records=b"x"),
         fetched(diverging=OffsetAndEpoch(1, 1)),
         fetched(diverging=OffsetAndEpoch(0, 0)),
         fetched(diverging=OffsetAndEpoch(9, 3)),

@@ -115,7 +115,7 @@ def _believes_other_clusters() -> Patch:
 def _believes_any_epoch() -> Patch:
     return both(
         mock.patch.object(elections, "EPOCH_JUMP_MAX", 1 << 40),
-        mock.patch.object(elections, "EPOCH_MAX", 1 << 40),
+        mock.patch.object(elections, "EPOCH_LIMIT", 1 << 40),
     )
 
 

@@ -1,0 +1,233 @@
+"""A voter on a real disk and real sockets, whose two fellow voters say anything: it goes on, and can be read again afterwards.
+
+What the core makes of it alone: `tests/quorum/raft/test_hostile.py`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from log.control_records import build_control_batch
+from log.records import NewRecord, build_batch
+from quorum.raft import messages as core
+from quorum.raft.types import Endpoint, Peer, Timeouts
+from quorum.snapshot_format import encode_snapshot
+from quorum.translate import answers, requests, voters
+from quorum.voter_records import kraft_version_record, voters_record
+from tests.quorum.cluster import CLUSTER_ID, HOST, Member, open_cluster
+from tests.simulation.nonsense import Nonsense
+from tests.wire.random_messages import random_message
+from wire.client.errors import VersionMismatch
+from wire.errors import ErrorCode, LocalProtocolError
+from wire.messages.add_raft_voter import AddRaftVoterRequest
+from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from wire.messages.end_quorum_epoch import EndQuorumEpochRequest
+from wire.messages.fetch import FetchRequest
+from wire.messages.fetch_snapshot import FetchSnapshotRequest
+from wire.messages.registry import RESPONSES
+from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from wire.messages.update_raft_voter import UpdateRaftVoterRequest
+from wire.messages.vote import VoteRequest
+from wire.records.metadata import encode_metadata_record
+from wire.records.topics import TopicRecord
+from wire.schema import Message
+from wire.transport.node_connection import open_node_connection
+from wire.transport.registry import Registry, handles
+from wire.transport.server import serve_listener
+
+# Everything hurries, so that much is said.
+HURRY = Timeouts(
+    election=0.03,
+    fetch=0.06,
+    election_backoff_max=0.02,
+    request=0.2,
+    patience=0.01,
+    retry_backoff=0.001,
+    retry_backoff_max=0.002,
+    fetch_max_wait=0.01,
+    start_delay=0.005,
+)
+ANSWERS, ASKED, SECONDS_MAX = 400, 300, 3.0
+# Of the answers: any that the schema allows.
+WILD_SHARE = 0.15
+TOPIC = encode_metadata_record(TopicRecord(name="t", topic_id=bytes(15) + b"\1"), 0)
+
+
+class OnTheWire(Nonsense):
+    """With bytes where the simulation has values."""
+
+    def cluster_id(self) -> str | None:
+        return self.prng.choice((CLUSTER_ID, CLUSTER_ID, CLUSTER_ID, None, "theirs"))
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        one = Endpoint("CONTROLLER", HOST, 1)
+        return self.prng.choice(((one,), (one,), (), (Endpoint("", "", 0),), (one, one)))
+
+    def _error(self) -> int:
+        error = super()._error()
+        # who hears it first thing from a majority has the wrong directory, and is to end
+        return 0 if error == ErrorCode.INCONSISTENT_CLUSTER_ID else error
+
+    def _entries(self, request: core.FetchRequest, answer: core.FetchAnswer) -> Any:
+        prng, offset = self.prng, request.fetch_offset
+        found = bytearray()
+        for _ in range(prng.randint(0, 3)):
+            batch = bytearray(self._batch())
+            epoch = prng.choice((answer.epoch, request.epoch, request.last_fetched_epoch))
+            count = int.from_bytes(batch[57:61], "big")
+            batch[0:8] = (offset + prng.choice((0, 0, 0, 0, 0, 1))).to_bytes(8, "big")
+            batch[12:16] = epoch.to_bytes(4, "big", signed=True)
+            found += batch
+            offset += count
+        if found and prng.random() < 0.1:
+            found[prng.randrange(len(found))] ^= 1 << prng.randrange(8)
+        return bytes(found)
+
+    def _batch(self) -> bytes:
+        if self.prng.random() < 0.7:
+            return build_batch([NewRecord(None, TOPIC, 5)] * self.prng.randint(1, 3))
+        possible = (kraft_version_record(self.prng.choice((0, 1))), voters_record(self.voters()))
+        return build_control_batch(
+            self.prng.choices(possible, k=self.prng.randint(1, 3)), timestamp_ms=5
+        )
+
+    def _snapshot_fetched(self, request: core.FetchSnapshotRequest) -> core.AnyAnswer:
+        answer: Any = super()._snapshot_fetched(request)
+        whole = b"".join(encode_snapshot(request.snapshot_id, [TOPIC], appended_at_ms=5, now_ms=6))
+        if self.is_so() and request.position <= len(whole):
+            answer.size, answer.data = len(whole), whole[request.position :]
+            answer.position, answer.snapshot_id = request.position, request.snapshot_id
+        return answer
+
+
+class Liar:
+    """Whom voter 1 takes for voters 2 and 3."""
+
+    def __init__(self, seed: int, member: Member) -> None:
+        self.prng = random.Random(seed)
+        self.member = member
+        self.answered: Counter[str] = Counter()
+        self.enough = trio.Event()
+
+    @property
+    def nonsense(self) -> OnTheWire:
+        raft = self.member.node._driver.raft  # type: ignore[union-attr]
+        return OnTheWire(self.prng, raft, raft.log)  # type: ignore[arg-type]
+
+    def answer(
+        self, request: Message, version: int, write: Callable[[Any, int], Message], of: core.Request
+    ) -> Message:
+        self.answered[type(request).__name__] += 1
+        if self.answered.total() >= ANSWERS:
+            self.enough.set()
+        if self.prng.random() < WILD_SHARE:
+            return random_message(RESPONSES[request.KEY], version, self.prng.randrange(1 << 20))
+        answer = self.nonsense.answer(of)
+        if answer.leader is not None:
+            answer.leader = Peer(answer.leader_id, HOST, 1)
+        return write(answer, version)
+
+
+@handles(VoteRequest, versions="0-2")
+def vote(request: VoteRequest, liar: Liar, call: Any) -> Any:
+    version = call.header.api_version
+    return liar.answer(request, version, answers.write_vote_answer, requests.read_vote(request))
+
+
+@handles(BeginQuorumEpochRequest, versions="0-1")
+def begin(request: BeginQuorumEpochRequest, liar: Liar, call: Any) -> Any:
+    version = call.header.api_version
+    return liar.answer(request, version, answers.write_begin_answer, requests.read_begin(request))
+
+
+@handles(EndQuorumEpochRequest, versions="0-1")
+def end(request: EndQuorumEpochRequest, liar: Liar, call: Any) -> Any:
+    version = call.header.api_version
+    return liar.answer(request, version, answers.write_end_answer, requests.read_end(request))
+
+
+@handles(FetchRequest, versions="12-18")
+def fetch(request: FetchRequest, liar: Liar, call: Any) -> Any:
+    version = call.header.api_version
+    return liar.answer(request, version, answers.write_fetch_answer, requests.read_fetch(request))
+
+
+@handles(FetchSnapshotRequest, versions="0-1")
+def fetch_snapshot(request: FetchSnapshotRequest, liar: Liar, call: Any) -> Any:
+    version, of = call.header.api_version, requests.read_fetch_snapshot(request)
+    return liar.answer(request, version, answers.write_snapshot_answer, of)
+
+
+@handles(AddRaftVoterRequest, versions="0-1")
+def add(request: AddRaftVoterRequest, liar: Liar, call: Any) -> Any:
+    version = call.header.api_version
+    return liar.answer(request, version, voters.write_add_answer, voters.read_add(request))
+
+
+@handles(RemoveRaftVoterRequest, versions="0")
+def remove(request: RemoveRaftVoterRequest, liar: Liar, call: Any) -> Any:
+    version = call.header.api_version
+    return liar.answer(request, version, voters.write_remove_answer, voters.read_remove(request))
+
+
+@handles(UpdateRaftVoterRequest, versions="0")
+def update(request: UpdateRaftVoterRequest, liar: Liar, call: Any) -> Any:
+    version = call.header.api_version
+    return liar.answer(request, version, voters.write_update_answer, voters.read_update(request))
+
+
+LIES = (vote, begin, end, fetch, fetch_snapshot, add, remove, update)
+
+
+async def ask_anything(liar: Liar, peer: Peer, done: trio.Event) -> None:
+    """Requests of which nobody is who he says."""
+    async with open_node_connection(peer.host, peer.port) as connection:
+        for _ in range(ASKED):
+            request = liar.nonsense.request()
+            if isinstance(request, core.FetchRequest):
+                request = request._replace(max_wait=0.0, max_bytes=1 << 20)
+            if isinstance(request, core.FetchSnapshotRequest):
+                request = request._replace(max_bytes=1 << 20)
+            try:
+                version = connection.negotiated.best(_wire_type(request))
+                message = requests.write_request(request, version)
+                await connection.call(message, version=version, timeout=5)
+            except (LocalProtocolError, VersionMismatch):
+                continue  # it cannot be said, or not to this node
+    done.set()
+
+
+def _wire_type(request: core.Request) -> type[Message]:
+    from quorum.peers import _WIRE
+
+    return _WIRE[type(request)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_voter_among_liars_goes_on(tmp_path: Path, seed: int) -> None:
+    with trio.fail_after(60):
+        async with open_cluster(tmp_path, 3, HURRY) as cluster:
+            member = await cluster.start(1)
+            liar = Liar(seed, member)
+            for node_id in (2, 3):
+                await cluster.nursery.start(
+                    serve_listener, [cluster._listener(node_id)], Registry(LIES), liar
+                )
+            asked = trio.Event()
+            cluster.nursery.start_soon(ask_anything, liar, cluster.voters[1], asked)
+            await asked.wait()
+            with trio.move_on_after(SECONDS_MAX):  # who was made to lead alone asks nobody
+                await liar.enough.wait()
+            assert not member.gone.is_set()
+            assert liar.answered.total() >= 2
+            await member.kill()
+            # what they had it write can be read, and more be said
+            again = await cluster.start(1)
+            assert again.node.high_watermark is not None
