@@ -143,6 +143,8 @@ class Keeper:
             await self._answer(self._client.create_async(path, data, acl=self._acl()))
         except NodeExistsError:
             return
+        except NoNodeError as error:
+            raise DoubtError(f"what {path} lies in was deleted meanwhile") from error
 
     async def read(self, path: str) -> FoundZnode | None:
         self._require_connection()
@@ -297,7 +299,10 @@ async def open_keeper(
 
     def remember(session: SavedSession) -> None:
         if path:
-            save_session(path, config.connect, session)
+            try:
+                save_session(path, config.connect, session)
+            except OSError as error:  # the next process begins another session: brokers flicker
+                log.warning("The ZooKeeper session cannot be kept in %s: %s", path, error)
 
     keeper = Keeper(config, remember, trio.lowlevel.current_trio_token())
     keeper.connect(resume)

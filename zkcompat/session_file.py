@@ -25,13 +25,14 @@ def load_session(path: str, connect: str) -> SavedSession | None:
     try:
         content = json.loads(Path(path).read_bytes())
         session = SavedSession(int(content["session_id"], 16), bytes.fromhex(content["password"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        is_whole = -(1 << 63) <= session.session_id < 1 << 63 and len(session.password) == 16
+        return session if is_whole and content["connect"] == connect else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return session if content["connect"] == connect and len(session.password) == 16 else None
 
 
 def save_session(path: str, connect: str, session: SavedSession) -> None:
-    """Replaces the file whole; a crash leaves the old or the new one. Losing it costs a flicker, so no fsync."""
+    """Replaces the file whole; a crash leaves the old or the new one. Losing it costs a flicker, so no fsync. Raises OSError."""
     content = {
         "connect": connect,
         "session_id": f"{session.session_id:x}",

@@ -169,7 +169,9 @@ def test_ma14_another_leader_of_our_epoch(same_epoch, of_leader):
 
 def test_ma14_any_number_of_successors(same_epoch):
     epoch = epoch_of(same_epoch)
-    successors = [ReplicaInfo(candidate_id=one, candidate_directory_id=bytes(16)) for one in range(20_000)]
+    successors = [
+        ReplicaInfo(candidate_id=one, candidate_directory_id=bytes(16)) for one in range(20_000)
+    ]
     asked = end(leader_id=77, leader_epoch=epoch, preferred_candidates=successors)
     assert codes(ask(same_epoch.address, asked, 1)) == {"INVALID_REQUEST"}
 

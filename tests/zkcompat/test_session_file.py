@@ -1,0 +1,39 @@
+"""A session that cannot be kept, or taken up, costs a flicker and nothing else."""
+
+import pytest
+import trio
+
+from zkcompat.keeper import KeeperConfig, open_keeper
+from zkcompat.session_file import SavedSession, load_session, save_session
+
+SESSION = SavedSession(-(1 << 62), b"p" * 16)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "null",
+        "[" * 100_000,
+        '{"session_id": "1", "password": "' + "00" * 16 + '"}',
+        '{"session_id": "1", "password": "00", "connect": "a:1"}',
+        '{"session_id": 1, "password": "' + "00" * 16 + '", "connect": "a:1"}',
+        '{"session_id": "' + "f" * 17 + '", "password": "' + "00" * 16 + '", "connect": "a:1"}',
+    ],
+    ids=lambda content: content[:30],
+)
+def test_a_damaged_file_counts_as_none(tmp_path, content):
+    path = str(tmp_path / "session")
+    save_session(path, "a:1", SESSION)
+    assert load_session(path, "a:1") == SESSION
+    (tmp_path / "session").write_text(content)
+    assert load_session(path, "a:1") is None
+
+
+async def test_a_disk_that_does_not_take_it_does_not_end_the_mirror(tmp_path, caplog):
+    """The session is told in a callback of the event loop: whatever is raised there ends the process."""
+    file = trio.Path(tmp_path / "no-such-directory" / "session")
+    async with open_keeper(KeeperConfig("127.0.0.1:1"), file) as keeper:
+        keeper.on_session(SESSION)
+    assert "cannot be kept" in caplog.text
