@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import trio
 
-from log.control_records import build_control_batch
-from log.records import NewRecord, build_batch
+from log.batches.control_records import build_control_batch
+from log.batches.records import NewRecord, build_batch
 from quorum.raft import messages as core
 from quorum.raft.types import Endpoint, Peer, Timeouts
-from quorum.snapshot_format import encode_snapshot
+from quorum.raft_log.snapshot_format import encode_snapshot
+from quorum.raft_log.voter_records import kraft_version_record, voters_record
 from quorum.translate import answers, requests, voters
-from quorum.voter_records import kraft_version_record, voters_record
 from tests.quorum.cluster import CLUSTER_ID, HOST, Member, open_cluster
 from tests.simulation.nonsense import Nonsense
 from tests.wire.random_messages import random_message
@@ -205,7 +205,7 @@ async def ask_anything(liar: Liar, peer: Peer, done: trio.Event) -> None:
 
 
 def _wire_type(request: core.Request) -> type[Message]:
-    from quorum.peers import _WIRE
+    from quorum.replica.peers import _WIRE
 
     return _WIRE[type(request)]
 

@@ -3,9 +3,9 @@
 import pytest
 import trio
 
-from broker.controller_channel import ControllerChannel
-from quorum.listener import LeaderAndEpoch
-from quorum.runtime.latest import Latest
+from broker.channels.controller_channel import ControllerChannel
+from node.runtime.latest import Latest
+from quorum.raft.listener import LeaderAndEpoch
 from tests.wire.transport.support import Toy, heartbeat, open_server
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
