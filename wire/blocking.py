@@ -137,6 +137,12 @@ class BlockingConnection:
             raise RequestTimedOut(f"no answer from {_text(self.address)} in time") from error
         except (OSError, RemoteProtocolError) as error:
             self.close()
+            if "ALERT" in (
+                getattr(error, "reason", None) or ""
+            ):  # an SSLError: no certificate, or a wrong one
+                raise AuthenticationRefused(
+                    f"TLS with {_text(self.address)} failed: {error}"
+                ) from error
             raise ConnectionLost(
                 f"the connection to {_text(self.address)} broke: {error}"
             ) from error
@@ -256,9 +262,11 @@ class BlockingClient:
                     response = self._ask(step, min(deadline, time.monotonic() + attempt_timeout))
                 except (ConnectionLost, RequestTimedOut) as error:
                     last = error
-                    step = steps.throw(
-                        error if isinstance(error, ConnectionLost) else ConnectionLost(str(error))
-                    )
+                    lost = error
+                    if isinstance(error, RequestTimedOut):
+                        lost = ConnectionLost(str(error))
+                        lost.__cause__ = error
+                    step = steps.throw(lost)
                 else:
                     step = steps.send(response)
         except StopIteration as stop:

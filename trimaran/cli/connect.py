@@ -16,6 +16,7 @@ from trimaran.local import state_file
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
+    from wire.client.bootstrap import Address
     from wire.errors import KafkaError
     from wire.security.listener import ClientSecurity
 
@@ -151,7 +152,9 @@ def connected(
     bootstrap: str, *, of_controllers: bool = False, command_config: Path | None = None
 ) -> Iterator[BlockingClient]:
     """A client of the cluster behind `bootstrap`; its failures become `UserError`s with the fitting exit code."""
+    from trimaran.cli import connect_errors
     from wire.blocking import BlockingClient
+    from wire.client.bootstrap import parse_bootstrap
     from wire.client.errors import (
         AuthenticationRefused,
         ConnectionLost,
@@ -162,70 +165,113 @@ def connected(
 
     security = _security(command_config)
     try:
+        addresses = parse_bootstrap(bootstrap)
+    except ValueError as error:
+        option = "-B" if of_controllers else "-b"
+        raise UserError(
+            f"{bootstrap} is not a list of addresses",
+            str(error),
+            f"addresses are written {option} HOST:PORT,…",
+            exit_code=Exit.USAGE,
+        ) from error
+    try:
         with BlockingClient(
-            bootstrap, of_controllers=of_controllers, timeout=TIMEOUT_SECONDS, security=security
+            addresses, of_controllers=of_controllers, timeout=TIMEOUT_SECONDS, security=security
         ) as client:
-            _ensure_the_right_kind_listens(client, bootstrap, of_controllers=of_controllers)
+            _ensure_the_right_kind_listens(
+                client, addresses, security, of_controllers=of_controllers
+            )
             yield client
     except AuthenticationRefused as error:
-        raise UserError(
-            f"{bootstrap} and this command do not trust each other",
-            str(error),
-            f"correct the file of {COMMAND_CONFIG_OPTION}: truststore, keystore, user and password",
-            exit_code=Exit.REFUSED,
-        ) from error
+        raise connect_errors.not_authenticated(bootstrap, error) from error
     except KafkaError as error:
         raise refused(error) from error
-    except RequestTimedOut as error:
-        raise _timed_out(bootstrap, error) from error
     except RemoteProtocolError as error:
         raise UserError(
-            f"{bootstrap} gave an answer that is none",
+            f"{bootstrap} gave a malformed answer",
             str(error),
             "is it a Kafka cluster, and one whose nodes are in order?",
             exit_code=Exit.REFUSED,
         ) from error
-    except (ConnectionLost, VersionMismatch, ValueError) as error:
+    except VersionMismatch as error:
         raise UserError(
-            f"cannot talk to {bootstrap}",
+            f"{bootstrap} does not serve this request",
             str(error),
-            "is it running? trimaran ps, or check the address",
-            exit_code=Exit.CANNOT_CONNECT,
+            "is it an older release, or without the feature? trimaran features list",
+            exit_code=Exit.REFUSED,
+        ) from error
+    except (ConnectionLost, RequestTimedOut) as error:
+        raise connect_errors.timed_out(
+            addresses, error, security, of_controllers=of_controllers
         ) from error
 
 
 def _ensure_the_right_kind_listens(
-    client: BlockingClient, bootstrap: str, *, of_controllers: bool
+    client: BlockingClient,
+    addresses: list[Address],
+    security: ClientSecurity | None,
+    *,
+    of_controllers: bool,
 ) -> None:
-    """Asking again is for nodes that come and go; where every address refuses, the user should know at once.
+    """Asking again is for nodes that come and go; what no repetition mends the user should know at once.
 
     A node that is frozen accepts connections and says nothing: it is passed over, as long as another one answers.
     """
-    from wire.client.bootstrap import parse_bootstrap
-    from wire.client.errors import (
-        AuthenticationRefused,
-        ConnectionLost,
-        ConnectRefused,
-        RequestTimedOut,
-    )
+    from trimaran.cli.connect_errors import no_conversation, text_of
+    from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
     from wire.messages.metadata import MetadataRequest
 
-    failures: list[Exception] = []
-    for address in parse_bootstrap(bootstrap):
+    lost: list[tuple[Address, ConnectionLost]] = []
+    for address in addresses:
         try:
             connection = client.connection_to(address, timeout=HELLO_SECONDS)
-        except AuthenticationRefused:
-            raise
-        except (ConnectionLost, RequestTimedOut) as error:
+        except ConnectionLost as error:
             client.routing.bootstrap.failed(address)
-            failures.append(error)
+            if not isinstance(error.__cause__, TimeoutError):
+                lost.append((address, error))
+        except RequestTimedOut:
+            client.routing.bootstrap.failed(address)
         else:
             serves_clients = MetadataRequest.KEY in connection.negotiated.versions
             if serves_clients is of_controllers:
-                raise _wrong_kind(f"{address[0]}:{address[1]}", is_broker=serves_clients)
+                raise _wrong_kind(text_of(address), is_broker=serves_clients)
+            if security is None or security.sasl is None:
+                _ensure_no_login_is_wanted(client, address, security, of_controllers=of_controllers)
             return
-    if all(isinstance(error, ConnectRefused) for error in failures):
-        raise failures[-1]
+    if len(lost) == len(addresses):
+        told = (one for one in lost if not isinstance(one[1], ConnectRefused))
+        address, failure = next(told, lost[0])
+        raise no_conversation(address, failure, security) from failure
+
+
+def _ensure_no_login_is_wanted(
+    client: BlockingClient,
+    address: Address,
+    security: ClientSecurity | None,
+    *,
+    of_controllers: bool,
+) -> None:
+    """Everybody may ask for the versions; a listener with SASL refuses the next request, and Apache Kafka's breaks off."""
+    from trimaran.cli.connect_errors import mechanisms_wanted, wants_login
+    from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+    from wire.errors import ErrorCode
+    from wire.messages.describe_cluster import DescribeClusterRequest
+    from wire.messages.metadata import MetadataRequest
+
+    request = (
+        DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
+        if of_controllers
+        else MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    )
+    try:
+        answer = client.connection_to(address).call(request, timeout=HELLO_SECONDS)
+        if answer.error_code != ErrorCode.ILLEGAL_SASL_STATE:
+            return
+    except (ConnectionLost, RequestTimedOut, VersionMismatch):
+        pass
+    client.close()
+    if mechanisms := mechanisms_wanted(address, security):
+        raise wants_login(address, mechanisms)
 
 
 def _wrong_kind(address: str, *, is_broker: bool) -> UserError:
@@ -242,24 +288,6 @@ def _wrong_kind(address: str, *, is_broker: bool) -> UserError:
         "it does not answer to Metadata",
         "name a broker's address with -b; of a node in both roles it is another port",
         exit_code=Exit.USAGE,
-    )
-
-
-def _timed_out(bootstrap: str, error: Exception) -> UserError:
-    from wire.client.errors import ConnectRefused
-
-    if isinstance(error.__cause__, ConnectRefused):
-        return UserError(
-            f"nobody listens at {bootstrap}",
-            str(error.__cause__),
-            "is it running? trimaran ps, or check the address",
-            exit_code=Exit.CANNOT_CONNECT,
-        )
-    return UserError(
-        f"no answer from {bootstrap} in time",
-        str(error),
-        "is there a majority of controllers? trimaran quorum status",
-        exit_code=Exit.TIMEOUT,
     )
 
 
@@ -282,7 +310,7 @@ def check(code: int, message: str | None) -> None:
         raise KafkaError(ErrorCode.of(code), message or "")
 
 
-DEFAULT_FIX = "the error name is Kafka's; its documentation says when it is given"
+DEFAULT_FIX = "trimaran quorum status and trimaran partitions list show the state of the cluster"
 FIXES = {
     "UNKNOWN_TOPIC_OR_PARTITION": "trimaran topics list shows what there is",
     "TOPIC_ALREADY_EXISTS": "choose another name, or trimaran topics delete it first",

@@ -102,30 +102,24 @@ def _clock(timestamp_ms: int) -> str:
 
 def _no_majority(bootstrap: str) -> UserError | None:
     """Nobody leads: which of the controllers answer at all; None if none does."""
+    from trimaran.cli.connect_errors import no_quorum
     from wire.blocking import BlockingConnection
     from wire.client.bootstrap import parse_bootstrap
     from wire.client.errors import ConnectionLost, RequestTimedOut
 
-    answers = {}
     try:
         addresses = parse_bootstrap(bootstrap)
     except ValueError:
         return None
+    unreachable = []
     for host, port in addresses:
         try:
             BlockingConnection((host, port), timeout=1.0).close()
         except (ConnectionLost, RequestTimedOut):
-            answers[f"{host}:{port}"] = "does not"
-        else:
-            answers[f"{host}:{port}"] = "answers"
-    if "answers" not in answers.values():
+            unreachable.append(f"{host}:{port}")
+    if len(unreachable) == len(addresses):
         return None
-    return UserError(
-        "no majority of the controllers has a leader",
-        ", ".join(f"{address} {verdict}" for address, verdict in answers.items()),
-        "start those that do not answer: trimaran ps, trimaran chaos restart NODE",
-        exit_code=Exit.NO,
-    )
+    return no_quorum(unreachable, len(addresses), Exit.NO)
 
 
 def _replica(replica: Any, role: str, partition: Any) -> dict[str, Any]:

@@ -1,0 +1,260 @@
+"""Why a command could not talk to a cluster, as errors for people: what is at the address instead, and what to change.
+
+What can be known is found out by asking: a listener that breaks off is asked whether it speaks TLS or is a ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from trimaran.errors import Exit, UserError
+from wire.client.errors import (
+    AuthenticationRefused,
+    ConnectionLost,
+    ConnectRefused,
+    RequestTimedOut,
+    VersionMismatch,
+)
+
+if TYPE_CHECKING:
+    from wire.client.bootstrap import Address
+    from wire.security.listener import ClientSecurity
+
+PROBE_SECONDS = 1.0  # each question is asked once, after a failure
+COMMAND_CONFIG_OPTION = "--command-config"
+ZOOKEEPER_WORD, ZOOKEEPER_SAYS = b"srvr", b"Zookeeper version"  # the one that is always allowed
+
+
+def text_of(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def no_conversation(
+    address: Address, error: ConnectionLost, security: ClientSecurity | None
+) -> UserError:
+    """A first connection to `address` failed for good, before any request."""
+    where = text_of(address)
+    if isinstance(error, AuthenticationRefused):
+        return not_authenticated(where, error)
+    if isinstance(error, ConnectRefused):
+        return nobody_listens(where, error)
+    if isinstance(error.__cause__, socket.gaierror):
+        return UserError(
+            f"the host {address[0]} is not known",
+            error.__cause__.strerror or str(error),
+            "check the spelling of the address",
+            exit_code=Exit.CANNOT_CONNECT,
+        )
+    if not isinstance(error.__cause__, OSError) or _is_reachable(address):
+        return _not_kafka(address, error, security)
+    return UserError(
+        f"cannot connect to {where}",
+        str(error),
+        "check the address, and what is between here and there",
+        exit_code=Exit.CANNOT_CONNECT,
+    )
+
+
+def _not_kafka(
+    address: Address, error: ConnectionLost, security: ClientSecurity | None
+) -> UserError:
+    where = text_of(address)
+    if security is not None and security.tls is not None:
+        if _speaks_plain_kafka(address):
+            return _plain_listener(where, error)
+        return UserError(
+            f"{where} closed the TLS connection",
+            str(error),
+            f"does it want a client certificate? ssl.keystore.location in the file of {COMMAND_CONFIG_OPTION}",
+            exit_code=Exit.REFUSED,
+        )
+    if _speaks_tls(address):
+        return UserError(
+            f"{where} speaks TLS, and this command plain text",
+            str(error),
+            f"{COMMAND_CONFIG_OPTION} FILE with security.protocol=SSL (or SASL_SSL) and a truststore",
+            exit_code=Exit.CANNOT_CONNECT,
+        )
+    if ZOOKEEPER_SAYS in _answer(address, ZOOKEEPER_WORD):
+        return UserError(
+            f"{where} is a ZooKeeper, not a Kafka node",
+            "it answers to ZooKeeper's word srvr",
+            "name a broker with -b or a controller with -B; the commands of trimaran zk take this one with -z",
+            exit_code=Exit.USAGE,
+        )
+    return UserError(
+        f"{where} does not speak Kafka's protocol",
+        str(error),
+        "is this the port of a broker or controller? check the address",
+        exit_code=Exit.CANNOT_CONNECT,
+    )
+
+
+def wants_login(address: Address, mechanisms: list[str]) -> UserError:
+    """Nobody has logged in, and it serves only who has."""
+    return UserError(
+        f"{text_of(address)} wants a login",
+        f"it is a SASL listener and takes {', '.join(mechanisms)}",
+        f"{COMMAND_CONFIG_OPTION} FILE with security.protocol=SASL_…, sasl.mechanism and sasl.jaas.config",
+        exit_code=Exit.REFUSED,
+    )
+
+
+def not_authenticated(where: str, error: AuthenticationRefused) -> UserError:
+    """TLS or SASL says no."""
+    text = str(error)
+    if not text.startswith("TLS"):
+        return UserError(
+            f"authentication failed at {where}",
+            text,
+            f"correct user, password and sasl.mechanism in the file of {COMMAND_CONFIG_OPTION}",
+            exit_code=Exit.REFUSED,
+        )
+    if "CERTIFICATE_REQUIRED" in text.upper().replace(" ", "_"):
+        return UserError(
+            f"{where} wants a client certificate",
+            text,
+            f"set ssl.keystore.location in the file of {COMMAND_CONFIG_OPTION}",
+            exit_code=Exit.REFUSED,
+        )
+    if "CERTIFICATE_VERIFY_FAILED" not in text:
+        address = where.rpartition(":")
+        if _speaks_plain_kafka((address[0], int(address[2]))):
+            return _plain_listener(where, error)
+    return UserError(
+        f"TLS verification failed at {where}",
+        text,
+        f"correct truststore, keystore and host name in the file of {COMMAND_CONFIG_OPTION}",
+        exit_code=Exit.REFUSED,
+    )
+
+
+def _plain_listener(where: str, error: Exception) -> UserError:
+    return UserError(
+        f"{where} speaks plain text, and this command TLS",
+        str(error),
+        f"name the port of a TLS listener, or leave security.protocol out of the file of {COMMAND_CONFIG_OPTION}",
+        exit_code=Exit.CANNOT_CONNECT,
+    )
+
+
+def nobody_listens(where: str, error: Exception) -> UserError:
+    return UserError(
+        f"nobody listens at {where}",
+        str(error),
+        "is it running? trimaran ps, or check the address",
+        exit_code=Exit.CANNOT_CONNECT,
+    )
+
+
+def timed_out(
+    addresses: list[Address],
+    error: Exception,
+    security: ClientSecurity | None,
+    *,
+    of_controllers: bool,
+) -> UserError:
+    """The cluster was there, and then a request was not answered."""
+    gone = [text_of(one) for one in addresses if not _speaks_kafka(one, security)]
+    listed = ",".join(map(text_of, addresses))
+    if len(gone) == len(addresses):
+        if isinstance(error.__cause__, ConnectRefused):
+            return nobody_listens(listed, error.__cause__)
+        return UserError(
+            f"no answer from {listed}",
+            str(error),
+            "it accepts connections and is silent: is it frozen or overloaded? trimaran ps",
+            exit_code=Exit.TIMEOUT,
+        )
+    if of_controllers:
+        return no_quorum(gone, len(addresses))
+    return UserError(
+        f"{listed} did not carry the request out in time",
+        str(error),
+        "brokers need a majority of the controllers, and a leader of the partition: trimaran quorum status; trimaran partitions list --offline",
+        exit_code=Exit.TIMEOUT,
+    )
+
+
+def no_quorum(unreachable: list[str], count: int, exit_code: Exit = Exit.TIMEOUT) -> UserError:
+    """Controllers answer, and none of them leads."""
+    if not unreachable:
+        return UserError(
+            "no quorum: the controllers have no leader",
+            "all of them answer, and none was elected",
+            "an election takes a second or two; their logs say what hinders it",
+            exit_code=exit_code,
+        )
+    return UserError(
+        f"no quorum: {len(unreachable)} of {count} controllers unreachable ({', '.join(unreachable)})",
+        "a leader needs a majority of the voters",
+        "start them: trimaran ps shows those of a local cluster, trimaran chaos restart NODE starts one",
+        exit_code=exit_code,
+    )
+
+
+# --- questions
+
+
+def _is_reachable(address: Address) -> bool:
+    try:
+        with socket.create_connection(address, PROBE_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
+def _answer(address: Address, question: bytes) -> bytes:
+    """What it says first; nothing when it is silent or breaks off."""
+    try:
+        with socket.create_connection(address, PROBE_SECONDS) as connection:
+            connection.sendall(question)
+            return connection.recv(4096)
+    except OSError:
+        return b""
+
+
+def _speaks_tls(address: Address) -> bool:
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection(address, PROBE_SECONDS) as connection:
+            context.wrap_socket(connection).close()
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")  # it refuses us, in the words of TLS
+    except OSError:
+        return False
+    return True
+
+
+def _speaks_plain_kafka(address: Address) -> bool:
+    return _speaks_kafka(address, None)
+
+
+def mechanisms_wanted(address: Address, security: ClientSecurity | None) -> list[str]:
+    """What a SASL listener offers; none of another listener."""
+    from wire.blocking import BlockingConnection
+    from wire.errors import ErrorCode
+    from wire.messages.sasl_handshake import SaslHandshakeRequest
+
+    try:
+        connection = BlockingConnection(address, timeout=PROBE_SECONDS, security=security)
+        answer = connection.call(SaslHandshakeRequest(mechanism="?"), timeout=PROBE_SECONDS)
+        connection.close()
+    except (ConnectionLost, RequestTimedOut, VersionMismatch):
+        return []
+    unknown = answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    return list(answer.mechanisms) if unknown else []
+
+
+def _speaks_kafka(address: Address, security: ClientSecurity | None) -> bool:
+    from wire.blocking import BlockingConnection
+
+    try:
+        BlockingConnection(address, timeout=PROBE_SECONDS, security=security).close()
+    except (ConnectionLost, RequestTimedOut, VersionMismatch):
+        return False
+    return True
