@@ -244,6 +244,7 @@ def test_why_the_supervisor_cannot_begin(cluster):
     assert f"cannot use {log}" in failed.stderr
     assert "Is a directory" in failed.stderr
     log.rmdir()
+    log.with_suffix(".old").rename(log)
 
 
 def test_purge_leaves_nothing(cluster):

@@ -110,7 +110,7 @@ def _find(routing: Routing, destination: Destination, backoff: Backoff) -> Steps
     """The address of `destination`, asked for if it is not known."""
     while (address := routing.locate(destination)) is None:
         failure: Exception = KafkaError(
-            ErrorCode.LEADER_NOT_AVAILABLE, f"nobody knows {destination}"
+            ErrorCode.LEADER_NOT_AVAILABLE, f"{destination} is not known"
         )
         source = routing.bootstrap.current
         try:

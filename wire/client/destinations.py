@@ -9,6 +9,9 @@ from dataclasses import dataclass
 class AnyNode:
     """Whoever answers."""
 
+    def __str__(self) -> str:
+        return "a node"
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -16,10 +19,16 @@ class Node:
 
     node_id: int
 
+    def __str__(self) -> str:
+        return f"node {self.node_id}"
+
 
 @dataclass(frozen=True, slots=True)
 class Controller:
     """The active controller, or a broker that forwards to it."""
+
+    def __str__(self) -> str:
+        return "the active controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,9 @@ class Leader:
     topic: str
     partition: int
 
+    def __str__(self) -> str:
+        return f"the leader of {self.topic}-{self.partition}"
+
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
@@ -36,6 +48,9 @@ class Coordinator:
 
     key: str
     key_type: int = 0
+
+    def __str__(self) -> str:
+        return f"the coordinator of {self.key}"
 
 
 Destination = AnyNode | Node | Controller | Leader | Coordinator
