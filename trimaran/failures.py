@@ -135,6 +135,13 @@ def _of_refusal(error: BaseException) -> UserError:
 
 
 def _of_os(error: OSError) -> UserError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f" for {error.filename}" if error.filename else ""
+        return UserError(
+            f"the disk is full{where}",
+            error.strerror or str(error),
+            "free some space and try again",
+        )
     place = str(error.filename or "the system")
     port = place.rpartition(":")[2]
     if error.errno in _LISTEN_ERRORS and port.isdigit():

@@ -108,6 +108,8 @@ def test_a_cluster_that_cannot_be_written_down_is_not_begun(cluster):
     assert "No space left on device" in done.stderr
     temporary.unlink()
     assert "not running" in cluster.run("down").stderr
+    for node in ("11", "leader"):
+        assert "is not running" in cluster.run("chaos", "kill", node, check=False).stderr
     cluster.run("up", "-d")
 
 

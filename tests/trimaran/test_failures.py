@@ -8,6 +8,7 @@ from log.directories.directory_lock import DirectoryLocked
 from log.directories.meta_properties import MetaPropertiesError
 from node.config.config_def import ConfigError
 from node.runtime.errors import StorageFailure, WrongCluster
+from trimaran.cli.connect import refused
 from trimaran.errors import Exit, UserError
 from trimaran.failures import explain
 from trimaran.ports import listener_on
@@ -57,3 +58,24 @@ def test_who_listens_is_named():
     with socket.socket() as bound:  # nobody else can get its port, and it does not listen
         bound.bind(("127.0.0.1", 0))
         assert listener_on(bound.getsockname()[1]) is None
+
+
+def test_a_full_disk_is_called_one():
+    told = explain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert told.what == "the disk is full"
+    assert "free some space" in told.fix
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, "correct what is named"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "an ACL must allow it"),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topics list"),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, "quorum status"),
+    ],
+)
+def test_a_refusal_says_what_helps(code, hint):
+    told = refused(KafkaError(code, code.name))
+    assert told.why == code.name
+    assert hint in told.fix

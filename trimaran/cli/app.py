@@ -47,7 +47,7 @@ COMMANDS = (
     (
         ("storage", "info"),
         "trimaran.cli.server:storage_info",
-        "Whose directories these are.",
+        "Show cluster and node ids of a directory.",
     ),
     (
         ("storage", "random-uuid"),
@@ -153,7 +153,7 @@ COMMANDS = (
     (("reassign", "cancel"), "trimaran.cli.reassign:cancel", "End the moves of a plan."),
     (("configs", "get"), "trimaran.cli.configs:get", "Show the configs of a resource."),
     (("configs", "set"), "trimaran.cli.configs:set_configs", "Set configs of a resource."),
-    (("configs", "delete"), "trimaran.cli.configs:delete", "Take back configs that were set."),
+    (("configs", "delete"), "trimaran.cli.configs:delete", "Reset configs to default."),
     (
         ("features", "list"),
         "trimaran.cli.features:list_features",
@@ -209,9 +209,9 @@ NOUNS = {
     "logs": "Log directories on disk.",
     "topics": "Topics.",
     "partitions": "Partitions.",
-    "reassign": "Moves of partitions.",
+    "reassign": "Move partitions between brokers.",
     "configs": "Configs of topics, brokers, groups and client metrics.",
-    "features": "What all nodes have agreed on.",
+    "features": "Cluster feature levels.",
     "brokers": "Brokers of a cluster.",
     "groups": "Consumer groups.",
     "zk": "ZooKeeper and the mirror in it.",

@@ -31,6 +31,12 @@ def resume(node: str, *, data: Data = DEFAULT_DATA) -> int:
 
 def _send(command: str, node: str, data: Data, done: str) -> int:
     state = state_file.read(data.resolve())
+    if not state.is_up():
+        raise UserError(
+            f"the cluster in {data} is not running",
+            "there is no supervisor to carry it out",
+            f"start it with: trimaran up -d --data {data}",
+        )
     name = str(active_controller(state)) if node == "leader" else node
     found = state.node(name)
     if found is None:

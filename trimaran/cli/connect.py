@@ -294,12 +294,14 @@ def _wrong_kind(address: str, *, is_broker: bool) -> UserError:
 def refused(error: KafkaError) -> UserError:
     """The cluster answered with an error code."""
     name = error.code.name
-    return UserError(
-        "the cluster refused",
-        f"{name}: {error.message or 'no more is said'}",
-        FIXES.get(name, DEFAULT_FIX),
-        exit_code=Exit.REFUSED,
-    )
+    said = f": {error.message}" if error.message not in {"", name} else ""
+    return UserError("the cluster refused", f"{name}{said}", _fix_of(name), exit_code=Exit.REFUSED)
+
+
+def _fix_of(name: str) -> str:
+    if name in FIXES:
+        return FIXES[name]
+    return next((fix for part, fix in FIXES_BY_PART.items() if part in name), DEFAULT_FIX)
 
 
 def check(code: int, message: str | None) -> None:
@@ -311,6 +313,12 @@ def check(code: int, message: str | None) -> None:
 
 
 DEFAULT_FIX = "trimaran quorum status and trimaran partitions list show the state of the cluster"
+# By a part of the error's name, the first that fits.
+FIXES_BY_PART = {
+    "AUTHORIZATION": "an ACL must allow it to the user of this command, or ask as another user: --command-config",
+    "INVALID": "correct what is named above, then try again",
+    "UNSUPPORTED": "trimaran features list shows what this cluster can do",
+}
 FIXES = {
     "UNKNOWN_TOPIC_OR_PARTITION": "trimaran topics list shows what there is",
     "TOPIC_ALREADY_EXISTS": "choose another name, or trimaran topics delete it first",

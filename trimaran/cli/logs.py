@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from trimaran.cli.output import say, show_json_line
+from trimaran.cli.output import counted, say, show_json_line
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _batch_line(position: int, batch: BatchView) -> str:
     from trimaran.log_dump import control_type_of
 
     parts = [
-        f"batch {batch.base_offset} to {batch.last_offset} at {position}: {batch.count} record{'' if batch.count == 1 else 's'}",
+        f"batch {batch.base_offset} to {batch.last_offset} at {position}: {counted(batch.count, 'record')}",
         f"{batch.size} bytes",
         f"v{batch.magic} {batch.compression.name.lower()}",
     ]
@@ -183,7 +183,7 @@ def _verify(sources: list[Source], output: str) -> int:
             show_json_line({"file": file, "position": position, "problem": what})
         else:
             print(f"{file}{'' if position is None else f', position {position}'}: {what}")
-    say(f"{len(sources)} partitions, {found} problems")
+    say(f"{counted(len(sources), 'partition')}, {counted(found, 'problem')}")
     return Exit.NO if found else Exit.OK
 
 

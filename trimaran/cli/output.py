@@ -50,6 +50,11 @@ def show_json_line(value: Any) -> None:
     print(json.dumps(value, default=str), flush=True)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def text_of(value: Any) -> str:
     match value:
         case None:

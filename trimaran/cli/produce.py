@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, check
 from trimaran.cli.line_batches import LineBatches, line_batches
-from trimaran.cli.output import say
+from trimaran.cli.output import counted, say
 from trimaran.cli.partitioner import StickyPartitions, partition_of_key
 from trimaran.cli.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.errors import Exit
@@ -70,7 +70,7 @@ def produce(
 
 
 def _summary(lines: LineBatches, acknowledged: int) -> str:
-    text = f"{acknowledged} record{'' if acknowledged == 1 else 's'} acknowledged"
+    text = f"{counted(acknowledged, 'record')} acknowledged"
     if missing := lines.lines_read - acknowledged:
         text += f"; {missing} more read, which may not have been delivered"
     if lines.unfinished_bytes:

@@ -35,9 +35,16 @@ def read_plan(path: Path) -> list[Wish]:
             (str(one["topic"]), int(one["partition"]), [int(i) for i in one["replicas"]])
             for one in found["partitions"]
         ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
         raise UserError(
-            f"{path} is no plan of moves",
+            f"cannot read {path}",
+            error.strerror or str(error),
+            "trimaran reassign plan prints one, to be put into a file",
+            exit_code=Exit.USAGE,
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} is not a reassignment plan",
             f"{type(error).__name__}: {error}",
             'write {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}',
             exit_code=Exit.USAGE,

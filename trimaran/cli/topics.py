@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, check
-from trimaran.cli.output import Format, say, show_json, show_rows
+from trimaran.cli.output import Format, counted, say, show_json, show_rows
 from trimaran.cli.partitions import (
     is_at_min_isr,
     is_offline,
@@ -100,7 +100,9 @@ def create(
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
         result = the_one(client.call(None, request, retry_unknown=False).topics, "topic")
         check(result.error_code, result.error_message)
-    say(f"created {name}: {result.num_partitions} partitions, {result.replication_factor} replicas")
+    say(
+        f"created {name}: {counted(result.num_partitions, 'partition')}, {counted(result.replication_factor, 'replica')}"
+    )
 
 
 def delete(name: str, *, brokers: Brokers = BROKERS) -> None:
