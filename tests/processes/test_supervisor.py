@@ -12,7 +12,7 @@ import pytest
 from tests.local_cluster import ROOT, LocalCluster, trimaran, until
 from trimaran.errors import Exit
 from trimaran.local import state_file
-from trimaran.local.state_file import is_alive
+from trimaran.local.state_file import ClusterState, NodeState, is_alive, start_time
 
 SMALL = ("--controllers", "1", "--brokers", "1")
 FULL = Path("/dev/full")  # every write to it fails with ENOSPC
@@ -59,8 +59,9 @@ def test_a_full_disk_neither_stops_it_nor_makes_it_forget_its_nodes(cluster):
         "cluster.json is true again",
     )
     assert cluster.state.supervisor_pid == supervisor
-    said = (cluster.data / "supervisor.log").read_text()
-    assert said.count("cannot write cluster.json") == said.count("is up to date again") == 1
+    log = cluster.data / "supervisor.log"
+    until(lambda: "is up to date again" in log.read_text(), "the end of it is told, too")
+    assert log.read_text().count("cannot write cluster.json") == 1
 
 
 @pytest.mark.parametrize("bytes_sent", [b"\n", b"3\n", b"[]\n", b"\xff\xfe\n", b"{", b""])
@@ -114,18 +115,49 @@ def test_a_cluster_that_cannot_be_written_down_is_not_begun(cluster):
 
 
 @needs_linux
-def test_kill_9_takes_its_nodes_along_and_down_stops_a_frozen_one(cluster):
+def test_kill_9_takes_its_nodes_along_frozen_ones_too(cluster):
     cluster.run("chaos", "pause", 11)
     state = cluster.state
     os.kill(state.supervisor_pid, signal.SIGKILL)
-    until(lambda: alive(state.nodes) == ["broker-11"], "the controller has ended")
-    assert "trimaran down" in cluster.run("ps", check=False).stderr
-    second = cluster.run("up", "-d", check=False)
-    assert second.returncode == Exit.NO
-    assert "broker-11" in second.stderr
-    cluster.run("down")
-    assert not alive(state.nodes)
+    until(lambda: not alive(state.nodes), "the nodes have ended")
+    assert {node.state for node in cluster.state.nodes} == {"stopped"}
     cluster.run("up", "-d")
+
+
+def test_a_node_that_outlived_its_supervisor_is_told_and_stopped(tmp_path):
+    with subprocess.Popen(["sleep", "100"]) as orphan, subprocess.Popen(["true"]) as supervisor:
+        supervisor.wait()
+        node = NodeState(
+            11,
+            "broker-11",
+            "broker",
+            "127.0.0.1:1",
+            orphan.pid,
+            start_time(orphan.pid),
+            str(tmp_path / "broker-11"),
+            "running",
+        )
+        state = ClusterState("id", "b", "c", None, "socket", supervisor.pid, 1, {}, (node,))
+        state_file.write(tmp_path, state)
+        assert "trimaran down" in trimaran("ps", "--data", tmp_path).stderr
+        second = trimaran("up", "-d", "--data", tmp_path, check=False)
+        assert second.returncode == Exit.NO
+        assert f"broker-11 (pid {orphan.pid})" in second.stderr
+        trimaran("down", "--data", tmp_path)
+        assert orphan.wait(0) == -signal.SIGTERM
+
+
+def test_a_pid_that_another_process_took_over_is_left_alone(tmp_path):
+    with subprocess.Popen(["sleep", "100"]) as stranger:
+        pid, started = stranger.pid, start_time(stranger.pid)
+        node = NodeState(
+            11, "broker-11", "broker", "127.0.0.1:1", pid, started - 1, str(tmp_path), "running"
+        )
+        state = ClusterState("id", "b", "c", None, "socket", pid, started - 1, {}, (node,))
+        state_file.write(tmp_path, state)
+        assert "not running" in trimaran("down", "--data", tmp_path).stderr
+        assert stranger.poll() is None
+        stranger.kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
