@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from quorum.runtime.ports import HOST
+from node.runtime.ports import HOST
 from tests.certificates import Certificates
 from tests.local_cluster import LocalCluster, trimaran
 from tests.processes.test_security import _started
