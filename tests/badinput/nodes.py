@@ -74,7 +74,7 @@ class Node:
     def said(self) -> list[str]:
         return self.log.read_text(errors="replace").splitlines() if self.pid else []
 
-    def serves(self) -> None:
+    def assert_serves(self) -> None:
         """Another connection gets right answers."""
         versions = ask(self.address, ApiVersionsRequest(), 0)
         assert versions.error_code == 0
@@ -92,7 +92,7 @@ def unharmed(node: Node, lines_max: int = LINES_MAX) -> Iterator[None]:
     """What every case ends with: the process lives, serves others, has not grown, and has not filled its log."""
     rss, said = node.rss_kib(), len(node.said())
     yield
-    node.serves()
+    node.assert_serves()
     assert node.rss_kib() - rss < GROWTH_KIB_MAX
     lines = node.said()[said:]
     assert not [line for line in lines if "Traceback" in line], "\n".join(lines)

@@ -210,12 +210,12 @@ def test_a_session_gives_what_full_fetches_would(steps):
     """Twin: a client with a session ends up with exactly the records of each partition, in order."""
     path = Path(tempfile.mkdtemp())
     try:
-        trio.run(_compare, path, steps)
+        trio.run(assert_same_records, path, steps)
     finally:
         shutil.rmtree(path)
 
 
-async def _compare(path, steps):
+async def assert_same_records(path, steps):
     harness = open_harness(path, trimaran_log_fsync="none")
     harness.set_image(topic("t", *[partition() for _ in range(3)]))
     client = _Client(harness)
