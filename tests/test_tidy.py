@@ -145,6 +145,22 @@ def test_every_test_folder_is_a_package():
     assert [f for f in folders if not (f / "__init__.py").exists()] == []
 
 
+def test_every_handler_has_a_test_of_its_name():
+    """`broker/handlers/x.py` has `tests/broker/handlers/test_x.py`."""
+    handlers = [
+        path.relative_to(ROOT)
+        for path in sources("broker", "quorum")
+        if re.search(r"^@handles\(", path.read_text(), re.MULTILINE)
+    ]
+    untested = [
+        str(path)
+        for path in handlers
+        if not (ROOT / "tests" / path.with_name(f"test_{path.name}")).exists()
+    ]
+    assert len(handlers) > 80
+    assert untested == []
+
+
 def test_no_path_of_a_machine():
     here = Path(__file__).resolve()
     named = [

@@ -1,0 +1,18 @@
+"""What the configuration says of access."""
+
+import pytest
+
+from quorum.authorization import authorizer_of
+from quorum.config.definition import ConfigError
+from quorum.config.security_keys import STANDARD_AUTHORIZER
+from tests.quorum.config_of import config_of
+
+
+def test_there_is_one_authorizer():
+    assert authorizer_of(config_of()) is None
+    assert authorizer_of(config_of(authorizer_class_name=STANDARD_AUTHORIZER)) is not None
+    with pytest.raises(ConfigError):
+        config_of(authorizer_class_name="com.example.Authorizer")
+    with pytest.raises(ConfigError) as caught:
+        authorizer_of(config_of(authorizer_class_name=STANDARD_AUTHORIZER, super_users="alice"))
+    assert caught.value.fix == "write User:alice"
