@@ -39,8 +39,9 @@ async def test_configs_of_every_kind_of_resource(tmp_path):
 async def test_the_other_configs_stay(tmp_path):
     async with asked(tmp_path) as one:
         await one.create("t")
-        await one.call(altered((TOPIC, "t", {"retention.ms": "5"})))
-        await one.call(altered((TOPIC, "t", {"segment.ms": "7"})))
+        for key, value in (("retention.ms", "5"), ("segment.ms", "7")):
+            answer = await one.call(altered((TOPIC, "t", {key: value})))
+            assert answer.responses[0].error_code == 0
         both = {"retention.ms": "5", "segment.ms": "7"}
         await one.seen(lambda image: dict(image.configs.of(TOPIC, "t")) == both)
 
