@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from quorum.translate.describe_quorum import describe_quorum_request
 from tests.badinput.made import made
 from tests.badinput.peer import Address, ask, codes
+from tests.local_cluster import LocalCluster
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -137,13 +137,8 @@ class Cluster:
 @contextmanager
 def running_cluster(data: Path) -> Iterator[Cluster]:
     """Started and deleted by our own command line."""
-    started = cli(
-        *("up", "-d", "-o", "json", "--controllers", "1", "--brokers", "1"), "--data", str(data)
-    )
-    assert started.returncode == 0, started.stderr
-    told = json.loads(started.stdout)
-    try:
-        nodes = [
+    with LocalCluster(data, "--controllers", "1", "--brokers", "1") as local:
+        controller, broker = (
             Node(
                 one["role"],
                 one["id"],
@@ -152,12 +147,10 @@ def running_cluster(data: Path) -> Iterator[Cluster]:
                 Path(f"{one['dir']}.log"),
                 Path(one["dir"]),
             )
-            for one in told["nodes"]
-        ]
-        yield Cluster(nodes[0], nodes[1], told["cluster_id"], data)
-    finally:
-        purged = cli("purge", "-y", "--data", str(data))
-        assert purged.returncode == 0, purged.stderr
+            for one in local.started["nodes"]
+        )
+        yield Cluster(controller, broker, local.started["cluster_id"], data)
+        local.run("purge", "-y")
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 import trio
 
-from tests.broker.cluster import cluster
 from tests.broker.test_end_to_end import consume, in_thread, produce
+from tests.cluster.in_process import cluster
 from tests.slow_steps import no_slow_steps
 from wire.blocking import BlockingClient
 from wire.messages.metadata import MetadataRequest

@@ -15,8 +15,8 @@ from broker.handlers.registry import broker_registry
 from broker.server import RunningBroker
 from quorum.metadata.image import MetadataImage
 from tests.broker.calls import connection
-from tests.broker.cluster import Cluster, cluster
 from tests.broker.harness import open_harness
+from tests.cluster.in_process import Cluster, cluster
 from wire.errors import ErrorCode
 from wire.messages.create_topics import (
     CreatableReplicaAssignment,

@@ -4,8 +4,8 @@ import pytest
 
 from log.batch import iter_batches
 from tests.broker.batches import batch
-from tests.broker.cluster import cluster
 from tests.broker.handlers.asking import Asked
+from tests.cluster.in_process import cluster
 from wire.errors import ErrorCode
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

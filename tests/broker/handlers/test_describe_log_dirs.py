@@ -6,8 +6,8 @@ from broker.handlers.describe_log_dirs import describe_log_dirs
 from log.batch import iter_batches
 from tests.broker.batches import batch
 from tests.broker.calls import call, through_wire
-from tests.broker.cluster import cluster
 from tests.broker.harness import open_harness, partition, topic
+from tests.cluster.in_process import cluster
 from wire.errors import ErrorCode
 from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from wire.transport.node_connection import open_node_connection

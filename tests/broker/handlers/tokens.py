@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.broker.cluster import cluster
 from tests.broker.handlers.asking import Asked
+from tests.cluster.in_process import cluster
 from wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from wire.security.listener import PLAINTEXT, ClientSecurity
 from wire.security.plain import PlainCredentials

@@ -14,9 +14,9 @@ from log.directories.meta_properties import MetaPropertiesError
 from log.disk.files import Files
 from node.runtime.errors import StorageFailure
 from quorum.formatting.storage import format_directories
-from tests.broker.cluster import CLUSTER_ID, cluster
 from tests.broker.test_end_to_end import DEADLINE_SECONDS, consume, in_thread, produce
-from tests.quorum.controllers import Images
+from tests.cluster.controllers import Images
+from tests.cluster.in_process import CLUSTER_ID, cluster
 from wire.messages.metadata import MetadataRequest
 from wire.transport.node_connection import open_node_connection
 

@@ -13,14 +13,14 @@ from node.runtime.deferred import Result
 from node.runtime.steps import at_once
 from quorum.controller.server import run_controller
 from quorum.formatting.storage import format_paths
-from tests.quorum.config_of import config_of
-from tests.quorum.controllers import (
-    CLUSTER_ID,
+from tests.cluster.controllers import (
     SECONDS,
     Images,
     connected_to,
     open_controllers,
 )
+from tests.cluster.in_process import CLUSTER_ID
+from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import features, uid
 from wire.errors import ErrorCode
 from wire.messages.alter_partition import (
@@ -88,7 +88,7 @@ async def test_everything_is_there_after_a_restart(tmp_path):
             await connection.call(creation("t"), timeout=SECONDS)
         before = controllers.running[1].loader.image
         await controllers.stop(1)
-        await controllers.start(1)
+        await controllers.start_controller(1)
         after = (await controllers.active()).loader.image
         assert after.topics == before.topics
         assert after.cluster.brokers == before.cluster.brokers
@@ -246,7 +246,7 @@ async def test_a_new_active_controller_goes_on_where_the_old_one_was(tmp_path):
 
 async def test_a_level_counts_from_when_it_is_written(tmp_path):
     """What is decided next may need it, though it is not committed yet, nor is what came before."""
-    format_paths([tmp_path / "controller-1"], CLUSTER_ID, 1, features={"metadata.version": 29})
+    format_paths([tmp_path / "1"], CLUSTER_ID, 1, features={"metadata.version": 29})
     async with open_controllers(tmp_path) as controllers:
         running = await controllers.active()
         controller, node = running.context.controller, running.context.node

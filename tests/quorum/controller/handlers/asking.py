@@ -10,7 +10,7 @@ from typing import Any
 from quorum.config.security_keys import STANDARD_AUTHORIZER
 from quorum.metadata.image import MetadataImage
 from quorum.server import RunningController
-from tests.quorum.controllers import (
+from tests.cluster.controllers import (
     SECONDS,
     Broker,
     Controllers,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.cluster.in_process import CLUSTER_ID
 from tests.quorum.controller.handlers.asking import asked
-from tests.quorum.controllers import CLUSTER_ID
 from wire.errors import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterRequest
 
