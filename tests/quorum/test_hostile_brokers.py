@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.quorum.controllers import CLUSTER_ID, SECONDS, Broker, connected_to, open_controllers
+from tests.cluster.controllers import CLUSTER_ID, SECONDS, Broker, connected_to, open_controllers
 from tests.quorum.metadata.build import uid
 from tests.wire.random_messages import random_message
 from wire.client.calls import error_codes

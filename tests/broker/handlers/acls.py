@@ -15,14 +15,19 @@ ANY = {
 }
 
 
-def creation(name: str = "orders", principal: str = "User:alice") -> CreateAclsRequest:
-    """Nobody but `principal` is denied reading the topic."""
+ALTER_CONFIGS = 11
+
+
+def creation(
+    name: str = "orders", principal: str = "User:alice", operation: int = ALTER_CONFIGS
+) -> CreateAclsRequest:
+    """`principal` may not do `operation` with the topic."""
     acl = AclCreation(
         resource_type=2,
         resource_name=name,
         principal=principal,
         host="*",
-        operation=3,
+        operation=operation,
         permission_type=3,
     )
     return CreateAclsRequest(creations=[acl])

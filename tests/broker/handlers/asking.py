@@ -10,9 +10,9 @@ from typing import Any
 
 import trio
 
-from broker.forwarding import Forwarder
+from broker.channels.forwarding import Forwarder
 from broker.handlers.registry import broker_registry
-from broker.server import RunningBroker
+from broker.process.server import RunningBroker
 from quorum.metadata.image import MetadataImage
 from tests.broker.calls import connection
 from tests.broker.harness import open_harness
@@ -32,6 +32,7 @@ from wire.transport.node_connection import NodeConnection, open_node_connection
 SECONDS = 20.0
 AUTHORIZER = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "trimaran_authorizer_topics_and_groups_open": "true",
     "super_users": "User:ANONYMOUS",
 }
 
@@ -110,7 +111,7 @@ async def refused(path: Path, request: Message, version: int) -> Any:
     """The answer on the wire when the controller refuses the envelope, by CLUSTER_AUTHORIZATION_FAILED."""
     harness = open_harness(path)
     channel: Any = Refusing()
-    context = replace(harness.context, forwarder=Forwarder(channel))
+    context = replace(harness.context, forwarder=Forwarder(channel, SECONDS))
     frame = memoryview(bytearray(encode_request(request, version, 7, "test")))
     answer: Any = broker_registry().dispatch(frame, context, connection())
     data = bytes(await answer.finish() if hasattr(answer, "finish") else answer)

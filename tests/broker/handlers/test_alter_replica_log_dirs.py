@@ -2,7 +2,7 @@
 
 import pytest
 
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
 from tests.broker.batches import batch
 from tests.broker.handlers.asking import Asked
 from tests.cluster.in_process import cluster

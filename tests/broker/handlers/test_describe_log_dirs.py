@@ -3,7 +3,7 @@
 import pytest
 
 from broker.handlers.describe_log_dirs import describe_log_dirs
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
 from tests.broker.batches import batch
 from tests.broker.calls import call, through_wire
 from tests.broker.harness import open_harness, partition, topic

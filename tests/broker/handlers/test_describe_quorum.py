@@ -1,6 +1,6 @@
 """DescribeQuorum through a broker: told by the quorum's leader."""
 
-from quorum.describe_quorum import describe_quorum_request
+from quorum.translate.describe_quorum import describe_quorum_request
 from tests.broker.handlers.asking import asked, refused
 from wire.errors import ErrorCode
 

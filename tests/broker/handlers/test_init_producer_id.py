@@ -41,7 +41,8 @@ async def test_an_idempotent_producer_that_asks_again_gets_a_new_id(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("t", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("", ErrorCode.INVALID_REQUEST)]
+    ("name", "code"),
+    [("t", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("", ErrorCode.INVALID_REQUEST)],
 )
 async def test_transactional_producers_are_told_at_once(tmp_path, name, code):
     async with asked(tmp_path) as one:

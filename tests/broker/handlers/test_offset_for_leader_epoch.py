@@ -3,7 +3,7 @@
 import pytest
 
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from log.batch import iter_batches
+from log.batches.batch import iter_batches
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
 from tests.broker.harness import open_harness, partition, topic

@@ -2,9 +2,9 @@
 
 import pytest
 
-from quorum.describe_quorum import describe_quorum_request
 from quorum.handlers.describe_quorum import describe_quorum
-from quorum.metadata_partition import TOPIC
+from quorum.raft_log.partition import TOPIC
+from quorum.translate.describe_quorum import describe_quorum_request
 from tests.quorum.handlers.asking import answered, asked_leader
 from wire.errors import ErrorCode
 from wire.messages.describe_quorum import (

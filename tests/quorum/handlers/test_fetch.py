@@ -3,7 +3,7 @@
 import pytest
 
 from quorum.handlers.fetch import fetch
-from quorum.metadata_partition import TOPIC, TOPIC_ID
+from quorum.raft_log.partition import TOPIC, TOPIC_ID
 from tests.quorum.cluster import CLUSTER_ID
 from tests.quorum.handlers.asking import LEADER, answered, asked_leader
 from wire.errors import ErrorCode

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from quorum.handlers.vote import vote
-from quorum.metadata_partition import TOPIC
-from quorum.node import QuorumNode
+from quorum.raft_log.partition import TOPIC
+from quorum.replica.node import QuorumNode
 from tests.quorum.cluster import CLUSTER_ID
 from tests.quorum.handlers.asking import LEADER, answered, asked_leader
 from wire.errors import ErrorCode, KafkaError

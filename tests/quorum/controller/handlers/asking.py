@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from quorum.config.security_keys import STANDARD_AUTHORIZER
+from node.config.security_keys import STANDARD_AUTHORIZER
+from quorum.controller.server import RunningController
 from quorum.metadata.image import MetadataImage
-from quorum.server import RunningController
+from quorum.serving.authorization import OPEN_DATA
 from tests.cluster.controllers import (
     SECONDS,
     Broker,
@@ -30,7 +31,11 @@ from wire.messages.registry import RESPONSES
 from wire.schema import Message
 from wire.transport.node_connection import NodeConnection
 
-SUPER_USER = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:ANONYMOUS"}
+SUPER_USER = {
+    "authorizer_class_name": STANDARD_AUTHORIZER,
+    OPEN_DATA: "true",
+    "super_users": "User:ANONYMOUS",
+}
 NOBODY = SUPER_USER | {"super_users": "User:admin"}
 LOCALHOST = b"\x7f\0\0\1"
 

@@ -1,7 +1,6 @@
 """CreateDelegationToken on the controller: for who asked through a broker."""
 
-from quorum.config.security_keys import STANDARD_AUTHORIZER
-from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.asking import SUPER_USER, asked
 from wire.errors import ErrorCode
 from wire.messages.create_delegation_token import (
     CreatableRenewers,
@@ -32,9 +31,7 @@ async def test_nobody_gets_one_on_plain_text(tmp_path):
 
 
 async def test_one_for_another_user_needs_leave(tmp_path):
-    async with asked(
-        tmp_path, **SECRET, authorizer_class_name=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS"
-    ) as one:
+    async with asked(tmp_path, **SECRET, **SUPER_USER) as one:
         for_bob = CREATION.replace(owner_principal_type="User", owner_principal_name="bob")
         refused = await one.forwarded(for_bob, 3, "alice")
         assert refused.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
