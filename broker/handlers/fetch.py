@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import trio
 
 from broker.fetching.fetch import CONSUMER, SLOTS_PER_TURN, Fetch, FetchReader, FetchTerms
-from broker.fetching.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted
+from broker.fetching.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted, stored_bytes
 from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
 from broker.fetching.slots import Slot
 from broker.handlers.context import Context
@@ -32,6 +32,7 @@ from wire.messages.fetch import (
 )
 from wire.primitives import NIL_UUID
 from wire.transport.calls import Call, Parked
+from wire.transport.memory import holding
 from wire.transport.registry import handles
 
 # A client may ask to wait for ever; the connection is looked at again after this (Kafka has no bound).
@@ -60,7 +61,7 @@ def _fetch(
     version = call.header.api_version
     terms = _terms(request, ctx, call)
     if version < FIRST_FETCH_VERSION_OF_BATCHES:
-        return _down_converted(_full(request, ctx, call, terms), request, version)
+        return _down_converted(_full(request, ctx, call, terms), request, call)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         return _full(request, ctx, call, terms)
     try:
@@ -72,11 +73,14 @@ def _fetch(
 
 
 def _down_converted(
-    answer: FetchResponse | Parked[FetchResponse], request: FetchRequest, version: int
+    answer: FetchResponse | Parked[FetchResponse], request: FetchRequest, call: Call
 ) -> Parked[FetchResponse]:
+    version = call.header.api_version
+
     async def finish() -> FetchResponse:
         response = await answer.finish() if isinstance(answer, Parked) else answer
-        await down_converted(response, request, version)
+        async with holding(call.connection.answers, stored_bytes(response)):
+            await down_converted(response, request, version)
         _hide_storage_errors(response)
         return response
 

@@ -48,6 +48,7 @@ from wire.messages.produce import (
 )
 from wire.primitives import NIL_UUID
 from wire.transport.calls import Call, CloseConnection, Parked
+from wire.transport.heavy import LIGHT_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 ACKS_NONE = 0
@@ -97,7 +98,8 @@ def _fail_all(request: ProduceRequest, code: ErrorCode, message: str) -> Produce
     )
 
 
-@handles(ProduceRequest, versions="0-13", on_error=_fail_all)
+# A megabyte, as much as producers send by default, holds 15,000 of the smallest batches.
+@handles(ProduceRequest, versions="0-13", on_error=_fail_all, elements_max=LIGHT_ELEMENTS_MAX)
 def produce(
     request: ProduceRequest, ctx: Context, call: Call
 ) -> ProduceResponse | Parked[ProduceResponse] | None:
@@ -285,7 +287,7 @@ def _park(
     def ready() -> bool:
         return all(one.decided() for one in awaited)
 
-    return Parked(finish, ready=ready)
+    return Parked(finish, ready=ready, holds_request=False)
 
 
 async def _settled(one: Awaited) -> None:

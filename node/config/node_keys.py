@@ -7,6 +7,16 @@ from __future__ import annotations
 
 from node.config.config_def import INT_MAX, LONG_MAX, ConfigKey, all_of, at_least
 
+# Also of one listener.
+MAX_CONNECTIONS = ConfigKey(
+    "max.connections",
+    "int",
+    INT_MAX,
+    "Connections of clients.",
+    at_least(0),
+    scope="cluster-wide",
+)
+
 HOUR_MS = 3600 * 1000
 
 ROLES = (
@@ -93,14 +103,7 @@ LISTENERS = (
     ConfigKey(
         "inter.broker.listener.name", "string", None, "Listener that brokers reach each other by."
     ),
-    ConfigKey(
-        "max.connections",
-        "int",
-        INT_MAX,
-        "Most connections of a broker.",
-        at_least(0),
-        scope="cluster-wide",
-    ),
+    MAX_CONNECTIONS,
     ConfigKey(
         "max.connections.per.ip",
         "int",
@@ -146,15 +149,17 @@ LISTENERS = (
         "queued.max.requests",
         "int",
         500,
-        "Most requests that wait for a response, after which no more are read.",
+        "Kafka's queue between its network and request threads.",
         at_least(1),
         importance="high",
+        no_effect="what is queued is counted in bytes, queued.max.request.bytes",
     ),
     ConfigKey(
         "queued.max.request.bytes",
         "long",
         -1,
-        "Most bytes of requests that wait for a response, after which no more are read; -1 for no limit.",
+        "Bytes of requests that are received or under way; -1 means 256 MiB.",
+        importance="medium",
     ),
 )
 QUORUM = (

@@ -135,9 +135,9 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(data: Path) -> Iterator[Cluster]:
-    """Started and deleted by our own command line."""
-    with LocalCluster(data, "--controllers", "1", "--brokers", "1") as local:
+def running_cluster(data: Path, *options: str) -> Iterator[Cluster]:
+    """Started, with more `options`, and deleted by our own command line."""
+    with LocalCluster(data, "--controllers", "1", "--brokers", "1", *options) as local:
         controller, broker = (
             Node(
                 one["role"],

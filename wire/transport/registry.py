@@ -24,7 +24,9 @@ from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Versions
 from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
 from wire.transport.error_answers import GeneralError, OnError, general_error
+from wire.transport.heavy import HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
 from wire.transport.limited_log import LimitedLog
+from wire.transport.memory import ELEMENT_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -48,19 +50,26 @@ class Handled:
     request: type[Message]
     versions: Versions
     on_error: OnError | None
+    elements_max: int = DECODE_BUDGET.elements_max
 
 
 def handles(
-    request: type[Message], *, versions: str, on_error: OnError | None = None
+    request: type[Message],
+    *,
+    versions: str,
+    on_error: OnError | None = None,
+    elements_max: int = DECODE_BUDGET.elements_max,
 ) -> Callable[[F], F]:
     """Declares which request, in which versions (`"3-13"`), a function answers; does nothing else.
 
     `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is not
-    just the top-level `error_code` of the response.
+    just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused.
     """
 
     def note(function: F) -> F:
-        cast(Any, function).__handles__ = Handled(request, Versions.parse(versions), on_error)
+        cast(Any, function).__handles__ = Handled(
+            request, Versions.parse(versions), on_error, elements_max
+        )
         return function
 
     return note
@@ -82,6 +91,7 @@ class Route:
     general_error: GeneralError | None
     log: LimitedLog
     guard: Guard | None
+    elements_max: int
 
     def error_response(
         self,
@@ -122,6 +132,8 @@ class Pending:
     parked: Parked[Any]
     route: Route
     header: RequestHeader
+    # Bytes of the request that stay in memory meanwhile, about.
+    held: int = 0
 
     def ready(self) -> bool:
         return self.parked.ready is not None and self.parked.ready()
@@ -208,6 +220,38 @@ class Registry(Generic[C]):
             RemoteProtocolError: nothing was called; the connection must close.
             CloseConnection: the handler wants it closed.
         """
+        route = self._route(frame)
+        if isinstance(route, Outgoing):
+            return route
+        return _begin(route, _decode(route, frame, budget), context, connection)
+
+    async def dispatch_heavy(
+        self,
+        frame: memoryview,
+        context: C,
+        connection: ConnectionInfo,
+        budget: DecodeBudget = DECODE_BUDGET,
+    ) -> Answer:
+        """As `dispatch`, for a frame that is too large to be decoded on the loop; `frame` is kept meanwhile."""
+        route = self._route(frame)
+        if isinstance(route, Outgoing):
+            return route
+        decoded = await run_apart(_decode, route, frame, budget)
+        return _begin(route, decoded, context, connection)
+
+    def is_heavy(self, frame: memoryview) -> bool:
+        """Whether `dispatch_heavy` must be taken."""
+        if len(frame) <= HEAVY_BYTES:
+            return False
+        route = self._routes.get(_HEAD.unpack_from(frame)[0])
+        return route is not None and route.elements_max > LIGHT_ELEMENTS_MAX
+
+    def _route(self, frame: memoryview) -> Route | Outgoing:
+        """Who handles this; or the answer to a version that is too new.
+
+        Raises:
+            RemoteProtocolError: nobody.
+        """
         if len(frame) < _HEAD.size:
             raise RemoteProtocolError(f"a request of {len(frame)} bytes has no header")
         key, version, correlation_id = _HEAD.unpack_from(frame)
@@ -216,24 +260,7 @@ class Registry(Generic[C]):
             raise UnsupportedRequest(f"api key {key} is not served here")
         if version not in route.versions:
             return self._unsupported(route, version, correlation_id)
-        header, body = decode_request_header(frame, budget)
-        if route.is_async:
-            return _start_async(route, header, bytes(frame[body:]), context, connection)
-        request = _decode(route, frame[body:], version, budget)
-        call = Call(header, connection)
-        try:
-            if route.guard is not None:
-                route.guard(context, call)
-            response = route.handler(request, context, call)
-        except (CloseConnection, RemoteProtocolError):
-            raise
-        except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            response = route.error_response_to(request, error, version)
-        if response is None:
-            return None
-        if isinstance(response, Parked):
-            return Pending(response, route, header)
-        return _encode(response, header)
+        return route
 
     def refuse(self, frame: memoryview, code: ErrorCode, message: str) -> Outgoing | None:
         """The answer with `code` to a request whose body is not looked at; None where its response has no room for it."""
@@ -279,15 +306,44 @@ def _route_of(
         None if handled.on_error else general_error(handled.request),
         limited_log,
         guards.get(handled.request),
+        handled.elements_max,
     )
 
 
-def _start_async(
-    route: Route, header: RequestHeader, body: bytes, context: Any, connection: ConnectionInfo
-) -> Pending:
-    """An async handler runs when its turn comes, on bytes of its own: the receive buffer has moved on by then."""
-    request = _decode(route, body, header.api_version)
+@dataclass(slots=True, frozen=True)
+class _Decoded:
+    header: RequestHeader
+    request: Message
+    # What it holds in memory, about.
+    size: int
+
+
+def _begin(
+    route: Route, decoded: _Decoded, context: Any, connection: ConnectionInfo
+) -> Answer:
+    """Stage one of the handler."""
+    header, request = decoded.header, decoded.request
     call = Call(header, connection)
+    if route.is_async:
+        return Pending(_handling(route, request, context, call), route, header, decoded.size)
+    try:
+        if route.guard is not None:
+            route.guard(context, call)
+        response = route.handler(request, context, call)
+    except (CloseConnection, RemoteProtocolError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
+        response = route.error_response_to(request, error, header.api_version)
+    if response is None:
+        return None
+    if isinstance(response, Parked):
+        held = decoded.size if response.holds_request else 0
+        return Pending(response, route, header, held)
+    return _encode(response, header)
+
+
+def _handling(route: Route, request: Message, context: Any, call: Call) -> Parked[Any]:
+    """An async handler runs when its turn comes."""
 
     async def finish() -> Message | Outgoing | None:
         try:
@@ -298,20 +354,23 @@ def _start_async(
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            return route.error_response_to(request, error, header.api_version)
+            return route.error_response_to(request, error, call.header.api_version)
 
-    return Pending(Parked(cast(Any, finish)), route, header)
+    return Parked(cast(Any, finish))
 
 
-def _decode(
-    route: Route, body: memoryview | bytes, version: int, budget: DecodeBudget = DECODE_BUDGET
-) -> Message:
-    """The request at the start of `body`.
+def _decode(route: Route, frame: memoryview, budget: DecodeBudget) -> _Decoded:
+    """The request in `frame`; that of an async handler on bytes of its own, as the receive buffer has moved on by its turn.
 
     What follows it is ignored, as Kafka ignores it: librdkafka 2.16 asks for the metadata of all topics with three bytes
     too many.
     """
-    return route.request.decode_prefix(body, version, budget)[0]
+    header, start = decode_request_header(frame, budget)
+    if budget.elements_max > route.elements_max:
+        budget = budget._replace(elements_max=route.elements_max)
+    body = bytes(frame[start:]) if route.is_async else frame[start:]
+    request, _, elements = route.request.decode_counted(body, header.api_version, budget)
+    return _Decoded(header, request, len(frame) + elements * ELEMENT_BYTES)
 
 
 def _encode(response: Message | Outgoing | None, header: RequestHeader) -> Outgoing | None:

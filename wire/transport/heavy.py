@@ -1,0 +1,31 @@
+"""Work on large messages that would hold the loop: decoding and encoding them, in a thread, one at a time.
+
+Compiled decoders let others have their turn every few thousand elements; generated writers are plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+import trio
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+# Frames above it are decoded in a thread: below it that takes 10 ms at the worst, which is thirty thousand elements.
+HEAVY_BYTES = 64 << 10
+# Who allows no more elements than these in a request has it decoded at once, however many bytes it has: 5 ms.
+LIGHT_ELEMENTS_MAX = 20_000
+
+_limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("wire.transport.heavy")
+
+
+async def run_apart(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Runs `fn(*args)` in the thread for such work; a second one would double what is held in memory."""
+    try:
+        limiter = _limiter.get()
+    except LookupError:
+        limiter = trio.CapacityLimiter(1)
+        _limiter.set(limiter)
+    return await trio.to_thread.run_sync(fn, *args, limiter=limiter)
