@@ -12,6 +12,7 @@ import trio
 
 from tests.badinput.nodes import PEERS, TOPIC, running_cluster
 from tests.badinput.peer import Peer, frame_of, sized
+from tests.log.helpers import batch_bytes
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -138,9 +139,7 @@ async def test_b1_answers_that_nobody_takes(own):
 
 
 def produce(node, value):
-    from tests.log.batches import batch  # noqa: PLC0415
-
-    data = PartitionProduceData(index=0, records=batch([value]))
+    data = PartitionProduceData(index=0, records=batch_bytes(value=value))
     request = ProduceRequest(
         acks=1,
         timeout_ms=10_000,

@@ -34,7 +34,7 @@ from wire.transport.endpoint import Endpoint
 from wire.transport.heavy import HEAVY_BYTES
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
-from wire.transport.memory import SMALL_BYTES, Memory, MemoryPool
+from wire.transport.memory import EXPECTED_BYTES, SMALL_BYTES, Memory, MemoryPool, holding
 from wire.transport.registry import Pending, Registry
 from wire.transport.sending import SendQueue
 
@@ -232,9 +232,7 @@ class Connection:
             turn_ends = time.perf_counter() + _TURN_SECONDS
             memory = self._memory
             while (frame := self._frames.next_frame()) is not None:
-                if memory.answers.is_full or (
-                    memory.requests.is_full and len(frame) > SMALL_BYTES
-                ):
+                if memory.answers.is_full or (memory.requests.is_full and len(frame) > SMALL_BYTES):
                     await self._wait_for_memory()
                 if len(frame) > HEAVY_BYTES and self._registry.is_heavy(frame):
                     await self._begin_heavy(frame)
@@ -253,10 +251,10 @@ class Connection:
 
     async def _wait_for_memory(self) -> None:
         self._send_or_wake()
-        memory = self._memory
-        while memory.answers.is_full or memory.requests.is_full:
-            await memory.answers.acquire(0)
-            await memory.requests.acquire(0)
+        async with holding(self._memory.requests, EXPECTED_BYTES):
+            pass
+        async with holding(self._memory.answers, EXPECTED_BYTES):
+            pass
 
     async def _begin_heavy(self, frame: memoryview) -> None:
         """One at a time: what is decoded of a large frame is much larger."""
@@ -406,7 +404,8 @@ class Connection:
             if self._unsent and not pending.ready():
                 return
             if self._memory.answers.is_full and not self._answer_bytes:
-                await self._memory.answers.acquire(0)
+                async with holding(self._memory.answers, EXPECTED_BYTES):
+                    pass
             answer = await pending.finish()
             self._owed.popleft()
             self._finished += 1

@@ -20,6 +20,10 @@ import trio
 REQUEST_BYTES_MAX = 256 << 20
 # Answers leave by `sendfile`; only metadata, converted messages and TLS are in memory.
 ANSWER_BYTES_MAX = 128 << 20
+# So often others go before the one that has waited longest.
+PASSED_MAX = 1000
+# What a request, or an answer, is taken to need before it is known; few waits end at once, so.
+EXPECTED_BYTES = 1 << 20
 # Smaller things are not waited for: every connection may have that much.
 SMALL_BYTES = 4096
 # What an element of a decoded request takes, with its numbers and its share of lists: structs have 80 to 250.
@@ -27,9 +31,9 @@ ELEMENT_BYTES = 128
 
 
 class MemoryPool:
-    """Bytes that are held; waits are served in order.
+    """Bytes that are held; of those that wait the smallest is next, the first of them in order.
 
-    As in Kafka anything is granted while fewer than `bytes_max` are held, however large it is: so what is larger than
+    So those who announce what is large, and send nothing, keep few others waiting. As in Kafka anything is granted while fewer than `bytes_max` are held, however large it is: so what is larger than
     the pool passes too, and at most one grant above the bound is held.
     """
 
@@ -61,12 +65,21 @@ class MemoryPool:
 
     def _grant(self) -> None:
         while self._waiting and self.used < self.bytes_max:
-            first = self._waiting.popleft()
-            self.used += first.size
-            first.granted.set()
+            chosen = self._next()
+            self._waiting.remove(chosen)
+            self.used += chosen.size
+            chosen.granted.set()
+
+    def _next(self) -> _Waiting:
+        oldest = self._waiting[0]
+        smallest = min(self._waiting, key=lambda one: one.size)
+        if smallest.size == oldest.size or oldest.passed >= PASSED_MAX:
+            return oldest
+        oldest.passed += 1
+        return smallest
 
     async def acquire(self, size: int) -> None:
-        """Waits until there is room, then holds `size` bytes; no checkpoint if there is. 0 only waits."""
+        """Waits until there is room, then holds `size` bytes; no checkpoint if there is."""
         if not self._waiting and self.used < self.bytes_max:
             self.used += size
             return
@@ -102,6 +115,7 @@ async def holding(pool: MemoryPool, size: int) -> AsyncIterator[None]:
 @dataclass(slots=True, eq=False)
 class _Waiting:
     size: int
+    passed: int = 0
     granted: trio.Event = field(default_factory=trio.Event)
 
 

@@ -318,9 +318,7 @@ class _Decoded:
     size: int
 
 
-def _begin(
-    route: Route, decoded: _Decoded, context: Any, connection: ConnectionInfo
-) -> Answer:
+def _begin(route: Route, decoded: _Decoded, context: Any, connection: ConnectionInfo) -> Answer:
     """Stage one of the handler."""
     header, request = decoded.header, decoded.request
     call = Call(header, connection)

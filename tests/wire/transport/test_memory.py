@@ -21,6 +21,7 @@ from wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from wire.transport import memory
 from wire.transport.calls import Parked
 from wire.transport.memory import MemoryPool
 from wire.transport.registry import handles
@@ -40,7 +41,7 @@ async def test_what_is_larger_than_the_pool_passes_when_it_is_the_only_one():
     assert pool.used == 1
 
 
-async def test_waits_are_served_in_order():
+async def test_the_smallest_is_served_first():
     pool, served = MemoryPool(100), []
 
     async def wait(size):
@@ -49,14 +50,31 @@ async def test_waits_are_served_in_order():
 
     pool.take(100)
     async with trio.open_nursery() as nursery:
-        for size in (100, 300, 10):
+        for size in (200, 300, 200, 100):
             nursery.start_soon(wait, size)
             await settled()
-        for count, size in enumerate((100, 100, 300)):
+        for count, size in enumerate((100, 100, 200, 200)):
             pool.give_back(size)
             await settled()
-            assert served == [100, 300, 10][: count + 1]
-    assert pool.used == 10
+            assert served == [100, 200, 200, 300][: count + 1]
+    assert pool.used == 300
+
+
+async def test_what_is_large_is_not_passed_for_ever(monkeypatch):
+    monkeypatch.setattr(memory, "PASSED_MAX", 3)
+    pool = MemoryPool(100)
+    pool.take(100)
+    async with trio.open_nursery() as nursery:
+        for size in (500, *[100] * 5):
+            nursery.start_soon(pool.acquire, size)
+            await settled()
+        for _ in range(3):
+            pool.give_back(100)
+            assert pool.used == 100
+        pool.give_back(100)
+        assert pool.used == 500
+        pool.give_back(500)
+        pool.give_back(100)
 
 
 @pytest.mark.parametrize("granted", [False, True])
