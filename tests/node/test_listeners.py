@@ -32,6 +32,7 @@ def test_a_listener_may_have_a_bound_of_its_own():
     own = config_of(
         **{
             "process.roles": "broker",
+            "node.id": "2",
             "listeners": "PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INSIDE",

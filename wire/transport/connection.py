@@ -257,17 +257,23 @@ class Connection:
             pass
 
     async def _begin_heavy(self, frame: memoryview) -> None:
-        """One at a time: what is decoded of a large frame is much larger."""
+        """One at a time: what is decoded of a large frame is much larger, and may be handled in many turns."""
         if self._authenticator is not None:
             self._begin(frame)
             return
         self._send_or_wake()
+        await self._wait_answered()
+        self._requests += 1
+        self._counters.requests += 1
+        async with holding(self._memory.requests, len(frame)):
+            self._owe(await self._registry.dispatch_heavy(frame, self._context, self.info))
+        self._send_or_wake()
+        await self._wait_answered()
+
+    async def _wait_answered(self) -> None:
         while self._owed:
             self._room_made = trio.Event()
             await self._room_made.wait()
-        self._requests += 1
-        self._counters.requests += 1
-        self._owe(await self._registry.dispatch_heavy(frame, self._context, self.info))
 
     def _begin(self, frame: memoryview) -> None:
         self._requests += 1

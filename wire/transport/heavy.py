@@ -13,10 +13,14 @@ import trio
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# Frames above it are decoded in a thread: below it that takes 10 ms at the worst, which is thirty thousand elements.
-HEAVY_BYTES = 64 << 10
+# Frames above it are decoded in a thread, and handled in slices: below it ten thousand elements take some 30 ms at the worst.
+HEAVY_BYTES = 16 << 10
 # Who allows no more elements than these in a request has it decoded at once, however many bytes it has: 5 ms.
 LIGHT_ELEMENTS_MAX = 20_000
+# For requests about a quorum or the nodes of a cluster: those have dozens of items.
+FEW_ELEMENTS_MAX = 1000
+# For requests about users and quotas, which are written one at a time or some hundred: 30 ms.
+MANY_ELEMENTS_MAX = 10_000
 
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("wire.transport.heavy")
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
+import trio
+
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.header import RequestHeader, decode_request_header, encode_response
@@ -27,6 +29,7 @@ from wire.transport.error_answers import GeneralError, OnError, general_error
 from wire.transport.heavy import HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
 from wire.transport.limited_log import LimitedLog
 from wire.transport.memory import ELEMENT_BYTES
+from wire.transport.slices import ITEMS_PER_SLICE, Slices
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +54,7 @@ class Handled:
     versions: Versions
     on_error: OnError | None
     elements_max: int = DECODE_BUDGET.elements_max
+    slices: Slices | None = None
 
 
 def handles(
@@ -59,16 +63,18 @@ def handles(
     versions: str,
     on_error: OnError | None = None,
     elements_max: int = DECODE_BUDGET.elements_max,
+    slices: Slices | None = None,
 ) -> Callable[[F], F]:
     """Declares which request, in which versions (`"3-13"`), a function answers; does nothing else.
 
     `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is not
-    just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused.
+    just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused. A large
+    request is handled in `slices`, if the function can.
     """
 
     def note(function: F) -> F:
         cast(Any, function).__handles__ = Handled(
-            request, Versions.parse(versions), on_error, elements_max
+            request, Versions.parse(versions), on_error, elements_max, slices
         )
         return function
 
@@ -92,6 +98,7 @@ class Route:
     log: LimitedLog
     guard: Guard | None
     elements_max: int
+    slices: Slices | None
 
     def error_response(
         self,
@@ -207,6 +214,12 @@ class Registry(Generic[C]):
         """What is advertised: api key → versions."""
         return {key: route.versions for key, route in sorted(self._routes.items())}
 
+    def handled(self) -> dict[int, Handled]:
+        """What the functions declare, by api key."""
+        return {
+            key: cast(Any, route.handler).__handles__ for key, route in sorted(self._routes.items())
+        }
+
     def dispatch(
         self,
         frame: memoryview,
@@ -237,7 +250,10 @@ class Registry(Generic[C]):
         if isinstance(route, Outgoing):
             return route
         decoded = await run_apart(_decode, route, frame, budget)
-        return _begin(route, decoded, context, connection)
+        if route.slices is None or route.slices.count(decoded.request) <= ITEMS_PER_SLICE:
+            return _begin(route, decoded, context, connection)
+        handling = _handling_slices(route, route.slices, decoded, context, connection)
+        return Pending(handling, route, decoded.header, decoded.size)
 
     def is_heavy(self, frame: memoryview) -> bool:
         """Whether `dispatch_heavy` must be taken."""
@@ -307,6 +323,7 @@ def _route_of(
         limited_log,
         guards.get(handled.request),
         handled.elements_max,
+        handled.slices,
     )
 
 
@@ -355,6 +372,34 @@ def _handling(route: Route, request: Message, context: Any, call: Call) -> Parke
             return route.error_response_to(request, error, call.header.api_version)
 
     return Parked(cast(Any, finish))
+
+
+def _handling_slices(
+    route: Route, slices: Slices, decoded: _Decoded, context: Any, connection: ConnectionInfo
+) -> Parked[Any]:
+    """One slice after the other, then the answer is written in a thread."""
+    call = Call(decoded.header, connection)
+
+    async def handle(part: Message) -> Message:
+        response = route.handler(part, context, call)
+        if isinstance(response, Parked):
+            response = await response.finish()
+        elif route.is_async:
+            response = await response
+        return cast(Message, response)
+
+    async def finish() -> Outgoing | None:
+        if route.guard is not None:
+            route.guard(context, call)
+        parts = slices.of(decoded.request)
+        whole = await handle(next(parts)[0])
+        for part, goes_on in parts:
+            await trio.lowlevel.checkpoint()
+            slices.join(whole, await handle(part), goes_on)
+        return await run_apart(_encode, whole, decoded.header)
+
+    on_error = None if route.on_error is None else partial(route.on_error, decoded.request)
+    return Parked(cast(Any, finish), on_error=on_error)
 
 
 def _decode(route: Route, frame: memoryview, budget: DecodeBudget) -> _Decoded:
