@@ -35,6 +35,7 @@ from wire.transport.heavy import HEAVY_BYTES
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.memory import EXPECTED_BYTES, SMALL_BYTES, Memory, MemoryPool, holding
+from wire.transport.memory_share import MemoryShare
 from wire.transport.registry import Pending, Registry
 from wire.transport.sending import SendQueue
 
@@ -84,10 +85,7 @@ class Connection:
         self._context = context
         self._limits = limits
         self._memory = memory
-        # What of each pool is this connection's; frames up to `BUFFER_BYTES_KEPT` are not asked for.
-        self._frame_bytes = BUFFER_BYTES_KEPT
-        self._request_bytes = 0
-        self._answer_bytes = 0
+        self._share = MemoryShare(memory)
         # Of answers that wait for the one at the front.
         self._owed_bytes = 0
         self._counters = counters
@@ -131,7 +129,7 @@ class Connection:
             self._log.exception("bug", group, "%s failed", self.info)
         finally:
             self.info.mark_closed()
-            self._give_back_all()
+            self._share.give_back_all()
             with trio.CancelScope(shield=True):
                 await self._endpoint.aclose()
 
@@ -174,18 +172,13 @@ class Connection:
 
     def held_of(self, pool: MemoryPool) -> int:
         """Bytes of `pool` that are this connection's."""
-        memory = self._memory
-        if pool is memory.frames:
-            return self._frame_bytes if self._frame_bytes > BUFFER_BYTES_KEPT else 0
-        if pool is memory.requests:
-            return self._request_bytes
-        return self._answer_bytes if pool is memory.answers else 0
+        return self._share.of(pool)
 
     def shrink(self) -> None:
         """Gives back memory that only a busy connection needs."""
         if self._frames.coming <= BUFFER_BYTES_KEPT:
             self._frames.shrink()
-            self._give_back_frame()
+            self._share.give_back_frame()
 
     # The reader
 
@@ -210,22 +203,11 @@ class Connection:
     async def _read_requests(self) -> None:
         while await self._endpoint.receive(self._frames):
             await self._begin_received()
-            if self._frames.coming > self._frame_bytes:
-                await self._acquire_frame(self._frames.coming)
-            elif self._frame_bytes > BUFFER_BYTES_KEPT and self._memory.frames.waiting:
+            if self._frames.coming > self._share.frame:
+                self._frames.shrink()
+                await self._share.acquire_frame(self._frames.coming)
+            elif self._share.frame > BUFFER_BYTES_KEPT and self._memory.frames.waiting:
                 self.shrink()
-
-    async def _acquire_frame(self, size: int) -> None:
-        """Waits until a frame of `size` bytes may be received; what was held is given back first: nobody waits and holds."""
-        self._frames.shrink()
-        self._give_back_frame()
-        await self._memory.frames.acquire(size)
-        self._frame_bytes = size
-
-    def _give_back_frame(self) -> None:
-        if self._frame_bytes > BUFFER_BYTES_KEPT:
-            self._memory.frames.give_back(self._frame_bytes)
-            self._frame_bytes = BUFFER_BYTES_KEPT
 
     async def _begin_received(self) -> None:
         try:
@@ -297,8 +279,7 @@ class Connection:
                 return
             self._owed_bytes += len(answer)
         else:
-            self._request_bytes += answer.held
-            self._memory.requests.take(answer.held)
+            self._share.take_request(answer.held)
         self._owed.append(answer)
 
     def _take(self, reply: Reply, frame: memoryview) -> None:
@@ -328,36 +309,18 @@ class Connection:
         if self._owed or self._unsent:
             self._writer_wanted.set()
             self._count_answers()
-        elif self._answer_bytes:
+        elif self._share.answers:
             self._count_answers()
 
     def _is_full(self) -> bool:
         return (
             len(self._owed) >= self._limits.in_flight_max
             or self._unsent.size + self._owed_bytes >= self._limits.unsent_bytes_max
-            or self._request_bytes >= self._limits.in_flight_bytes_max
+            or self._share.requests >= self._limits.in_flight_bytes_max
         )
 
     def _count_answers(self) -> None:
-        """Tells the pool what this connection's answers hold by now."""
-        held = self._unsent.in_memory + self._owed_bytes
-        more = held - self._answer_bytes
-        self._answer_bytes = held
-        if more > 0:
-            self._memory.answers.take(more)
-        elif more < 0:
-            self._memory.answers.give_back(-more)
-
-    def _give_back_request(self, held: int) -> None:
-        self._request_bytes -= held
-        self._memory.requests.give_back(held)
-
-    def _give_back_all(self) -> None:
-        """The connection has ended; nothing waits in it any more."""
-        self._give_back_frame()
-        self._give_back_request(self._request_bytes)
-        self._memory.answers.give_back(self._answer_bytes)
-        self._answer_bytes = 0
+        self._share.set_answers(self._unsent.in_memory + self._owed_bytes)
 
     async def _wait_for_room(self) -> None:
         while self._is_full():
@@ -409,13 +372,13 @@ class Connection:
             assert not isinstance(pending, Outgoing)
             if self._unsent and not pending.ready():
                 return
-            if self._memory.answers.is_full and not self._answer_bytes:
+            if self._memory.answers.is_full and not self._share.answers:
                 async with holding(self._memory.answers, EXPECTED_BYTES):
                     pass
             answer = await pending.finish()
             self._owed.popleft()
             self._finished += 1
-            self._give_back_request(pending.held)
+            self._share.give_back_request(pending.held)
             self._room_made.set()
             if answer is not None:
                 self._unsent.add_frame(answer)
