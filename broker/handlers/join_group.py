@@ -6,6 +6,7 @@ Versions: 4 members come with an id (KIP-394), 5 static members (KIP-345), 9 lea
 from __future__ import annotations
 
 from broker.groups.answering import answer_parking
+from broker.groups.limits import MEMBER_BYTES_MAX
 from broker.groups.turn import join_error
 from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
@@ -34,6 +35,8 @@ def join_group(
             response.protocol_name = name or ""
         return response
 
+    if sum(len(one.name) + len(one.metadata) for one in request.protocols) > MEMBER_BYTES_MAX:
+        return spell(join_error(ErrorCode.INVALID_REQUEST, request.member_id))
     host = f"/{call.connection.peer[0]}"  # as Java prints an address
     try:
         parking = ctx.groups.join(request, version, call.header.client_id or "", host)
