@@ -248,9 +248,11 @@ class Connection:
         self._requests += 1
         self._counters.requests += 1
         async with holding(self._memory.requests, len(frame)):
-            self._owe(await self._registry.dispatch_heavy(frame, self._context, self.info))
-        self._send_or_wake()
-        await self._wait_answered()
+            answer = await self._registry.dispatch_heavy(frame, self._context, self.info)
+            self._owe(answer)
+        if isinstance(answer, Pending) and answer.alone:
+            self._send_or_wake()
+            await self._wait_answered()
 
     async def _wait_answered(self) -> None:
         while self._owed:

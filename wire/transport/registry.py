@@ -141,6 +141,8 @@ class Pending:
     header: RequestHeader
     # Bytes of the request that stay in memory meanwhile, about.
     held: int = 0
+    # The connection's next request must not begin before this is answered: its effects come in stage two.
+    alone: bool = False
 
     def ready(self) -> bool:
         return self.parked.ready is not None and self.parked.ready()
@@ -253,7 +255,7 @@ class Registry(Generic[C]):
         if route.slices is None or route.slices.count(decoded.request) <= ITEMS_PER_SLICE:
             return _begin(route, decoded, context, connection)
         handling = _handling_slices(route, route.slices, decoded, context, connection)
-        return Pending(handling, route, decoded.header, decoded.size)
+        return Pending(handling, route, decoded.header, decoded.size, alone=True)
 
     def is_heavy(self, frame: memoryview) -> bool:
         """Whether `dispatch_heavy` must be taken."""
