@@ -157,6 +157,11 @@ class FrameBuffer:
         """Says that the first `count` bytes of the last `room()` are filled."""
         self._end += count
 
+    def drop(self) -> None:
+        """Gives all memory back; the buffer is of no more use."""
+        self._buffer = bytearray()
+        self._start = self._end = 0
+
     def shrink(self) -> None:
         """Gives memory back while no large frame arrives."""
         if self.unread <= BUFFER_BYTES_KEPT < len(self._buffer):

@@ -86,6 +86,8 @@ class Connection:
         self._limits = limits
         self._memory = memory
         self._share = MemoryShare(memory)
+        # A frame was taken from the buffer and has not begun: the buffer is in use.
+        self._has_frame = False
         # Of answers that wait for the one at the front.
         self._owed_bytes = 0
         self._counters = counters
@@ -129,9 +131,16 @@ class Connection:
             self._log.exception("bug", group, "%s failed", self.info)
         finally:
             self.info.mark_closed()
-            self._share.give_back_all()
+            self._let_go()
             with trio.CancelScope(shield=True):
                 await self._endpoint.aclose()
+
+    def _let_go(self) -> None:
+        """Of all memory, now: what is left of a connection may be a cycle, which waits long for the collector."""
+        self._frames.drop()
+        self._owed.clear()
+        self._unsent = SendQueue()
+        self._share.give_back_all()
 
     async def _shake_hands(self) -> bool:
         """TLS, and whether it came to anything; until the peer is known the connection lives on borrowed time."""
@@ -176,7 +185,7 @@ class Connection:
 
     def shrink(self) -> None:
         """Gives back memory that only a busy connection needs."""
-        if self._frames.coming <= BUFFER_BYTES_KEPT:
+        if not self._has_frame and self._frames.coming <= BUFFER_BYTES_KEPT:
             self._frames.shrink()
             self._share.give_back_frame()
 
@@ -214,6 +223,7 @@ class Connection:
             turn_ends = time.perf_counter() + _TURN_SECONDS
             memory = self._memory
             while (frame := self._frames.next_frame()) is not None:
+                self._has_frame = True
                 if memory.answers.is_full or (memory.requests.is_full and len(frame) > SMALL_BYTES):
                     await self._wait_for_memory()
                 if len(frame) > HEAVY_BYTES and self._registry.is_heavy(frame):
@@ -221,6 +231,7 @@ class Connection:
                 else:
                     self._begin(frame)
                 frame = None
+                self._has_frame = False
                 if self._is_full():
                     self._send_or_wake()
                     await self._wait_for_room()
@@ -229,6 +240,7 @@ class Connection:
                     await trio.lowlevel.checkpoint()
                     turn_ends = time.perf_counter() + _TURN_SECONDS
         finally:
+            frame = None  # a traceback would keep it
             self._send_or_wake()
 
     async def _wait_for_memory(self) -> None:
@@ -240,19 +252,22 @@ class Connection:
 
     async def _begin_heavy(self, frame: memoryview) -> None:
         """One at a time: what is decoded of a large frame is much larger, and may be handled in many turns."""
-        if self._authenticator is not None:
-            self._begin(frame)
-            return
-        self._send_or_wake()
-        await self._wait_answered()
-        self._requests += 1
-        self._counters.requests += 1
-        async with holding(self._memory.requests, len(frame)):
-            answer = await self._registry.dispatch_heavy(frame, self._context, self.info)
-            self._owe(answer)
-        if isinstance(answer, Pending) and answer.alone:
+        try:
+            if self._authenticator is not None:
+                self._begin(frame)
+                return
             self._send_or_wake()
             await self._wait_answered()
+            self._requests += 1
+            self._counters.requests += 1
+            async with holding(self._memory.requests, len(frame)):
+                answer = await self._registry.dispatch_heavy(frame, self._context, self.info)
+                self._owe(answer)
+            if isinstance(answer, Pending) and answer.alone:
+                self._send_or_wake()
+                await self._wait_answered()
+        finally:
+            del frame  # a traceback would keep it
 
     async def _wait_answered(self) -> None:
         while self._owed:

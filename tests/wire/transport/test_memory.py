@@ -294,3 +294,29 @@ async def test_large_requests_are_decoded_apart_and_keep_their_order():
         assert (await client.answer(18, 4))[0] == 3
         assert await client.is_closed()
         assert server.counters.bad_requests == 1
+
+
+async def test_a_frame_that_has_not_begun_keeps_its_share(autojump_clock):
+    """Relief takes the memory of quiet connections; one whose large request waits for its turn is none."""
+    toy = Toy()
+    event = toy.park("slow")
+    held = Holding()
+    held.go.set()
+    async with (
+        open_server(
+            heartbeat, held.handler, context=toy, request_bytes_max=2 * MIB, stalled_seconds=600
+        ) as server,
+        open_raw(server) as client,
+        trio.open_nursery() as nursery,
+    ):
+        await client.send(heartbeat_frame("slow", 1) + sync_frame(MIB, 2))
+        await settled()
+        frames, *_ = server.pools()
+        assert frames.used > MIB
+        for connection in server.connections.values():
+            connection.shrink()
+        assert frames.used > MIB
+        event.set()
+        assert (await client.heartbeat())[0] == 1
+        assert (await client.answer(14, 5))[0] == 2
+        nursery.cancel_scope.cancel()
