@@ -15,7 +15,7 @@ from node.config.config_def import (
     one_of,
 )
 from node.config.log_keys import LOGS
-from node.config.node_keys import MAX_CONNECTIONS, LISTENERS, METADATA_LOG, QUORUM, ROLES
+from node.config.node_keys import LISTENERS, MAX_CONNECTIONS, METADATA_LOG, QUORUM, ROLES
 from node.config.replaced_keys import REPLACED
 from node.config.security_keys import ACCESS, LISTENER_JAAS, REFUSED, SERVER_SECURITY
 from node.config.unserved_keys import UNSERVED
