@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from node.config.config_def import INT_MAX, LONG_MAX, ConfigKey, all_of, at_least
 
+_AT_START = "a listener is bound with the bounds of its start"
+
 # Also of one listener.
 MAX_CONNECTIONS = ConfigKey(
     "max.connections",
@@ -15,6 +17,7 @@ MAX_CONNECTIONS = ConfigKey(
     "Connections of clients.",
     at_least(0),
     scope="cluster-wide",
+    no_effect_while_running=_AT_START,
 )
 
 HOUR_MS = 3600 * 1000
@@ -111,6 +114,7 @@ LISTENERS = (
         "Most connections from one address.",
         at_least(0),
         scope="cluster-wide",
+        no_effect_while_running=_AT_START,
     ),
     ConfigKey(
         "max.connections.per.ip.overrides",
@@ -118,6 +122,7 @@ LISTENERS = (
         [],
         "Most connections from single addresses, HOST:COUNT.",
         scope="cluster-wide",
+        no_effect_while_running=_AT_START,
     ),
     ConfigKey(
         "max.connection.creation.rate",

@@ -9,7 +9,7 @@ from broker.handlers.registry import broker_registry
 from tests.badinput.peer import Peer, frame_of
 from tests.broker.cluster import cluster
 from tests.broker.large_requests import array_paths, large_request
-from tests.slow_steps import no_slow_steps
+from tests.slow_steps import no_slow_steps as assert_no_slow_steps
 from wire.messages.registry import REQUESTS
 from wire.schema import DECODE_BUDGET
 
@@ -31,7 +31,7 @@ async def test_every_array_of_a_large_request(tmp_path):
         host, _, port = running.bootstrap.rpartition(":")
         for case in CASES:
             await trio.to_thread.run_sync(ask, (host, int(port)), *case, 3)
-            with no_slow_steps():
+            with assert_no_slow_steps():
                 await trio.to_thread.run_sync(ask, (host, int(port)), *case, ELEMENTS)
 
 

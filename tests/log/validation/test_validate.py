@@ -150,7 +150,7 @@ def test_control_batches_are_not_for_clients():
 def test_bits_that_are_not_for_clients(bit, kind, rules):
     """Bit 6 is the log cleaner's (KIP-534); those behind it may be given a meaning by somebody."""
     data = good(compression=kind)
-    refused(altered(data, attributes=bit | kind), ErrorCode.INVALID_RECORD, rules)
+    assert_refused(altered(data, attributes=bit | kind), ErrorCode.INVALID_RECORD, rules)
 
 
 @pytest.mark.parametrize(
