@@ -108,6 +108,7 @@ def labels(path: Path) -> Iterator[str]:
             yield from INVARIANT.findall(token.string)
 
 
+@pytest.mark.slow
 def test_every_invariant_that_is_named_is_in_the_list():
     page = (ROOT / "docs" / "invariants.md").read_text()
     listed = set(re.findall(r"^\| ([A-Zm]\w+) \|", page, re.MULTILINE))
