@@ -131,6 +131,7 @@ LISTENERS = (
         "Most new connections of a broker in a second.",
         at_least(0),
         scope="cluster-wide",
+        no_effect_while_running=_AT_START,
     ),
     ConfigKey(
         "connections.max.idle.ms", "long", 600_000, "Time after which an idle connection is closed."

@@ -16,8 +16,6 @@ from tests.quorum.metadata.build import image_of
 TABLES = [SERVER_CONFIGS, DYNAMIC_ONLY, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS]
 KEYS = [key for table in TABLES for key in table.values()]
 OF_TOPICS = {name for synonyms in SERVER_SYNONYMS.values() for name, _ in synonyms}
-# Not read anew yet. Once it is, this fails: then it goes.
-NOT_READ_ANEW = {"max.connection.creation.rate"}
 # Apache Kafka 4.3 describes so many configs of a broker, besides the three that are set while it runs only.
 KEYS_OF_KAFKA = 340
 
@@ -57,7 +55,7 @@ def altered_while_running():
 
 def test_what_may_be_altered_is_read_anew_or_says_that_it_is_not():
     read = read_while_running() | OF_TOPICS
-    assert {name for name in names(altered_while_running()) if name not in read} == NOT_READ_ANEW
+    assert {name for name in names(altered_while_running()) if name not in read} == set()
 
 
 def test_exactly_one_warning_for_each_key_without_effect():
