@@ -16,7 +16,6 @@ from node.config.loggers import alter_loggers
 from node.config.server_keys import SERVER_CONFIGS
 from quorum.controller.config_checks import CORDONED
 from quorum.controller.configs import NONE, resource_of
-from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action
 from quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
@@ -28,6 +27,7 @@ from quorum.serving.altered_security import check_altered
 from quorum.serving.authorization import may
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import alter_configs, incremental_alter_configs
+from wire.security.acls import Operation
 from wire.transport.calls import Call
 
 R = TypeVar(

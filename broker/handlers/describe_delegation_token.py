@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from broker.handlers.context import Context
-from quorum.metadata.acls import Operation, ResourceType
 from quorum.metadata.authorizer import Action
 from quorum.metadata.tokens import describe_tokens
 from quorum.serving.authorization import may, may_ask_for_tokens
@@ -13,6 +12,7 @@ from wire.messages.describe_delegation_token import (
     DescribeDelegationTokenResponse,
 )
 from wire.records.security import DelegationTokenRecord
+from wire.security.acls import Operation, ResourceType
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 

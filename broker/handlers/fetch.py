@@ -20,7 +20,6 @@ from broker.fetching.slots import Slot
 from broker.handlers.context import Context
 from broker.metadata.endpoints import leader_endpoints
 from broker.partitions.opening import opened_first
-from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action
 from quorum.serving.authorization import may
 from wire.errors import ErrorCode, KafkaError
@@ -31,6 +30,7 @@ from wire.messages.fetch import (
     NodeEndpoint,
 )
 from wire.primitives import NIL_UUID
+from wire.security.acls import Operation
 from wire.transport.calls import Call, Parked
 from wire.transport.memory import holding
 from wire.transport.registry import handles

@@ -6,7 +6,6 @@ token is asked by its handler. Requests about topics, groups and transactions ar
 
 from __future__ import annotations
 
-from quorum.metadata.acls import Operation
 from quorum.serving.authorization import needs
 from wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from wire.messages.describe_acls import DescribeAclsRequest
@@ -16,6 +15,7 @@ from wire.messages.describe_user_scram_credentials import DescribeUserScramCrede
 from wire.messages.list_config_resources import ListConfigResourcesRequest
 from wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from wire.schema import Message
+from wire.security.acls import Operation
 from wire.transport.registry import Guard
 
 # Any of them is enough.

@@ -9,17 +9,7 @@ from collections.abc import Callable
 
 from node.runtime.deferred import Result
 from quorum.controller.topics import RECORDS_MAX
-from quorum.metadata.acls import (
-    CLUSTER_NAME,
-    Acl,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-    check_filter,
-    known,
-    matches,
-)
+from quorum.metadata.acls import Acl, check_filter, known, matches
 from quorum.metadata.image import AclsImage
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_acls import (
@@ -36,6 +26,7 @@ from wire.messages.delete_acls import (
 )
 from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from wire.schema import Message
+from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 
 
 def fail_create(request: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAclsResponse:

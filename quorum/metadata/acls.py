@@ -1,6 +1,6 @@
-"""ACLs: what the numbers mean, which ACL a filter matches, and how DescribeAcls (29) tells of them.
+"""ACLs: which ACL a filter matches, and how DescribeAcls (29) tells of them.
 
-Source: Kafka's `AclOperation`, `PatternType`, `ResourceType`, `ResourcePatternFilter`, `AccessControlEntryFilter`; KIP-290. The same for
+Source: Kafka's `ResourcePatternFilter`, `AccessControlEntryFilter`; KIP-290. The same for
 brokers and controllers. Left out: what follows from ACLs, which is in `authorizer`.
 """
 
@@ -20,58 +20,9 @@ from wire.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from wire.records.security import AccessControlEntryRecord
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 WILDCARD = "*"
-# The one resource of its type.
-CLUSTER_NAME = "kafka-cluster"
-
-
-class ResourceType(IntEnum):
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class PatternType(IntEnum):
-    """ANY and MATCH are of filters only; MATCH finds what would apply to a resource of that name."""
-
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class Operation(IntEnum):
-    UNKNOWN = 0
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class Permission(IntEnum):
-    UNKNOWN = 0
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
-
 
 E = TypeVar("E", bound=IntEnum)
 

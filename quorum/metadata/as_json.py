@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
-from quorum.metadata.acls import Operation, PatternType, Permission, ResourceType
 from quorum.metadata.image import (
     RESOURCE_TYPES,
     BrokerRegistration,
@@ -25,6 +24,7 @@ from wire.endpoint import SECURITY_PROTOCOLS, Endpoint
 from wire.primitives import NIL_UUID, uuid_to_text
 from wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
 from wire.records.sensitive import is_sensitive
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 
 def _names(kinds: type[IntEnum]) -> dict[int, str]:

@@ -11,15 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from quorum.metadata.acls import (
-    CLUSTER_NAME,
-    WILDCARD,
-    Acl,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from quorum.metadata.acls import WILDCARD, Acl
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import (
     GROUP_RESOURCE,
@@ -30,6 +22,7 @@ from quorum.metadata.image import (
 )
 from quorum.metadata.loader import Manifest
 from wire.errors import ErrorCode, KafkaError
+from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 
 WILDCARD_PRINCIPAL = "User:*"
 

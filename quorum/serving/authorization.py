@@ -10,9 +10,9 @@ from typing import Protocol
 
 from node.config.config_def import ConfigError
 from node.config.server import ServerConfig
-from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action, Authorizer
 from wire.errors import ErrorCode, KafkaError
+from wire.security.acls import Operation
 from wire.security.principal import ANONYMOUS
 from wire.transport.calls import Call, ConnectionInfo
 from wire.transport.registry import Guard

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from quorum.metadata.acls import Operation, ResourceType, known
+from quorum.metadata.acls import known
 from wire.errors import ErrorCode
 from wire.messages.create_acls import (
     AclCreation,
@@ -15,6 +15,7 @@ from wire.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
+from wire.security.acls import Operation, ResourceType
 
 # What the guards and handlers ask the authorizer. ALL stands where everything that matters is judged.
 JUDGED: Mapping[ResourceType, frozenset[Operation]] = {

@@ -8,12 +8,12 @@ from node.runtime.deferred import Result
 from quorum.controller.active import Reign
 from quorum.controller.configs import fail_legacy, legacy_response, replace_configs, resource_of
 from quorum.controller.context import ControllerContext
-from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action, config_resource
 from quorum.serving.authorization import may
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from wire.schema import Message
+from wire.security.acls import Operation
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 

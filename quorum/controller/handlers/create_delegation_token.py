@@ -13,7 +13,6 @@ from quorum.controller.delegation_tokens import (
     owner_of,
 )
 from quorum.controller.topics import new_topic_id
-from quorum.metadata.acls import Operation, ResourceType
 from quorum.metadata.authorizer import Action
 from quorum.serving.authorization import may, may_ask_for_tokens
 from wire.errors import ErrorCode, KafkaError
@@ -23,6 +22,7 @@ from wire.messages.create_delegation_token import (
 )
 from wire.primitives import uuid_to_text
 from wire.schema import Message
+from wire.security.acls import Operation, ResourceType
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 

@@ -9,7 +9,6 @@ from node.runtime.steps import Steps
 from quorum.controller.active import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.elections import elect_leaders as decide
-from quorum.metadata.acls import Operation
 from quorum.serving.authorization import needs
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.elect_leaders import (
@@ -19,6 +18,7 @@ from wire.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from wire.schema import Message
+from wire.security.acls import Operation
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 

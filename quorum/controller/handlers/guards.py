@@ -6,7 +6,6 @@ here, creation, growth and deletion of topics, is not judged yet.
 
 from __future__ import annotations
 
-from quorum.metadata.acls import Operation
 from quorum.serving.authorization import needs
 from wire.messages.add_raft_voter import AddRaftVoterRequest
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -35,6 +34,7 @@ from wire.messages.update_features import UpdateFeaturesRequest
 from wire.messages.update_raft_voter import UpdateRaftVoterRequest
 from wire.messages.vote import VoteRequest
 from wire.schema import Message
+from wire.security.acls import Operation
 from wire.transport.registry import Guard
 
 # What only brokers and controllers ask of a controller.

@@ -15,7 +15,6 @@ from quorum.controller.configs import (
     resource_of,
 )
 from quorum.controller.context import ControllerContext
-from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action, config_resource
 from quorum.metadata.image import BROKER_LOGGER_RESOURCE, ConfigResource
 from quorum.serving.authorization import may
@@ -25,6 +24,7 @@ from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from wire.schema import Message
+from wire.security.acls import Operation
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 

@@ -10,7 +10,6 @@ import pytest
 
 from broker.handlers.guards import GUARDS, OPERATIONS
 from broker.handlers.registry import broker_registry
-from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import connection
 from tests.broker.harness import open_harness, partition, registration, topic, topic_id
@@ -29,6 +28,7 @@ from wire.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from wire.security.acls import Operation
 
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 

@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorum.controller.acls import create_acls, delete_acls
-from quorum.metadata.acls import (
-    Acl,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-    describe_acls,
-    matches,
-)
+from quorum.metadata.acls import Acl, describe_acls, matches
 from quorum.metadata.authorizer import AclIndex, Action, Authorizer, allows
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY
@@ -27,6 +19,7 @@ from wire.messages.create_acls import AclCreation, CreateAclsRequest
 from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from wire.messages.describe_acls import DescribeAclsRequest
 from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 ALICE = Acl(2, "orders", 3, "User:alice", "*", 3, 3)
 

@@ -10,7 +10,6 @@ from node.config.security_keys import STANDARD_AUTHORIZER
 from quorum.controller.handlers.envelope import FORWARDED
 from quorum.controller.handlers.guards import GUARDS, OPERATIONS
 from quorum.controller.handlers.registry import controller_registry
-from quorum.metadata.acls import Operation
 from quorum.raft_log.partition import TOPIC
 from quorum.serving.authorization import OPEN_DATA
 from tests.cluster.controllers import SECONDS, connected_to, open_controllers
@@ -25,6 +24,7 @@ from wire.messages import (
     unregister_broker,
     vote,
 )
+from wire.security.acls import Operation
 
 NOBODY = {
     "authorizer_class_name": STANDARD_AUTHORIZER,

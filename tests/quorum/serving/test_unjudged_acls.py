@@ -1,7 +1,6 @@
 """ACLs that would protect nothing are refused."""
 
 from node.config.security_keys import STANDARD_AUTHORIZER
-from quorum.metadata.acls import Operation, ResourceType
 from quorum.serving.authorization import OPEN_DATA
 from tests.cluster.controllers import (
     SECONDS,
@@ -10,6 +9,7 @@ from tests.cluster.controllers import (
 )
 from wire.errors import ErrorCode
 from wire.messages.create_acls import AclCreation, CreateAclsRequest
+from wire.security.acls import Operation, ResourceType
 
 NOBODY = {
     "authorizer_class_name": STANDARD_AUTHORIZER,

@@ -1,0 +1,58 @@
+"""What the numbers of ACLs mean on the wire and in the metadata log: kinds of resources, patterns, operations, permissions.
+
+Source: Kafka's `ResourceType`, `PatternType`, `AclOperation`, `AclPermissionType`. Left out: ACLs themselves (`quorum.metadata.acls`).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+# The one resource of its type.
+CLUSTER_NAME = "kafka-cluster"
+
+
+class ResourceType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """ANY and MATCH are of filters only; MATCH finds what would apply to a resource of that name."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
