@@ -6,6 +6,7 @@ from broker.handlers.context import Context
 from quorum.controller.client_quotas import fail_alter_quotas
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from wire.outgoing import Outgoing
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
@@ -14,6 +15,7 @@ from wire.transport.registry import handles
 @handles(
     AlterClientQuotasRequest,
     versions="0-1",
+    access=BY_CONTROLLER,
     on_error=fail_alter_quotas,
     elements_max=MANY_ELEMENTS_MAX,
 )

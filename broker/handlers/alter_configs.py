@@ -6,11 +6,12 @@ from broker.handlers.config_changes import altered
 from broker.handlers.context import Context
 from quorum.controller.configs import fail_legacy, legacy_response
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(AlterConfigsRequest, versions="0-2", on_error=fail_legacy)
+@handles(AlterConfigsRequest, versions="0-2", access=BY_CONTROLLER, on_error=fail_legacy)
 async def alter_configs(
     request: AlterConfigsRequest, ctx: Context, call: Call
 ) -> AlterConfigsResponse:

@@ -15,6 +15,8 @@ from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -44,7 +46,9 @@ def _fail(
     return _each(request, lambda _topic, _index, _path: code)
 
 
-@handles(AlterReplicaLogDirsRequest, versions="0-2", on_error=_fail)
+@handles(
+    AlterReplicaLogDirsRequest, versions="0-2", access=cluster(Operation.ALTER), on_error=_fail
+)
 def alter_replica_log_dirs(
     request: AlterReplicaLogDirsRequest, ctx: Context, _call: Call
 ) -> AlterReplicaLogDirsResponse:

@@ -8,6 +8,7 @@ from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
 )
 from wire.outgoing import Outgoing
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
@@ -16,6 +17,7 @@ from wire.transport.registry import handles
 @handles(
     AlterUserScramCredentialsRequest,
     versions="0",
+    access=BY_CONTROLLER,
     on_error=fail_alter_scram,
     elements_max=MANY_ELEMENTS_MAX,
 )

@@ -7,11 +7,12 @@ from quorum.controller.acls import fail_create
 from quorum.serving.unjudged_acls import judged_part
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.outgoing import Outgoing
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(CreateAclsRequest, versions="0-3", on_error=fail_create)
+@handles(CreateAclsRequest, versions="0-3", access=BY_CONTROLLER, on_error=fail_create)
 async def create_acls(
     request: CreateAclsRequest, ctx: Context, call: Call
 ) -> Outgoing | CreateAclsResponse:

@@ -10,11 +10,12 @@ from wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(CreateDelegationTokenRequest, versions="0-3")
+@handles(CreateDelegationTokenRequest, versions="0-3", access=BY_CONTROLLER)
 async def create_delegation_token(
     request: CreateDelegationTokenRequest, ctx: Context, call: Call
 ) -> CreateDelegationTokenResponse:

@@ -10,6 +10,7 @@ from wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from wire.outgoing import Outgoing
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -25,6 +26,6 @@ def _fail(
     )
 
 
-@handles(CreatePartitionsRequest, versions="0-3", on_error=_fail)
+@handles(CreatePartitionsRequest, versions="0-3", access=BY_CONTROLLER, on_error=_fail)
 async def create_partitions(request: CreatePartitionsRequest, ctx: Context, call: Call) -> Outgoing:
     return await ctx.forwarder.pass_on(request, call)

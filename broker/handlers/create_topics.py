@@ -13,6 +13,7 @@ from wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from wire.outgoing import Outgoing
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -31,7 +32,7 @@ def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Create
     )
 
 
-@handles(CreateTopicsRequest, versions="0-7", on_error=_fail)
+@handles(CreateTopicsRequest, versions="0-7", access=BY_CONTROLLER, on_error=_fail)
 async def create_topics(request: CreateTopicsRequest, ctx: Context, call: Call) -> Outgoing:
     answer = await ctx.forwarder.pass_on(request, call)
     if not request.validate_only:

@@ -15,6 +15,8 @@ from wire.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import groups
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
@@ -25,7 +27,11 @@ def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> Delet
 
 
 @handles(
-    DeleteGroupsRequest, versions="0-2", on_error=_fail, slices=Slices("groups_names", "results")
+    DeleteGroupsRequest,
+    versions="0-2",
+    access=groups(Operation.DELETE, "groups_names.*", "results"),
+    on_error=_fail,
+    slices=Slices("groups_names", "results"),
 )
 def delete_groups(
     request: DeleteGroupsRequest, ctx: Context, _call: Call

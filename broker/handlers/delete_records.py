@@ -23,13 +23,18 @@ from wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from wire.security.acls import Operation
+from wire.transport.access import topics
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
 
 @handles(
-    DeleteRecordsRequest, versions="0-2", slices=Slices("topics.partitions", "topics.partitions")
+    DeleteRecordsRequest,
+    versions="0-2",
+    access=topics(Operation.DELETE, "topics.name", "topics"),
+    slices=Slices("topics.partitions", "topics.partitions"),
 )
 async def delete_records(
     request: DeleteRecordsRequest, ctx: Context, _call: Call

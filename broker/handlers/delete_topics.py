@@ -13,6 +13,7 @@ from wire.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from wire.primitives import NIL_UUID
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -32,7 +33,7 @@ def _fail(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delete
     )
 
 
-@handles(DeleteTopicsRequest, versions="0-6", on_error=_fail)
+@handles(DeleteTopicsRequest, versions="0-6", access=BY_CONTROLLER, on_error=_fail)
 async def delete_topics(
     request: DeleteTopicsRequest, ctx: Context, call: Call
 ) -> DeleteTopicsResponse:

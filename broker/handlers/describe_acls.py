@@ -6,11 +6,13 @@ from broker.handlers.context import Context
 from quorum.metadata.acls import describe_acls as describe
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(DescribeAclsRequest, versions="0-3")
+@handles(DescribeAclsRequest, versions="0-3", access=cluster(Operation.DESCRIBE))
 def describe_acls(request: DescribeAclsRequest, ctx: Context, _call: Call) -> DescribeAclsResponse:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")

@@ -8,11 +8,13 @@ from wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(DescribeClientQuotasRequest, versions="0-1")
+@handles(DescribeClientQuotasRequest, versions="0-1", access=cluster(Operation.DESCRIBE_CONFIGS))
 def describe_client_quotas(
     request: DescribeClientQuotasRequest, ctx: Context, _call: Call
 ) -> DescribeClientQuotasResponse:

@@ -14,6 +14,7 @@ from wire.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from wire.transport.access import open_to_all
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -21,7 +22,11 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-@handles(DescribeClusterRequest, versions="0-2")
+@handles(
+    DescribeClusterRequest,
+    versions="0-2",
+    access=open_to_all("clients look for brokers; of operations they are told their own"),
+)
 def describe_cluster(
     request: DescribeClusterRequest, ctx: Context, call: Call
 ) -> DescribeClusterResponse:

@@ -9,13 +9,19 @@ from broker.handlers.context import Context
 from quorum.serving.config_entries import Source
 from quorum.serving.describe_configs import answer, fail_all
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from wire.security.acls import Operation
+from wire.transport.access import configs, not_yet
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
 
 @handles(
-    DescribeConfigsRequest, versions="0-4", on_error=fail_all, slices=Slices("resources", "results")
+    DescribeConfigsRequest,
+    versions="0-4",
+    access=not_yet(configs(Operation.DESCRIBE_CONFIGS)),
+    on_error=fail_all,
+    slices=Slices("resources", "results"),
 )
 def describe_configs(
     request: DescribeConfigsRequest, ctx: Context, call: Call

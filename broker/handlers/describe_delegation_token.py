@@ -13,11 +13,16 @@ from wire.messages.describe_delegation_token import (
 )
 from wire.records.security import DelegationTokenRecord
 from wire.security.acls import Operation, ResourceType
+from wire.transport.access import tokens, users
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(DescribeDelegationTokenRequest, versions="0-3")
+@handles(
+    DescribeDelegationTokenRequest,
+    versions="0-3",
+    access=(tokens(Operation.DESCRIBE), users(Operation.DESCRIBE_TOKENS)),
+)
 def describe_delegation_token(
     request: DescribeDelegationTokenRequest, ctx: Context, call: Call
 ) -> DescribeDelegationTokenResponse:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from broker.handlers.context import Context
 from wire.errors import ErrorCode
 from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from wire.security.acls import Operation
+from wire.transport.access import groups
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
@@ -17,7 +19,12 @@ from wire.transport.slices import Slices
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
-@handles(DescribeGroupsRequest, versions="0-6", slices=Slices("groups", "groups"))
+@handles(
+    DescribeGroupsRequest,
+    versions="0-6",
+    access=groups(Operation.DESCRIBE, "groups.*", "groups"),
+    slices=Slices("groups", "groups"),
+)
 def describe_groups(
     request: DescribeGroupsRequest, ctx: Context, call: Call
 ) -> DescribeGroupsResponse:

@@ -24,6 +24,8 @@ from wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -35,7 +37,7 @@ def _fail(
     return DescribeLogDirsResponse(error_code=code, results=[])
 
 
-@handles(DescribeLogDirsRequest, versions="0-5", on_error=_fail)
+@handles(DescribeLogDirsRequest, versions="0-5", access=cluster(Operation.DESCRIBE), on_error=_fail)
 async def describe_log_dirs(
     request: DescribeLogDirsRequest, ctx: Context, _call: Call
 ) -> DescribeLogDirsResponse:

@@ -20,6 +20,8 @@ from wire.messages.describe_producers import (
     TopicRequest,
     TopicResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
@@ -30,6 +32,7 @@ NO_SEQUENCE = -1
 @handles(
     DescribeProducersRequest,
     versions="0",
+    access=topics(Operation.READ, "topics.name", "topics"),
     slices=Slices("topics.partition_indexes", "topics.partitions"),
 )
 def describe_producers(

@@ -28,13 +28,19 @@ from wire.messages.describe_topic_partitions import (
 )
 from wire.primitives import NIL_UUID
 from wire.schema import EncodedArray, encode_element
+from wire.security.acls import Operation
+from wire.transport.access import topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 VERSION = 0
 
 
-@handles(DescribeTopicPartitionsRequest, versions="0")
+@handles(
+    DescribeTopicPartitionsRequest,
+    versions="0",
+    access=topics(Operation.DESCRIBE, "topics.name", "topics", listed="topics.name"),
+)
 def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, ctx: Context, call: Call
 ) -> DescribeTopicPartitionsResponse | Parked[DescribeTopicPartitionsResponse]:

@@ -8,12 +8,19 @@ from wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(DescribeUserScramCredentialsRequest, versions="0", elements_max=MANY_ELEMENTS_MAX)
+@handles(
+    DescribeUserScramCredentialsRequest,
+    versions="0",
+    access=cluster(Operation.DESCRIBE),
+    elements_max=MANY_ELEMENTS_MAX,
+)
 def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, ctx: Context, _call: Call
 ) -> DescribeUserScramCredentialsResponse:

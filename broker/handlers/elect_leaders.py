@@ -11,6 +11,7 @@ from wire.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from wire.outgoing import Outgoing
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -30,6 +31,6 @@ def _fail(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectL
     )
 
 
-@handles(ElectLeadersRequest, versions="0-2", on_error=_fail)
+@handles(ElectLeadersRequest, versions="0-2", access=BY_CONTROLLER, on_error=_fail)
 async def elect_leaders(request: ElectLeadersRequest, ctx: Context, call: Call) -> Outgoing:
     return await ctx.forwarder.pass_on(request, call)

@@ -31,6 +31,7 @@ from wire.messages.fetch import (
 )
 from wire.primitives import NIL_UUID
 from wire.security.acls import Operation
+from wire.transport.access import cluster, topics
 from wire.transport.calls import Call, Parked
 from wire.transport.memory import holding
 from wire.transport.registry import handles
@@ -43,7 +44,14 @@ VERSION_OF_STORAGE_ERRORS = 6
 VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # clients of older versions take it for a fatal error
 
 
-@handles(FetchRequest, versions="0-18")
+@handles(
+    FetchRequest,
+    versions="0-18",
+    access=(
+        topics(Operation.READ, "topics.topic", "responses"),
+        cluster(Operation.CLUSTER_ACTION).in_handler("of followers"),
+    ),
+)
 def fetch(request: FetchRequest, ctx: Context, call: Call) -> FetchResponse | Parked[FetchResponse]:
     keys = [
         (topic.topic if topic.topic_id == NIL_UUID else topic.topic_id, one.partition)

@@ -20,6 +20,8 @@ from wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import groups, transactional_ids
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
@@ -42,6 +44,14 @@ def _fail(
 @handles(
     FindCoordinatorRequest,
     versions="0-6",
+    access=(
+        groups(Operation.DESCRIBE, "coordinator_keys.*", "coordinators").in_handler(
+            "keys of groups"
+        ),
+        transactional_ids(Operation.DESCRIBE, "coordinator_keys.*").in_handler(
+            "keys of transactions"
+        ),
+    ),
     on_error=_fail,
     slices=Slices("coordinator_keys", "coordinators"),
 )

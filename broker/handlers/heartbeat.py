@@ -8,11 +8,13 @@ from __future__ import annotations
 from broker.handlers.context import Context
 from wire.errors import KafkaError
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.security.acls import Operation
+from wire.transport.access import groups
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(HeartbeatRequest, versions="0-4")
+@handles(HeartbeatRequest, versions="0-4", access=groups(Operation.READ, "group_id"))
 def heartbeat(request: HeartbeatRequest, ctx: Context, _call: Call) -> HeartbeatResponse:
     try:
         return HeartbeatResponse(error_code=ctx.groups.heartbeat(request))

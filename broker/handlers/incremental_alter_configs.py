@@ -9,11 +9,18 @@ from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import BY_CONTROLLER, cluster
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(IncrementalAlterConfigsRequest, versions="0-1", on_error=fail_incremental)
+@handles(
+    IncrementalAlterConfigsRequest,
+    versions="0-1",
+    access=(BY_CONTROLLER, cluster(Operation.ALTER_CONFIGS).in_handler("loggers of this broker")),
+    on_error=fail_incremental,
+)
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: Context, call: Call
 ) -> IncrementalAlterConfigsResponse:

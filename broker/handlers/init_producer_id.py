@@ -10,11 +10,22 @@ from __future__ import annotations
 from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster, transactional_ids
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(InitProducerIdRequest, versions="0-5")
+@handles(
+    InitProducerIdRequest,
+    versions="0-5",
+    access=(
+        transactional_ids(Operation.WRITE, "transactional_id"),
+        cluster(Operation.IDEMPOTENT_WRITE).in_handler(
+            "without a transactional id; WRITE on a topic is enough, too"
+        ),
+    ),
+)
 async def init_producer_id(
     request: InitProducerIdRequest, ctx: Context, _call: Call
 ) -> InitProducerIdResponse:

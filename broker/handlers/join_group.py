@@ -11,6 +11,8 @@ from broker.groups.turn import join_error
 from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from wire.security.acls import Operation
+from wire.transport.access import groups
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -23,7 +25,9 @@ def _fail(request: JoinGroupRequest, code: ErrorCode, _message: str) -> JoinGrou
     return response
 
 
-@handles(JoinGroupRequest, versions="0-9", on_error=_fail)
+@handles(
+    JoinGroupRequest, versions="0-9", access=groups(Operation.READ, "group_id"), on_error=_fail
+)
 def join_group(
     request: JoinGroupRequest, ctx: Context, call: Call
 ) -> JoinGroupResponse | Parked[JoinGroupResponse]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from broker.handlers.context import Context
 from wire.errors import KafkaError
 from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from wire.security.acls import Operation
+from wire.transport.access import groups
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 MANY_MEMBERS_VERSION = 3
 
 
-@handles(LeaveGroupRequest, versions="0-5")
+@handles(LeaveGroupRequest, versions="0-5", access=groups(Operation.READ, "group_id"))
 def leave_group(request: LeaveGroupRequest, ctx: Context, call: Call) -> LeaveGroupResponse:
     version = call.header.api_version
     try:

@@ -22,6 +22,8 @@ from wire.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -34,7 +36,7 @@ ALL = (
 )
 
 
-@handles(ListConfigResourcesRequest, versions="0-1")
+@handles(ListConfigResourcesRequest, versions="0-1", access=cluster(Operation.DESCRIBE_CONFIGS))
 def list_config_resources(
     request: ListConfigResourcesRequest, ctx: Context, call: Call
 ) -> ListConfigResourcesResponse:

@@ -8,11 +8,17 @@ from __future__ import annotations
 from broker.handlers.context import Context
 from wire.errors import KafkaError
 from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from wire.security.acls import Operation
+from wire.transport.access import groups
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(ListGroupsRequest, versions="0-5")
+@handles(
+    ListGroupsRequest,
+    versions="0-5",
+    access=groups(Operation.DESCRIBE, listed="groups.group_id").or_cluster(Operation.DESCRIBE),
+)
 def list_groups(request: ListGroupsRequest, ctx: Context, _call: Call) -> ListGroupsResponse:
     try:
         groups = ctx.groups.list_groups(request.states_filter, request.types_filter)

@@ -33,6 +33,8 @@ from wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -82,7 +84,9 @@ class Lookup(NamedTuple):
     """Whose flush was waited for in vain."""
 
 
-@handles(ListOffsetsRequest, versions="0-11")
+@handles(
+    ListOffsetsRequest, versions="0-11", access=topics(Operation.DESCRIBE, "topics.name", "topics")
+)
 def list_offsets(
     request: ListOffsetsRequest, ctx: Context, call: Call
 ) -> ListOffsetsResponse | Parked[ListOffsetsResponse]:

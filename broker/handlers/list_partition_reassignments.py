@@ -7,11 +7,12 @@ from wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
 from wire.outgoing import Outgoing
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(ListPartitionReassignmentsRequest, versions="0")
+@handles(ListPartitionReassignmentsRequest, versions="0", access=BY_CONTROLLER)
 async def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: Context, call: Call
 ) -> Outgoing:

@@ -25,6 +25,8 @@ from wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from wire.primitives import NIL_UUID
+from wire.security.acls import Operation
+from wire.transport.access import topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
@@ -32,7 +34,15 @@ from wire.transport.slices import Slices
 NO_CONTROLLER = -1
 
 
-@handles(MetadataRequest, versions="0-13", slices=Slices("topics", "topics"))
+@handles(
+    MetadataRequest,
+    versions="0-13",
+    access=(
+        topics(Operation.DESCRIBE, "topics.name", "topics", listed="topics.name"),
+        topics(Operation.CREATE).or_cluster(Operation.CREATE).in_handler("topics that it creates"),
+    ),
+    slices=Slices("topics", "topics"),
+)
 def metadata(
     request: MetadataRequest, ctx: Context, call: Call
 ) -> MetadataResponse | Parked[MetadataResponse]:

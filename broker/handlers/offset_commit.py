@@ -18,6 +18,8 @@ from wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from wire.security.acls import Operation
+from wire.transport.access import groups, topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
@@ -37,6 +39,7 @@ def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> Offse
 @handles(
     OffsetCommitRequest,
     versions="0-10",
+    access=(groups(Operation.READ, "group_id"), topics(Operation.READ, "topics.name", "topics")),
     on_error=_fail,
     slices=Slices("topics.partitions", "topics.partitions"),
 )

@@ -13,13 +13,19 @@ from wire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from wire.security.acls import Operation
+from wire.transport.access import groups, topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 Codes = Mapping[tuple[str, int], ErrorCode]
 
 
-@handles(OffsetDeleteRequest, versions="0")
+@handles(
+    OffsetDeleteRequest,
+    versions="0",
+    access=(groups(Operation.DELETE, "group_id"), topics(Operation.READ, "topics.name", "topics")),
+)
 def offset_delete(
     request: OffsetDeleteRequest, ctx: Context, _call: Call
 ) -> OffsetDeleteResponse | Parked[OffsetDeleteResponse]:

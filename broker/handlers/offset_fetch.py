@@ -26,6 +26,8 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from wire.security.acls import Operation
+from wire.transport.access import groups, topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -42,7 +44,15 @@ def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> Offset
     return OffsetFetchResponse(error_code=code if not groups else ErrorCode.NONE, groups=groups)
 
 
-@handles(OffsetFetchRequest, versions="0-10", on_error=_fail)
+@handles(
+    OffsetFetchRequest,
+    versions="0-10",
+    access=(
+        groups(Operation.DESCRIBE, "groups.group_id", "groups"),
+        topics(Operation.DESCRIBE).in_handler("topics of each group"),
+    ),
+    on_error=_fail,
+)
 def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, call: Call
 ) -> OffsetFetchResponse | Parked[OffsetFetchResponse]:

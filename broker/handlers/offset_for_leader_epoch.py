@@ -15,6 +15,8 @@ from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from wire.security.acls import Operation
+from wire.transport.access import topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
@@ -23,6 +25,9 @@ from wire.transport.slices import Slices
 @handles(
     OffsetForLeaderEpochRequest,
     versions="0-4",
+    access=topics(Operation.DESCRIBE, "topics.topic", "topics").or_cluster(
+        Operation.CLUSTER_ACTION
+    ),
     slices=Slices("topics.partitions", "topics.partitions"),
 )
 def offset_for_leader_epoch(

@@ -47,6 +47,8 @@ from wire.messages.produce import (
     TopicProduceResponse,
 )
 from wire.primitives import NIL_UUID
+from wire.security.acls import Operation
+from wire.transport.access import topics, transactional_ids
 from wire.transport.calls import Call, CloseConnection, Parked
 from wire.transport.heavy import LIGHT_ELEMENTS_MAX
 from wire.transport.registry import handles
@@ -99,7 +101,16 @@ def _fail_all(request: ProduceRequest, code: ErrorCode, message: str) -> Produce
 
 
 # A megabyte, as much as producers send by default, holds 15,000 of the smallest batches.
-@handles(ProduceRequest, versions="0-13", on_error=_fail_all, elements_max=LIGHT_ELEMENTS_MAX)
+@handles(
+    ProduceRequest,
+    versions="0-13",
+    access=(
+        transactional_ids(Operation.WRITE, "transactional_id"),
+        topics(Operation.WRITE, "topic_data.name", "responses"),
+    ),
+    on_error=_fail_all,
+    elements_max=LIGHT_ELEMENTS_MAX,
+)
 def produce(
     request: ProduceRequest, ctx: Context, call: Call
 ) -> ProduceResponse | Parked[ProduceResponse] | None:

@@ -32,7 +32,6 @@ from broker.handlers.elect_leaders import elect_leaders
 from broker.handlers.expire_delegation_token import expire_delegation_token
 from broker.handlers.fetch import fetch
 from broker.handlers.find_coordinator import find_coordinator
-from broker.handlers.guards import GUARDS
 from broker.handlers.heartbeat import heartbeat
 from broker.handlers.incremental_alter_configs import incremental_alter_configs
 from broker.handlers.init_producer_id import init_producer_id
@@ -55,6 +54,7 @@ from broker.handlers.unregister_broker import unregister_broker
 from broker.handlers.update_features import update_features
 from broker.handlers.write_txn_markers import write_txn_markers
 from quorum.serving.api_versions_features import told_features
+from quorum.serving.authorization import ACL_JUDGE
 from wire.transport.registry import Registry
 
 HANDLERS = (
@@ -116,5 +116,5 @@ def broker_registry() -> Registry[Context]:
     return Registry(
         HANDLERS,
         features=lambda ctx: told_features(ctx.metadata.image, ctx.kraft_version()),
-        guards=GUARDS,
+        judge=ACL_JUDGE,
     )

@@ -10,6 +10,7 @@ from wire.messages.renew_delegation_token import (
     RenewDelegationTokenResponse,
 )
 from wire.outgoing import Outgoing
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -20,7 +21,7 @@ def _fail(
     return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1)
 
 
-@handles(RenewDelegationTokenRequest, versions="0-2", on_error=_fail)
+@handles(RenewDelegationTokenRequest, versions="0-2", access=BY_CONTROLLER, on_error=_fail)
 async def renew_delegation_token(
     request: RenewDelegationTokenRequest, ctx: Context, call: Call
 ) -> Outgoing | RenewDelegationTokenResponse:

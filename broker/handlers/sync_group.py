@@ -10,13 +10,15 @@ from broker.groups.turn import sync_error
 from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from wire.security.acls import Operation
+from wire.transport.access import groups
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 PROTOCOL_VERSION = 5
 
 
-@handles(SyncGroupRequest, versions="0-5")
+@handles(SyncGroupRequest, versions="0-5", access=groups(Operation.READ, "group_id"))
 def sync_group(
     request: SyncGroupRequest, ctx: Context, call: Call
 ) -> SyncGroupResponse | Parked[SyncGroupResponse]:

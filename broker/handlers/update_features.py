@@ -5,10 +5,11 @@ from __future__ import annotations
 from broker.handlers.context import Context
 from wire.messages.update_features import UpdateFeaturesRequest
 from wire.outgoing import Outgoing
+from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(UpdateFeaturesRequest, versions="0-2")
+@handles(UpdateFeaturesRequest, versions="0-2", access=BY_CONTROLLER)
 async def update_features(request: UpdateFeaturesRequest, ctx: Context, call: Call) -> Outgoing:
     return await ctx.forwarder.pass_on(request, call)

@@ -20,6 +20,8 @@ from wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
@@ -49,7 +51,12 @@ def _fail(
     return WriteTxnMarkersResponse(markers=results)
 
 
-@handles(WriteTxnMarkersRequest, versions="0-2", on_error=_fail)
+@handles(
+    WriteTxnMarkersRequest,
+    versions="0-2",
+    access=cluster(Operation.ALTER, Operation.CLUSTER_ACTION),
+    on_error=_fail,
+)
 async def write_txn_markers(
     request: WriteTxnMarkersRequest, ctx: Context, _call: Call
 ) -> WriteTxnMarkersResponse:

@@ -11,11 +11,13 @@ from quorum.translate.answers import write_begin_answer
 from quorum.translate.requests import read_begin
 from quorum.translate.shape import WrongShape
 from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(BeginQuorumEpochRequest, versions="0-1")
+@handles(BeginQuorumEpochRequest, versions="0-1", access=cluster(Operation.CLUSTER_ACTION))
 def begin_quorum_epoch(
     request: BeginQuorumEpochRequest, ctx: QuorumContext, call: Call
 ) -> BeginQuorumEpochResponse | Parked[BeginQuorumEpochResponse]:

@@ -19,6 +19,8 @@ from wire.messages.describe_quorum import (
     ReplicaState,
 )
 from wire.primitives import NIL_UUID
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
@@ -26,7 +28,12 @@ from wire.transport.registry import handles
 VERSION_WITH_NODES = 2
 
 
-@handles(DescribeQuorumRequest, versions="0-2", elements_max=FEW_ELEMENTS_MAX)
+@handles(
+    DescribeQuorumRequest,
+    versions="0-2",
+    access=cluster(Operation.DESCRIBE),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def describe_quorum(
     request: DescribeQuorumRequest, ctx: QuorumContext, call: Call
 ) -> DescribeQuorumResponse:

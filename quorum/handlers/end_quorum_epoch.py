@@ -11,11 +11,13 @@ from quorum.translate.answers import write_end_answer
 from quorum.translate.requests import read_end
 from quorum.translate.shape import WrongShape
 from wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(EndQuorumEpochRequest, versions="0-1")
+@handles(EndQuorumEpochRequest, versions="0-1", access=cluster(Operation.CLUSTER_ACTION))
 def end_quorum_epoch(
     request: EndQuorumEpochRequest, ctx: QuorumContext, call: Call
 ) -> EndQuorumEpochResponse | Parked[EndQuorumEpochResponse]:

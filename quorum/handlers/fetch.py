@@ -11,11 +11,13 @@ from quorum.translate.answers import write_fetch_answer
 from quorum.translate.requests import read_fetch
 from quorum.translate.shape import WrongShape
 from wire.messages.fetch import FetchRequest, FetchResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(FetchRequest, versions="12-18")
+@handles(FetchRequest, versions="12-18", access=cluster(Operation.CLUSTER_ACTION))
 def fetch(
     request: FetchRequest, ctx: QuorumContext, call: Call
 ) -> FetchResponse | Parked[FetchResponse]:

@@ -11,11 +11,13 @@ from quorum.translate.answers import write_snapshot_answer
 from quorum.translate.requests import read_fetch_snapshot
 from quorum.translate.shape import WrongShape
 from wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(FetchSnapshotRequest, versions="0-1")
+@handles(FetchSnapshotRequest, versions="0-1", access=cluster(Operation.CLUSTER_ACTION))
 def fetch_snapshot(
     request: FetchSnapshotRequest, ctx: QuorumContext, call: Call
 ) -> FetchSnapshotResponse | Parked[FetchSnapshotResponse]:

@@ -11,11 +11,13 @@ from quorum.translate.answers import write_vote_answer
 from quorum.translate.requests import read_vote
 from quorum.translate.shape import WrongShape
 from wire.messages.vote import VoteRequest, VoteResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(VoteRequest, versions="0-2")
+@handles(VoteRequest, versions="0-2", access=cluster(Operation.CLUSTER_ACTION))
 def vote(
     request: VoteRequest, ctx: QuorumContext, call: Call
 ) -> VoteResponse | Parked[VoteResponse]:

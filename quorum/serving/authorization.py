@@ -11,11 +11,12 @@ from typing import Protocol
 from node.config.config_def import ConfigError
 from node.config.server import ServerConfig
 from quorum.metadata.authorizer import Action, Authorizer
+from quorum.serving.enforced import ENFORCED
 from wire.errors import ErrorCode, KafkaError
-from wire.security.acls import Operation
+from wire.security.acls import Operation, ResourceType
 from wire.security.principal import ANONYMOUS
+from wire.transport.access import Need
 from wire.transport.calls import Call, ConnectionInfo
-from wire.transport.registry import Guard
 
 log = logging.getLogger(__name__)
 
@@ -73,17 +74,36 @@ def may(ctx: _Guarded, connection: ConnectionInfo, action: Action) -> bool:
     )
 
 
-def needs(*operations: Operation) -> Guard:
-    """A guard of requests: one of the operations on the cluster must be allowed, else CLUSTER_AUTHORIZATION_FAILED."""
+def check_cluster(ctx: _Guarded, call: Call, operation: Operation) -> None:
+    """For handlers that ask themselves. Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
+    if not may(ctx, call.connection, Action(operation)):
+        raise KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"{call.connection.principal} may not {operation.name} the cluster",
+        )
 
-    def guard(ctx: _Guarded, call: Call) -> None:
-        if not any(may(ctx, call.connection, Action(one)) for one in operations):
-            raise KafkaError(
-                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                f"{call.connection.principal} may not {operations[-1].name} the cluster",
-            )
 
-    return guard
+class _AclJudge:
+    """Holds what handlers declare against the authorizer of their context.
+
+    What is not `ENFORCED` is declared, listed in `docs/access.md`, and open.
+    """
+
+    def enforces(self, need: Need) -> bool:
+        return ENFORCED.get(need.resource_type, frozenset()).issuperset(need.operations)
+
+    def allows(
+        self,
+        context: _Guarded,
+        connection: ConnectionInfo,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> bool:
+        return may(context, connection, Action(operation, resource_type, name))
+
+
+ACL_JUDGE = _AclJudge()
 
 
 def may_ask_for_tokens(ctx: _Guarded, connection: ConnectionInfo) -> bool:

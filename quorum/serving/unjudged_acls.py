@@ -5,9 +5,10 @@ Controllers look, and brokers before they forward: their controllers may be Apac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from quorum.metadata.acls import known
+from quorum.serving.enforced import ENFORCED
 from wire.errors import ErrorCode
 from wire.messages.create_acls import (
     AclCreation,
@@ -17,26 +18,6 @@ from wire.messages.create_acls import (
 )
 from wire.security.acls import Operation, ResourceType
 
-# What the guards and handlers ask the authorizer. ALL stands where everything that matters is judged.
-JUDGED: Mapping[ResourceType, frozenset[Operation]] = {
-    ResourceType.CLUSTER: frozenset(
-        {
-            Operation.ALL,
-            Operation.ALTER,
-            Operation.ALTER_CONFIGS,
-            Operation.CLUSTER_ACTION,
-            Operation.DESCRIBE,
-            Operation.DESCRIBE_CONFIGS,
-        }
-    ),
-    ResourceType.TOPIC: frozenset({Operation.ALTER_CONFIGS}),
-    ResourceType.GROUP: frozenset({Operation.ALTER_CONFIGS}),
-    ResourceType.TRANSACTIONAL_ID: frozenset(),
-    ResourceType.DELEGATION_TOKEN: frozenset({Operation.ALL, Operation.DESCRIBE}),
-    ResourceType.USER: frozenset(
-        {Operation.ALL, Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS}
-    ),
-}
 # Not about anything: the controller says what is wrong with them.
 _INVALID = (Operation.UNKNOWN, Operation.ANY)
 
@@ -59,7 +40,7 @@ def judged_part(request: CreateAclsRequest) -> tuple[CreateAclsRequest, Merge]:
 def _why_unjudged(creation: AclCreation) -> str | None:
     resource_type = known(ResourceType, creation.resource_type)
     operation = known(Operation, creation.operation)
-    judged = JUDGED.get(resource_type)
+    judged = ENFORCED.get(resource_type)
     if judged is None or operation in judged or operation in _INVALID:
         return None
     return (

@@ -38,6 +38,7 @@ from wire.messages.vote import VoteRequest
 from wire.records.metadata import encode_metadata_record
 from wire.records.topics import TopicRecord
 from wire.schema import Message
+from wire.transport.access import open_to_all
 from wire.transport.node_connection import open_node_connection
 from wire.transport.registry import Registry, handles
 from wire.transport.server import serve_listener
@@ -135,49 +136,49 @@ class Liar:
         return write(answer, version)
 
 
-@handles(VoteRequest, versions="0-2")
+@handles(VoteRequest, versions="0-2", access=open_to_all("a test"))
 def vote(request: VoteRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
     return liar.answer(request, version, answers.write_vote_answer, requests.read_vote(request))
 
 
-@handles(BeginQuorumEpochRequest, versions="0-1")
+@handles(BeginQuorumEpochRequest, versions="0-1", access=open_to_all("a test"))
 def begin(request: BeginQuorumEpochRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
     return liar.answer(request, version, answers.write_begin_answer, requests.read_begin(request))
 
 
-@handles(EndQuorumEpochRequest, versions="0-1")
+@handles(EndQuorumEpochRequest, versions="0-1", access=open_to_all("a test"))
 def end(request: EndQuorumEpochRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
     return liar.answer(request, version, answers.write_end_answer, requests.read_end(request))
 
 
-@handles(FetchRequest, versions="12-18")
+@handles(FetchRequest, versions="12-18", access=open_to_all("a test"))
 def fetch(request: FetchRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
     return liar.answer(request, version, answers.write_fetch_answer, requests.read_fetch(request))
 
 
-@handles(FetchSnapshotRequest, versions="0-1")
+@handles(FetchSnapshotRequest, versions="0-1", access=open_to_all("a test"))
 def fetch_snapshot(request: FetchSnapshotRequest, liar: Liar, call: Any) -> Any:
     version, of = call.header.api_version, requests.read_fetch_snapshot(request)
     return liar.answer(request, version, answers.write_snapshot_answer, of)
 
 
-@handles(AddRaftVoterRequest, versions="0-1")
+@handles(AddRaftVoterRequest, versions="0-1", access=open_to_all("a test"))
 def add(request: AddRaftVoterRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
     return liar.answer(request, version, voters.write_add_answer, voters.read_add(request))
 
 
-@handles(RemoveRaftVoterRequest, versions="0")
+@handles(RemoveRaftVoterRequest, versions="0", access=open_to_all("a test"))
 def remove(request: RemoveRaftVoterRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
     return liar.answer(request, version, voters.write_remove_answer, voters.read_remove(request))
 
 
-@handles(UpdateRaftVoterRequest, versions="0")
+@handles(UpdateRaftVoterRequest, versions="0", access=open_to_all("a test"))
 def update(request: UpdateRaftVoterRequest, liar: Liar, call: Any) -> Any:
     version = call.header.api_version
     return liar.answer(request, version, voters.write_update_answer, voters.read_update(request))

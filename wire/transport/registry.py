@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import struct
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
@@ -23,9 +23,11 @@ from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthent
 from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from wire.outgoing import Outgoing
 from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Versions
+from wire.transport.access import Access, needs_of, open_to_all
 from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
 from wire.transport.error_answers import GeneralError, OnError, general_error
+from wire.transport.guard import Judge, guarded
 from wire.transport.heavy import HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
 from wire.transport.limited_log import LimitedLog
 from wire.transport.memory import ELEMENT_BYTES
@@ -52,7 +54,8 @@ class Handled:
 
     request: type[Message]
     versions: Versions
-    on_error: OnError | None
+    access: Access
+    on_error: OnError | None = None
     elements_max: int = DECODE_BUDGET.elements_max
     slices: Slices | None = None
 
@@ -61,11 +64,12 @@ def handles(
     request: type[Message],
     *,
     versions: str,
+    access: Access,
     on_error: OnError | None = None,
     elements_max: int = DECODE_BUDGET.elements_max,
     slices: Slices | None = None,
 ) -> Callable[[F], F]:
-    """Declares which request, in which versions (`"3-13"`), a function answers; does nothing else.
+    """Declares which request, in which versions (`"3-13"`), a function answers, and who may ask; does nothing else.
 
     `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is not
     just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused. A large
@@ -74,15 +78,11 @@ def handles(
 
     def note(function: F) -> F:
         cast(Any, function).__handles__ = Handled(
-            request, Versions.parse(versions), on_error, elements_max, slices
+            request, Versions.parse(versions), access, on_error, elements_max, slices
         )
         return function
 
     return note
-
-
-# Raises KafkaError for who may not ask this; given the handler's context and call.
-Guard = Callable[[Any, Call], None]
 
 
 @dataclass(slots=True, frozen=True)
@@ -96,7 +96,6 @@ class Route:
     on_error: OnError | None
     general_error: GeneralError | None
     log: LimitedLog
-    guard: Guard | None
     elements_max: int
     slices: Slices | None
 
@@ -166,14 +165,17 @@ class Pending:
 Answer = Outgoing | Pending | None
 
 
-@handles(SaslHandshakeRequest, versions="0-1")
+_OF_THE_CONNECTION = open_to_all("about the connection itself, also before authentication")
+
+
+@handles(SaslHandshakeRequest, versions="0-1", access=_OF_THE_CONNECTION)
 def _answer_sasl_handshake(
     _request: SaslHandshakeRequest, _context: object, _call: Call
 ) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
 
 
-@handles(SaslAuthenticateRequest, versions="0-2")
+@handles(SaslAuthenticateRequest, versions="0-2", access=_OF_THE_CONNECTION)
 def _answer_sasl_authenticate(
     _request: SaslAuthenticateRequest, _context: object, _call: Call
 ) -> SaslAuthenticateResponse:
@@ -191,7 +193,7 @@ AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
 class Registry(Generic[C]):
     """The handlers of one kind of node; `features` tells what ApiVersions says beside versions.
 
-    `guards` are asked before the handler of a request is.
+    `judge` says who may do what the handlers declare (`wire.transport.guard`); None where everybody may do everything.
     """
 
     def __init__(
@@ -199,14 +201,14 @@ class Registry(Generic[C]):
         handlers: Iterable[Callable[..., Any]],
         *,
         features: Callable[[C], Features] = lambda _context: Features(),
-        guards: Mapping[type[Message], Guard] | None = None,
+        judge: Judge | None = None,
     ) -> None:
         self._features = features
         self._routes: dict[int, Route] = {}
         limited_log = LimitedLog(log)
         own: tuple[Callable[..., Any], ...] = (self._answer_api_versions, *AFTER_LOGIN)
         for handler in (*own, *handlers):
-            route = _route_of(handler, limited_log, guards or {})
+            route = _route_of(handler, limited_log, judge)
             assert route.request.KEY not in self._routes, (
                 f"two handlers for {route.request.__name__}"
             )
@@ -215,6 +217,10 @@ class Registry(Generic[C]):
     def api_versions(self) -> dict[int, Versions]:
         """What is advertised: api key → versions."""
         return {key: route.versions for key, route in sorted(self._routes.items())}
+
+    def routes(self) -> list[Route]:
+        """The rows, by api key."""
+        return [route for _, route in sorted(self._routes.items())]
 
     def handled(self) -> dict[int, Handled]:
         """What the functions declare, by api key."""
@@ -305,25 +311,26 @@ class Registry(Generic[C]):
     ) -> ApiVersionsResponse:
         return answer_api_versions(request, call, self.api_versions(), self._features(context))
 
-    _answer_api_versions.__handles__ = Handled(ApiVersionsRequest, Versions(0, 4), None)  # type: ignore[attr-defined]
+    _answer_api_versions.__handles__ = Handled(  # type: ignore[attr-defined]
+        ApiVersionsRequest, Versions(0, 4), _OF_THE_CONNECTION
+    )
 
 
-def _route_of(
-    handler: Callable[..., Any], limited_log: LimitedLog, guards: Mapping[type[Message], Guard]
-) -> Route:
+def _route_of(handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge | None) -> Route:
     handled = getattr(handler, "__handles__", None)
     assert isinstance(handled, Handled), f"{handler!r} lacks @handles"
+    needs = needs_of(handled.access)
+    assert needs, f"{handler!r} does not say who may ask"
     served = handled.request.VERSIONS
     assert served.low <= handled.versions.low <= handled.versions.high <= served.high, handled
     return Route(
         handled.request,
         handled.versions,
-        handler,
+        guarded(handler, needs, judge, handled.on_error),
         inspect.iscoroutinefunction(handler),
         handled.on_error,
         None if handled.on_error else general_error(handled.request),
         limited_log,
-        guards.get(handled.request),
         handled.elements_max,
         handled.slices,
     )
@@ -344,8 +351,6 @@ def _begin(route: Route, decoded: _Decoded, context: Any, connection: Connection
     if route.is_async:
         return Pending(_handling(route, request, context, call), route, header, decoded.size)
     try:
-        if route.guard is not None:
-            route.guard(context, call)
         response = route.handler(request, context, call)
     except (CloseConnection, RemoteProtocolError):
         raise
@@ -364,8 +369,6 @@ def _handling(route: Route, request: Message, context: Any, call: Call) -> Parke
 
     async def finish() -> Message | Outgoing | None:
         try:
-            if route.guard is not None:
-                route.guard(context, call)
             handling: Awaitable[Message | Outgoing | None] = route.handler(request, context, call)
             return await handling
         except CloseConnection:
@@ -391,8 +394,6 @@ def _handling_slices(
         return cast(Message, response)
 
     async def finish() -> Outgoing | None:
-        if route.guard is not None:
-            route.guard(context, call)
         parts = slices.of(decoded.request)
         whole = await handle(next(parts)[0])
         for part, goes_on in parts:

@@ -8,6 +8,8 @@ from quorum.controller.client_quotas import alter_client_quotas as decide
 from quorum.controller.client_quotas import fail_alter_quotas
 from quorum.controller.context import ControllerContext
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
@@ -16,6 +18,7 @@ from wire.transport.registry import handles
 @handles(
     AlterClientQuotasRequest,
     versions="0-1",
+    access=cluster(Operation.ALTER_CONFIGS),
     on_error=fail_alter_quotas,
     elements_max=MANY_ELEMENTS_MAX,
 )

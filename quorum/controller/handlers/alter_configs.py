@@ -14,11 +14,17 @@ from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from wire.schema import Message
 from wire.security.acls import Operation
+from wire.transport.access import configs
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(AlterConfigsRequest, versions="0-2", on_error=fail_legacy)
+@handles(
+    AlterConfigsRequest,
+    versions="0-2",
+    access=configs(Operation.ALTER_CONFIGS),
+    on_error=fail_legacy,
+)
 def alter_configs(
     request: AlterConfigsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[AlterConfigsResponse]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from quorum.controller.alter_partition import alter_partition as decide
 from quorum.controller.context import ControllerContext
 from wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(AlterPartitionRequest, versions="2-3")
+@handles(AlterPartitionRequest, versions="2-3", access=cluster(Operation.CLUSTER_ACTION))
 def alter_partition(
     request: AlterPartitionRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterPartitionResponse]:

@@ -11,6 +11,8 @@ from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
@@ -19,6 +21,7 @@ from wire.transport.registry import handles
 @handles(
     AlterUserScramCredentialsRequest,
     versions="0",
+    access=cluster(Operation.ALTER),
     on_error=fail_alter_scram,
     elements_max=MANY_ELEMENTS_MAX,
 )

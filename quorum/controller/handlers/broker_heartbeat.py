@@ -14,11 +14,13 @@ from quorum.controller.context import ControllerContext
 from quorum.controller.leases import Lease
 from quorum.controller.partitions import check_broker_epoch
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(BrokerHeartbeatRequest, versions="0-2")
+@handles(BrokerHeartbeatRequest, versions="0-2", access=cluster(Operation.CLUSTER_ACTION))
 def broker_heartbeat(
     request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call
 ) -> Parked[BrokerHeartbeatResponse]:

@@ -29,11 +29,13 @@ from quorum.controller.partitions import in_steps
 from quorum.metadata.image import BrokerRegistration
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(BrokerRegistrationRequest, versions="0-4")
+@handles(BrokerRegistrationRequest, versions="0-4", access=cluster(Operation.CLUSTER_ACTION))
 async def broker_registration(
     request: BrokerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> BrokerRegistrationResponse:

@@ -8,11 +8,13 @@ from wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(ControllerRegistrationRequest, versions="0")
+@handles(ControllerRegistrationRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
 def controller_registration(
     request: ControllerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[ControllerRegistrationResponse]:

@@ -14,11 +14,13 @@ from quorum.serving.unjudged_acls import judged_part
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.schema import Message
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(CreateAclsRequest, versions="0-3", on_error=fail_create)
+@handles(CreateAclsRequest, versions="0-3", access=cluster(Operation.ALTER), on_error=fail_create)
 def create_acls(
     request: CreateAclsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[CreateAclsResponse]:

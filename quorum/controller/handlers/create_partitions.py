@@ -12,6 +12,8 @@ from wire.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from wire.security.acls import Operation
+from wire.transport.access import topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -26,7 +28,12 @@ def _fail(
     return CreatePartitionsResponse(results=results)
 
 
-@handles(CreatePartitionsRequest, versions="0-3", on_error=_fail)
+@handles(
+    CreatePartitionsRequest,
+    versions="0-3",
+    access=topics(Operation.ALTER, "topics.name", "results"),
+    on_error=_fail,
+)
 def create_partitions(
     request: CreatePartitionsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[CreatePartitionsResponse]:

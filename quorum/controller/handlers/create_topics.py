@@ -16,6 +16,8 @@ from wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from wire.schema import Message
+from wire.security.acls import Operation
+from wire.transport.access import topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -31,7 +33,15 @@ def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Create
     return CreateTopicsResponse(topics=topics)
 
 
-@handles(CreateTopicsRequest, versions="0-7", on_error=_fail)
+@handles(
+    CreateTopicsRequest,
+    versions="0-7",
+    access=(
+        topics(Operation.CREATE, "topics.name", "topics").or_cluster(Operation.CREATE),
+        topics(Operation.DESCRIBE_CONFIGS).in_handler("configs in the answer"),
+    ),
+    on_error=_fail,
+)
 def create_topics(
     request: CreateTopicsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[CreateTopicsResponse]:

@@ -9,11 +9,13 @@ from quorum.controller.acls import fail_delete
 from quorum.controller.context import ControllerContext
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(DeleteAclsRequest, versions="0-3", on_error=fail_delete)
+@handles(DeleteAclsRequest, versions="0-3", access=cluster(Operation.ALTER), on_error=fail_delete)
 def delete_acls(
     request: DeleteAclsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[DeleteAclsResponse]:

@@ -12,6 +12,8 @@ from wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -30,7 +32,15 @@ def _fail(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delete
     return DeleteTopicsResponse(responses=responses)
 
 
-@handles(DeleteTopicsRequest, versions="0-6", on_error=_fail)
+@handles(
+    DeleteTopicsRequest,
+    versions="0-6",
+    access=(
+        topics(Operation.DESCRIBE, "topics.name", "responses").or_cluster(Operation.DELETE),
+        topics(Operation.DELETE, "topics.name", "responses").or_cluster(Operation.DELETE),
+    ),
+    on_error=_fail,
+)
 def delete_topics(
     request: DeleteTopicsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[DeleteTopicsResponse]:

@@ -6,11 +6,13 @@ from quorum.controller.context import ControllerContext
 from quorum.metadata.acls import describe_acls as describe
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(DescribeAclsRequest, versions="0-3")
+@handles(DescribeAclsRequest, versions="0-3", access=cluster(Operation.DESCRIBE))
 def describe_acls(
     request: DescribeAclsRequest, ctx: ControllerContext, _call: Call
 ) -> DescribeAclsResponse:

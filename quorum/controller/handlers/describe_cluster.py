@@ -12,13 +12,15 @@ from wire.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 BROKERS, CONTROLLERS = 1, 2
 
 
-@handles(DescribeClusterRequest, versions="0-2")
+@handles(DescribeClusterRequest, versions="0-2", access=cluster(Operation.ALTER))
 def describe_cluster(
     request: DescribeClusterRequest, ctx: ControllerContext, call: Call
 ) -> DescribeClusterResponse:

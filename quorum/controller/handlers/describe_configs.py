@@ -5,11 +5,18 @@ from __future__ import annotations
 from quorum.controller.context import ControllerContext
 from quorum.serving.describe_configs import answer, fail_all
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from wire.security.acls import Operation
+from wire.transport.access import configs, not_yet
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-@handles(DescribeConfigsRequest, versions="1-4", on_error=fail_all)
+@handles(
+    DescribeConfigsRequest,
+    versions="1-4",
+    access=not_yet(configs(Operation.DESCRIBE_CONFIGS)),
+    on_error=fail_all,
+)
 def describe_configs(
     request: DescribeConfigsRequest, ctx: ControllerContext, _call: Call
 ) -> DescribeConfigsResponse:

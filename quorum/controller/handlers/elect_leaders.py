@@ -9,7 +9,7 @@ from node.runtime.steps import Steps
 from quorum.controller.active import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.elections import elect_leaders as decide
-from quorum.serving.authorization import needs
+from quorum.serving.authorization import check_cluster
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -19,11 +19,9 @@ from wire.messages.elect_leaders import (
 )
 from wire.schema import Message
 from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
-
-# Here and not in `guards`: who elects everywhere is refused at the top alone, where version 0 has no room for it.
-_judge = needs(Operation.ALTER)
 
 
 def _fail(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
@@ -47,7 +45,14 @@ def _fail_at_top(
     return _fail(request, code, message).replace(error_code=code)
 
 
-@handles(ElectLeadersRequest, versions="0-2", on_error=_fail)
+@handles(
+    ElectLeadersRequest,
+    versions="0-2",
+    access=cluster(Operation.ALTER).in_handler(
+        "who elects everywhere is refused at the top alone, where version 0 has no room"
+    ),
+    on_error=_fail,
+)
 def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call
 ) -> ElectLeadersResponse | Parked[ElectLeadersResponse]:
@@ -60,7 +65,7 @@ def elect_leaders(
             return Result((), fail(request, error.code, error.message))
 
     try:
-        _judge(ctx, call)
+        check_cluster(ctx, call, Operation.ALTER)
         return ctx.controller.submit(elect, partial(fail, request))
     except KafkaError as error:
         return fail(request, error.code, error.message)

@@ -23,7 +23,6 @@ from quorum.controller.handlers.delete_acls import delete_acls
 from quorum.controller.handlers.delete_topics import delete_topics
 from quorum.controller.handlers.elect_leaders import elect_leaders
 from quorum.controller.handlers.expire_delegation_token import expire_delegation_token
-from quorum.controller.handlers.guards import GUARDS
 from quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
 from quorum.controller.handlers.list_partition_reassignments import list_partition_reassignments
 from quorum.controller.handlers.renew_delegation_token import renew_delegation_token
@@ -32,12 +31,15 @@ from quorum.controller.handlers.update_features import update_features
 from quorum.handlers.add_raft_voter import add_raft_voter
 from quorum.handlers.describe_quorum import describe_quorum
 from quorum.handlers.remove_raft_voter import remove_raft_voter
+from quorum.serving.authorization import ACL_JUDGE
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.default_principal_data import DefaultPrincipalData
 from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from wire.messages.header import decode_request_header
 from wire.outgoing import Outgoing
+from wire.security.acls import Operation
 from wire.security.principal import Principal
+from wire.transport.access import cluster
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
 from wire.transport.registry import Registry, handles
 
@@ -67,11 +69,11 @@ FORWARDED: Registry[ControllerContext] = Registry(
         renew_delegation_token,
         update_features,
     ),
-    guards=GUARDS,
+    judge=ACL_JUDGE,
 )
 
 
-@handles(EnvelopeRequest, versions="0")
+@handles(EnvelopeRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
 def envelope(
     request: EnvelopeRequest, ctx: ControllerContext, call: Call
 ) -> EnvelopeResponse | Parked[EnvelopeResponse]:

@@ -13,6 +13,7 @@ from wire.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
+from wire.transport.access import open_to_all
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -23,7 +24,12 @@ def _fail(
     return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
 
 
-@handles(ExpireDelegationTokenRequest, versions="0-2", on_error=_fail)
+@handles(
+    ExpireDelegationTokenRequest,
+    versions="0-2",
+    access=open_to_all("the token says who may"),
+    on_error=_fail,
+)
 def expire_delegation_token(
     request: ExpireDelegationTokenRequest, ctx: ControllerContext, call: Call
 ) -> Parked[ExpireDelegationTokenResponse]:

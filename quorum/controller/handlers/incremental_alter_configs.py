@@ -25,11 +25,17 @@ from wire.messages.incremental_alter_configs import (
 )
 from wire.schema import Message
 from wire.security.acls import Operation
+from wire.transport.access import configs
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(IncrementalAlterConfigsRequest, versions="0-1", on_error=fail_incremental)
+@handles(
+    IncrementalAlterConfigsRequest,
+    versions="0-1",
+    access=configs(Operation.ALTER_CONFIGS),
+    on_error=fail_incremental,
+)
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[IncrementalAlterConfigsResponse]:

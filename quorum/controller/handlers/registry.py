@@ -25,7 +25,6 @@ from quorum.controller.handlers.describe_configs import describe_configs
 from quorum.controller.handlers.elect_leaders import elect_leaders
 from quorum.controller.handlers.envelope import envelope
 from quorum.controller.handlers.expire_delegation_token import expire_delegation_token
-from quorum.controller.handlers.guards import GUARDS
 from quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
 from quorum.controller.handlers.list_partition_reassignments import list_partition_reassignments
 from quorum.controller.handlers.renew_delegation_token import renew_delegation_token
@@ -41,6 +40,7 @@ from quorum.handlers.remove_raft_voter import remove_raft_voter
 from quorum.handlers.update_raft_voter import update_raft_voter
 from quorum.handlers.vote import vote
 from quorum.serving.api_versions_features import told_features
+from quorum.serving.authorization import ACL_JUDGE
 from wire.transport.registry import Registry
 
 QUORUM_HANDLERS = (
@@ -89,5 +89,5 @@ def controller_registry() -> Registry[ControllerContext]:
     return Registry(
         (*QUORUM_HANDLERS, *CONTROLLER_HANDLERS),
         features=lambda ctx: told_features(ctx.image, ctx.node.kraft_version),
-        guards=GUARDS,
+        judge=ACL_JUDGE,
     )

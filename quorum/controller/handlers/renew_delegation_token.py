@@ -13,6 +13,7 @@ from wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
+from wire.transport.access import open_to_all
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
@@ -23,7 +24,12 @@ def _fail(
     return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
 
 
-@handles(RenewDelegationTokenRequest, versions="0-2", on_error=_fail)
+@handles(
+    RenewDelegationTokenRequest,
+    versions="0-2",
+    access=open_to_all("the token says who may"),
+    on_error=_fail,
+)
 def renew_delegation_token(
     request: RenewDelegationTokenRequest, ctx: ControllerContext, call: Call
 ) -> Parked[RenewDelegationTokenResponse]:

@@ -8,11 +8,13 @@ from quorum.controller.active import Reign
 from quorum.controller.brokers import unregister_broker as decide
 from quorum.controller.context import ControllerContext
 from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(UnregisterBrokerRequest, versions="0")
+@handles(UnregisterBrokerRequest, versions="0", access=cluster(Operation.ALTER))
 def unregister_broker(
     request: UnregisterBrokerRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[UnregisterBrokerResponse]:

@@ -9,11 +9,13 @@ from quorum.controller.feature_updates import Cluster
 from quorum.controller.feature_updates import update_features as update
 from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from wire.schema import Message
+from wire.security.acls import Operation
+from wire.transport.access import cluster
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-@handles(UpdateFeaturesRequest, versions="0-2")
+@handles(UpdateFeaturesRequest, versions="0-2", access=cluster(Operation.ALTER))
 def update_features(
     request: UpdateFeaturesRequest, ctx: ControllerContext, call: Call
 ) -> Parked[UpdateFeaturesResponse]:

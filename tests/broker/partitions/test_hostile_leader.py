@@ -34,6 +34,7 @@ from wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from wire.transport.access import open_to_all
 from wire.transport.registry import Registry, handles
 from wire.transport.server import Listener, serve_listener
 
@@ -58,12 +59,12 @@ class HostileLeader:
         return FetchResponse(session_id=7, responses=topics)
 
 
-@handles(FetchRequest, versions="4-18")
+@handles(FetchRequest, versions="4-18", access=open_to_all("a test"))
 def fetch(_request, leader: HostileLeader, _call) -> FetchResponse:
     return leader.fetch()
 
 
-@handles(ListOffsetsRequest, versions="1-10")
+@handles(ListOffsetsRequest, versions="1-10", access=open_to_all("a test"))
 def list_offsets(_request, leader: HostileLeader, _call) -> ListOffsetsResponse:
     return leader.offsets
 

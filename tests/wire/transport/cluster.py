@@ -19,6 +19,7 @@ from wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from wire.transport.access import open_to_all
 from wire.transport.registry import Registry, handles
 
 
@@ -44,7 +45,7 @@ class ToyNode:
         self.node_id = node_id
 
 
-@handles(MetadataRequest, versions="0-13")
+@handles(MetadataRequest, versions="0-13", access=open_to_all("a test"))
 def metadata(request, node, call):
     cluster = node.cluster
     cluster.asked.append((node.node_id, "Metadata"))
@@ -66,20 +67,20 @@ def metadata(request, node, call):
     return MetadataResponse(brokers=brokers, controller_id=1, cluster_id="toy", topics=topics)
 
 
-@handles(FindCoordinatorRequest, versions="0-6")
+@handles(FindCoordinatorRequest, versions="0-6", access=open_to_all("a test"))
 def find_coordinator(request, node, call):
     host, port = node.cluster.addresses[node.cluster.leader]
     return FindCoordinatorResponse(node_id=node.cluster.leader, host=host, port=port)
 
 
-@handles(HeartbeatRequest, versions="0-4")
+@handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
 def heartbeat(request, node, call):
     node.cluster.asked.append((node.node_id, "Heartbeat"))
     wrong = node.node_id != node.cluster.leader
     return HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR if wrong else 0)
 
 
-@handles(ListOffsetsRequest, versions="1-11")
+@handles(ListOffsetsRequest, versions="1-11", access=open_to_all("a test"))
 def list_offsets(request, node, call):
     node.cluster.asked.append((node.node_id, "ListOffsets"))
     wrong = node.node_id != node.cluster.leader

@@ -13,6 +13,7 @@ from wire.messages.header import decode_response_header, encode_request
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.registry import RESPONSES
 from wire.security.listener import PLAINTEXT_LISTENER
+from wire.transport.access import open_to_all
 from wire.transport.calls import Parked
 from wire.transport.limits import ConnectionLimits
 from wire.transport.registry import Registry, handles
@@ -54,7 +55,7 @@ class Toy:
         return self.parked.setdefault(group, trio.Event())
 
 
-@handles(HeartbeatRequest, versions="0-4")
+@handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
 def heartbeat(request, toy, call):
     group = request.group_id
     toy.begun.append(group)

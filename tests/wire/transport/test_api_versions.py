@@ -17,16 +17,17 @@ from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.fetch import FetchRequest
 from wire.messages.produce import ProduceRequest
 from wire.schema import Versions
+from wire.transport.access import open_to_all
 from wire.transport.api_versions import Features
 from wire.transport.registry import Registry, handles
 
 
-@handles(ProduceRequest, versions="5-9")
+@handles(ProduceRequest, versions="5-9", access=open_to_all("a test"))
 def produce(request, ctx, call):
     raise AssertionError
 
 
-@handles(FetchRequest, versions="4-18")
+@handles(FetchRequest, versions="4-18", access=open_to_all("a test"))
 def fetch(request, ctx, call):
     raise AssertionError
 

@@ -29,6 +29,7 @@ from wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from wire.transport.access import open_to_all
 from wire.transport.calls import CloseConnection, Parked
 from wire.transport.heavy import LIGHT_ELEMENTS_MAX
 from wire.transport.registry import handles
@@ -261,7 +262,7 @@ async def test_bytes_behind_a_request_are_ignored_as_by_kafka():
     """librdkafka 2.16.1 lists all topics so: null, false, false, no tags, and three bytes more."""
     asked = []
 
-    @handles(MetadataRequest, versions="0-13")
+    @handles(MetadataRequest, versions="0-13", access=open_to_all("a test"))
     def metadata(request, ctx, call):
         asked.append(request)
         return MetadataResponse(brokers=[], topics=[])
@@ -302,7 +303,7 @@ def test_mutated_requests_close_or_are_answered_and_harm_nobody_else(data):
 
 
 async def test_an_answer_that_cannot_be_written_closes_with_a_traceback(caplog):
-    @handles(HeartbeatRequest, versions="0-4")
+    @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
     def broken(request, ctx, call):
         return HeartbeatResponse(throttle_time_ms="soon")
 
@@ -370,7 +371,7 @@ def produce_frame(acks: int, correlation_id: int, records: bytes = b"batch") -> 
     )
 
 
-@handles(ProduceRequest, versions="3-13")
+@handles(ProduceRequest, versions="3-13", access=open_to_all("a test"))
 def produce(request, toy, call):
     toy.begun.append(bytes(request.topic_data[0].partition_data[0].records).decode())
     if request.acks == 0:
@@ -395,7 +396,7 @@ async def test_acks_0_is_not_answered_and_an_error_closes():
 
 
 async def test_an_error_that_no_response_can_carry_closes(caplog):
-    @handles(MetadataRequest, versions="0-12")
+    @handles(MetadataRequest, versions="0-12", access=open_to_all("a test"))
     def fails(request, ctx, call):
         raise ValueError("a bug")
 
@@ -410,7 +411,7 @@ async def test_the_handler_may_say_how_an_error_is_answered():
         assert isinstance(request, MetadataRequest)
         return MetadataResponse(brokers=[], topics=[], cluster_id=f"{code.name} {message}")
 
-    @handles(MetadataRequest, versions="0-12", on_error=on_error)
+    @handles(MetadataRequest, versions="0-12", access=open_to_all("a test"), on_error=on_error)
     def fails(request, ctx, call):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "no such")
 
@@ -436,7 +437,7 @@ async def test_async_handlers_run_when_their_turn_comes_on_bytes_of_their_own():
     seen = []
     go = trio.Event()
 
-    @handles(HeartbeatRequest, versions="0-4")
+    @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
     async def slow(request, ctx, call):
         seen.append(request.group_id)
         await go.wait()
@@ -462,7 +463,12 @@ async def test_records_held_by_a_parked_answer_stay_what_they_were():
     go = trio.Event()
     answers = []
 
-    @handles(ProduceRequest, versions="3-13", elements_max=LIGHT_ELEMENTS_MAX)
+    @handles(
+        ProduceRequest,
+        versions="3-13",
+        access=open_to_all("a test"),
+        elements_max=LIGHT_ELEMENTS_MAX,
+    )
     def hold(request, ctx, call):
         records = request.topic_data[0].partition_data[0].records
 

@@ -20,6 +20,7 @@ from wire.messages.fetch import (
     PartitionData,
 )
 from wire.outgoing import Outgoing
+from wire.transport.access import open_to_all
 from wire.transport.endpoint import SocketEndpoint, StreamEndpoint
 from wire.transport.registry import handles
 from wire.transport.sending import SendQueue
@@ -264,7 +265,7 @@ async def test_small_pieces_leave_together_and_heads_wait_for_their_file(fd, dat
 
 @pytest.mark.parametrize("sizes", [[3], [0, 5, 0], [1_000_000, 3, 500_000, 40_000]])
 async def test_a_fetch_answer_with_file_pieces(fd, data, sizes):
-    @handles(FetchRequest, versions="4-18")
+    @handles(FetchRequest, versions="4-18", access=open_to_all("a test"))
     def fetch(request, ctx, call):
         partitions = [
             PartitionData(

@@ -22,6 +22,7 @@ from wire.messages.sync_group import (
     SyncGroupResponse,
 )
 from wire.transport import memory
+from wire.transport.access import open_to_all
 from wire.transport.calls import Parked
 from wire.transport.memory import MemoryPool
 from wire.transport.registry import handles
@@ -104,7 +105,7 @@ class Holding:
         self.begun = 0
         self.go = trio.Event()
 
-        @handles(SyncGroupRequest, versions="0-5")
+        @handles(SyncGroupRequest, versions="0-5", access=open_to_all("a test"))
         def sync_group(request, _context, _call):
             self.begun += 1
 
@@ -225,11 +226,11 @@ async def test_who_stalls_while_others_wait_is_closed(autojump_clock):
 def answering(size):
     """A handler whose answers have `size` bytes in memory."""
 
-    @handles(HeartbeatRequest, versions="0-4")
+    @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
     def greedy(_request, _context, _call):
         return HeartbeatResponse()
 
-    @handles(SyncGroupRequest, versions="0-5")
+    @handles(SyncGroupRequest, versions="0-5", access=open_to_all("a test"))
     def large(_request, _context, _call):
         return SyncGroupResponse(assignment=bytes(size))
 

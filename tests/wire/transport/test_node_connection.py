@@ -22,6 +22,7 @@ from wire.messages.header import encode_response
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.metadata import MetadataRequest
 from wire.messages.produce import ProduceRequest
+from wire.transport.access import open_to_all
 from wire.transport.node_connection import connect, open_node_connection
 from wire.transport.registry import handles
 
@@ -163,7 +164,7 @@ async def test_errors_of_the_body_come_out_as_they_are():
 async def test_acks_0_waits_for_nothing():
     begun = []
 
-    @handles(ProduceRequest, versions="3-13")
+    @handles(ProduceRequest, versions="3-13", access=open_to_all("a test"))
     def produce(request, ctx, call):
         begun.append(request.acks)
 
@@ -261,7 +262,7 @@ async def test_records_of_an_answer_are_never_those_of_another(copy_records):
     payloads = [rng.randbytes(rng.choice([10, 3000, 70_000, 200_000])) for _ in range(40)]
     left = list(payloads)
 
-    @handles(FetchRequest, versions="4-18")
+    @handles(FetchRequest, versions="4-18", access=open_to_all("a test"))
     def fetch(request, ctx, call):
         partition = PartitionData(
             partition_index=0, high_watermark=1, aborted_transactions=None, records=left.pop(0)

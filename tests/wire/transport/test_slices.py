@@ -17,6 +17,7 @@ from wire.messages.offset_delete import (
 from wire.messages.offset_delete import OffsetDeleteResponse as Response
 from wire.messages.offset_delete import OffsetDeleteResponsePartition as ResponsePartition
 from wire.messages.offset_delete import OffsetDeleteResponseTopic as ResponseTopic
+from wire.transport.access import open_to_all
 from wire.transport.registry import handles
 from wire.transport.slices import ITEMS_PER_SLICE, Slices
 
@@ -80,6 +81,7 @@ async def test_others_have_their_turn_and_answers_keep_their_order():
     @handles(
         FindCoordinatorRequest,
         versions="0-6",
+        access=open_to_all("a test"),
         slices=Slices("coordinator_keys", "coordinators"),
     )
     def find(request, _context, _call):
@@ -117,6 +119,7 @@ async def test_an_error_in_the_middle_is_answered_for_the_whole():
     @handles(
         FindCoordinatorRequest,
         versions="0-6",
+        access=open_to_all("a test"),
         on_error=fail,
         slices=Slices("coordinator_keys", "coordinators"),
     )

@@ -1,4 +1,4 @@
-"""Who may ask a controller what: the operation on the cluster that each request needs (mA13)."""
+"""Who may not ask a controller is refused; `tests/test_access.py` holds what every request needs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import Any
 import pytest
 
 from node.config.security_keys import STANDARD_AUTHORIZER
-from quorum.controller.handlers.envelope import FORWARDED
-from quorum.controller.handlers.guards import GUARDS, OPERATIONS
-from quorum.controller.handlers.registry import controller_registry
 from quorum.raft_log.partition import TOPIC
 from quorum.serving.authorization import OPEN_DATA
 from tests.cluster.controllers import SECONDS, connected_to, open_controllers
@@ -19,47 +16,16 @@ from wire.messages import (
     describe_cluster,
     describe_quorum,
     elect_leaders,
-    fetch,
     remove_raft_voter,
     unregister_broker,
     vote,
 )
-from wire.security.acls import Operation
 
 NOBODY = {
     "authorizer_class_name": STANDARD_AUTHORIZER,
     OPEN_DATA: "true",
     "super_users": "User:admin",
 }
-# Judged by their handlers for each resource, or for nobody yet; and what everybody may ask.
-NOT_HERE = {
-    "AlterConfigsRequest",
-    "ApiVersionsRequest",
-    "CreateDelegationTokenRequest",
-    "CreatePartitionsRequest",
-    "CreateTopicsRequest",
-    "DeleteTopicsRequest",
-    "DescribeConfigsRequest",
-    "ElectLeadersRequest",
-    "ExpireDelegationTokenRequest",
-    "IncrementalAlterConfigsRequest",
-    "RenewDelegationTokenRequest",
-    "SaslAuthenticateRequest",
-    "SaslHandshakeRequest",
-}
-
-
-def test_every_request_to_a_controller_is_judged_or_said_not_to_be():
-    for registry in (controller_registry(), FORWARDED):
-        for route in registry._routes.values():
-            assert (route.guard is None) == (route.request.__name__ in NOT_HERE), route.request
-            assert route.guard is GUARDS.get(route.request)
-
-
-def test_nodes_need_cluster_action():
-    assert OPERATIONS[vote.VoteRequest] is Operation.CLUSTER_ACTION
-    assert OPERATIONS[fetch.FetchRequest] is Operation.CLUSTER_ACTION
-    assert OPERATIONS[remove_raft_voter.RemoveRaftVoterRequest] is Operation.ALTER
 
 
 def metadata_partition() -> list[describe_quorum.DescribeQuorumRequestTopicData]:

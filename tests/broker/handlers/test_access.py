@@ -1,4 +1,4 @@
-"""Who may ask a broker what: the operation on the cluster that each request needs, and what followers need (mA13)."""
+"""Who may not ask a broker is refused, and who fetches as a follower; `tests/test_access.py` holds what every request needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from broker.handlers.guards import GUARDS, OPERATIONS
 from broker.handlers.registry import broker_registry
 from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import connection
@@ -28,7 +27,6 @@ from wire.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from wire.security.acls import Operation
 
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -111,9 +109,3 @@ async def test_only_brokers_fetch_as_followers(tmp_path: Path, may: bool) -> Non
     answer = await asked(tmp_path, request, 17, may=may)
     expected = 0 if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert answer.responses[0].partitions[0].error_code == expected
-
-
-def test_what_is_judged_is_served():
-    served = {route.request: route.guard for route in broker_registry()._routes.values()}
-    assert {request: served[request] for request in OPERATIONS} == GUARDS
-    assert OPERATIONS[WriteTxnMarkersRequest] == (Operation.ALTER, Operation.CLUSTER_ACTION)

@@ -1,0 +1,131 @@
+"""What every request needs is declared, names what there is, and is what `docs/access.md` says (`REWRITE_TRANSCRIPTS=1` writes it)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+
+from broker.handlers.registry import broker_registry
+from quorum.controller.handlers.envelope import FORWARDED
+from quorum.controller.handlers.registry import controller_registry
+from quorum.serving.authorization import ACL_JUDGE
+from quorum.serving.enforced import ENFORCED
+from tests import datadriven
+from wire.messages.registry import REQUESTS, RESPONSES
+from wire.schema import Message, Struct
+from wire.security.acls import Operation
+from wire.transport.access import BY_CONTROLLER, ITSELF, JudgedBy, Need, needs_of
+from wire.transport.registry import Registry
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "access.md"
+REGISTRIES = {"Brokers": broker_registry(), "Controllers": controller_registry()}
+HEAD = """# What a request needs
+
+Which operation on which resource, in Kafka's names (`AclOperation`, `ResourceType`), from what the handlers declare: `@handles(…, access=…)`. This page is written by
+`REWRITE_TRANSCRIPTS=1 pytest tests/test_access.py`.
+
+- **yes**: who may not is refused, where a node has an authorizer ([security.md](security.md)).
+- **not yet**: what Apache Kafka asks for, and nobody here: open to everybody who can connect (`quorum/serving/enforced.py` says why).
+- **by the controller**: brokers pass it on; the controller judges by the client's principal, as its own table says.
+"""
+
+
+def kafka_name(one) -> str:
+    return "".join(word.capitalize() for word in one.name.split("_"))
+
+
+def enforced(need: Need) -> str:
+    if need == BY_CONTROLLER:
+        return "by the controller"
+    if not need.operations:
+        return "open"
+    judged = need.judged_by in (JudgedBy.REGISTRY, JudgedBy.HANDLER)
+    return "yes" if judged and ACL_JUDGE.enforces(need) else "not yet"
+
+
+def cells(need: Need) -> list[str]:
+    operation = " or ".join(map(kafka_name, need.operations)) or "–"
+    resource = kafka_name(need.resource_type) if need.operations else "–"
+    if need.on_cluster:
+        others = " or ".join(map(kafka_name, need.on_cluster))
+        resource += f", or {others} on the Cluster"
+    fields = ", ".join(f"`{path}`" for path in (need.asked,) if path)
+    if need.listed:
+        fields += f"{', ' if fields else ''}listed `{need.listed}`"
+    why = "" if need == BY_CONTROLLER else need.why
+    what = "; ".join(part for part in (fields, why) if part)
+    return [operation, resource, what, enforced(need)]
+
+
+def table(registry: Registry) -> list[str]:
+    lines = ["| API | operation | resource | named by | enforced |", "|---|---|---|---|---|"]
+    named = {
+        one.request.__name__.removesuffix("Request"): one for one in registry.handled().values()
+    }
+    for api, handled in sorted(named.items()):
+        name = f"{api} ({handled.request.KEY})"
+        for need in needs_of(handled.access):
+            lines.append(f"| {name} | " + " | ".join(cells(need)) + " |")
+            name = ""
+    return lines
+
+
+def test_the_page_says_what_is_declared():
+    tables = [f"\n## {title}\n\n" + "\n".join(table(one)) for title, one in REGISTRIES.items()]
+    page = HEAD + "\n".join(tables) + "\n"
+    if datadriven.REWRITE:
+        PAGE.write_text(page)
+    assert PAGE.read_text() == page
+
+
+def structs(hint) -> Iterator[type[Struct]]:
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        yield hint
+    for part in get_args(hint):
+        yield from structs(part)
+
+
+def check_path(message: type[Message], path: str) -> None:
+    field, _, name = path.partition(".")
+    hints = get_type_hints(message)
+    assert field in hints, f"{message.__name__} has no {field}"
+    if name and name != ITSELF:
+        (item,) = structs(hints[field])
+        assert name in get_type_hints(item), f"{path} of {message.__name__}"
+
+
+@pytest.mark.parametrize("title", REGISTRIES)
+def test_paths_are_of_the_messages(title):
+    for key, handled in REGISTRIES[title].handled().items():
+        for need in needs_of(handled.access):
+            if need.asked:
+                check_path(REQUESTS[key], need.asked)
+            if need.answered:
+                check_path(RESPONSES[key], need.answered)
+            if need.listed:
+                check_path(RESPONSES[key], need.listed)
+
+
+def test_what_brokers_pass_on_is_judged_by_the_controller():
+    at_broker = REGISTRIES["Brokers"].handled()
+    passed_on = {key for key, one in at_broker.items() if BY_CONTROLLER in needs_of(one.access)}
+    own = {one.request.KEY for one in FORWARDED.handled().values() if one.request.KEY != 18}
+    assert passed_on == own - {17, 36}
+    for key in passed_on:
+        assert FORWARDED.handled()[key] == REGISTRIES["Controllers"].handled()[key]
+
+
+def test_an_acl_that_is_taken_protects_something():
+    """Of every kind of resource just what the authorizer is asked for."""
+    asked: dict = {}
+    for registry in REGISTRIES.values():
+        for handled in registry.handled().values():
+            for need in needs_of(handled.access):
+                if (
+                    need.judged_by in (JudgedBy.REGISTRY, JudgedBy.HANDLER)
+                    and enforced(need) == "yes"
+                ):
+                    asked.setdefault(need.resource_type, set()).update(need.operations)
+    taken = {kind: set(some) - {Operation.ALL} for kind, some in ENFORCED.items() if some}
+    assert asked == taken

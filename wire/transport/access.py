@@ -1,0 +1,112 @@
+"""What a request needs: which operation on which resource. Declared beside the handler, in `@handles(…, access=…)`.
+
+A declaration is one `Need` or several, all of which must be met. Who has said nothing has no handler: nothing is open by default.
+Paths name where the names are: `"group_id"` a field, `"topics.name"` the field `name` of each item of `topics`,
+`"groups.*"` each item of `groups` itself. Source: Kafka's `KafkaApis`, `ControllerApis`, `AclApis`. Left out: the decision, which is a `Judge`'s (`wire.transport.guard`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from wire.security.acls import Operation, ResourceType
+
+ITSELF = "*"
+
+
+class JudgedBy(Enum):
+    REGISTRY = auto()
+    HANDLER = auto()
+    CONTROLLER = auto()
+    NOBODY = auto()
+
+
+@dataclass(slots=True, frozen=True)
+class Need:
+    """One of `operations` on a resource.
+
+    Args:
+        asked: where the request names the resources; empty for the cluster, and for what is only listed.
+        answered: the list of the response that tells of the items of `asked`: who may not hears an error for each of them.
+        listed: where the response names resources that nobody asked for by name: those that may not be seen are left out.
+        on_cluster: one of these on the cluster is enough, too.
+        why: why nobody is asked, or somebody else than the registry.
+    """
+
+    resource_type: ResourceType
+    operations: tuple[Operation, ...]
+    asked: str = ""
+    answered: str = ""
+    listed: str = ""
+    on_cluster: tuple[Operation, ...] = ()
+    judged_by: JudgedBy = JudgedBy.REGISTRY
+    why: str = ""
+
+    def or_cluster(self, *operations: Operation) -> Need:
+        """Whoever may do one of `operations` on the cluster need not be asked about each resource."""
+        return replace(self, on_cluster=operations)
+
+    def in_handler(self, why: str) -> Need:
+        """The handler asks the authorizer itself."""
+        return replace(self, judged_by=JudgedBy.HANDLER, why=why)
+
+
+Access = Need | tuple[Need, ...]
+
+
+def cluster(*operations: Operation) -> Need:
+    """One of the operations on the cluster, or the whole request is refused."""
+    return Need(ResourceType.CLUSTER, operations)
+
+
+def topics(operation: Operation, asked: str = "", answered: str = "", *, listed: str = "") -> Need:
+    return Need(ResourceType.TOPIC, (operation,), asked, answered, listed)
+
+
+def groups(operation: Operation, asked: str = "", answered: str = "", *, listed: str = "") -> Need:
+    return Need(ResourceType.GROUP, (operation,), asked, answered, listed)
+
+
+def transactional_ids(operation: Operation, asked: str) -> Need:
+    """None and an empty one need nothing."""
+    return Need(ResourceType.TRANSACTIONAL_ID, (operation,), asked)
+
+
+def configs(operation: Operation) -> tuple[Need, ...]:
+    """The operation on each topic or group whose configs these are, and on the cluster for those of brokers."""
+    kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER)
+    why = "the resource of each config says which"
+    return tuple(Need(kind, (operation,), "resources").in_handler(why) for kind in kinds)
+
+
+def tokens(operation: Operation) -> Need:
+    return Need(ResourceType.DELEGATION_TOKEN, (operation,)).in_handler("each token is looked at")
+
+
+def users(operation: Operation) -> Need:
+    return Need(ResourceType.USER, (operation,)).in_handler("owners need nothing")
+
+
+def open_to_all(why: str) -> Need:
+    """Whoever is connected may ask."""
+    return Need(ResourceType.UNKNOWN, (), judged_by=JudgedBy.NOBODY, why=why)
+
+
+def not_yet(needs: tuple[Need, ...]) -> tuple[Need, ...]:
+    """What Kafka asks for, and no handler here: declared, listed, and open until one does."""
+    return tuple(replace(one, judged_by=JudgedBy.NOBODY) for one in needs)
+
+
+# Brokers pass the request on in an Envelope, with the client's principal.
+BY_CONTROLLER = Need(
+    ResourceType.UNKNOWN,
+    (),
+    judged_by=JudgedBy.CONTROLLER,
+    why="forwarded with the client's principal",
+)
+
+
+def needs_of(access: Access | None) -> tuple[Need, ...]:
+    """The needs of a declaration; of what is none, nothing."""
+    return (access,) if isinstance(access, Need) else tuple(access or ())

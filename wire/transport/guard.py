@@ -1,0 +1,193 @@
+"""Handlers behind a guard: what who is connected may not do does not reach them.
+
+A handler whose needs nobody enforces stays what it is, so that access costs its requests nothing. A whole request is refused by its
+`on_error`; of several items those that are refused are taken out of the request, and what `on_error` says of them is added to the answer
+behind the others, as Kafka does. Left out: items that name a topic by id, which the request's own handler must find.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, Protocol
+
+from wire.errors import ErrorCode, KafkaError
+from wire.schema import Message
+from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
+from wire.transport.access import ITSELF, JudgedBy, Need
+from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
+from wire.transport.error_answers import OnError
+
+Handler = Callable[..., Any]
+
+CODES = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+class Judge(Protocol):
+    """Who decides, for one kind of node."""
+
+    def enforces(self, need: Need) -> bool:
+        """Whether who does not meet it is refused. Asked once for each handler."""
+        ...
+
+    def allows(
+        self,
+        context: Any,
+        connection: ConnectionInfo,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> bool:
+        """Whether who is connected may do it. Raises KafkaError: nobody can say."""
+        ...
+
+
+def guarded(
+    handler: Handler, needs: Sequence[Need], judge: Judge | None, on_error: OnError | None
+) -> Handler:
+    """`handler` behind a guard for the needs that `judge` enforces; itself where there are none."""
+    if judge is None:
+        return handler
+    for need in reversed(needs):
+        if need.judged_by is JudgedBy.REGISTRY and judge.enforces(need):
+            handler = _behind(_Guard(need, judge, on_error), handler)
+    return handler
+
+
+@dataclass(slots=True, frozen=True)
+class _Refused:
+    """What on_error says of the items that were taken out of a request."""
+
+    response: Message | None
+    path: str
+
+    def merged(self, response: Any) -> Any:
+        if self.response is None:
+            return response
+        if (
+            response is None
+        ):  # acks=0: who is not answered hears of an error by the end of the connection
+            raise CloseConnection("part of a request without an answer is not allowed")
+        getattr(response, self.path).extend(getattr(self.response, self.path))
+        return response
+
+
+_NOTHING = _Refused(None, "")
+
+
+@dataclass(slots=True, frozen=True)
+class _Guard:
+    need: Need
+    judge: Judge
+    on_error: OnError | None
+
+    def __post_init__(self) -> None:
+        assert not self.need.answered or self.on_error, "items are refused by on_error"
+
+    def admit(self, request: Any, context: Any, call: Call) -> tuple[Any, _Refused]:
+        """What is left of the request, None for nothing, and what is said of the rest.
+
+        Raises:
+            KafkaError: the whole of it is refused.
+        """
+        need, connection = self.need, call.connection
+        if self._may_on_cluster(context, connection):
+            return request, _NOTHING
+        field, _, name = need.asked.partition(".")
+        if need.resource_type is ResourceType.CLUSTER:
+            if not self._may(context, connection, CLUSTER_NAME):
+                raise self._refusal(connection, "the cluster")
+        elif not name:
+            one = getattr(request, field) if field else None
+            if one and not self._may(context, connection, one):
+                raise self._refusal(connection, f"{need.resource_type.name} {one}")
+        elif getattr(request, field):
+            return self._divide(request, field, name, context, connection)
+        return request, _NOTHING
+
+    def filter(self, response: Any, context: Any, call: Call) -> Any:
+        """The response without what may not be seen."""
+        field, _, name = self.need.listed.partition(".")
+        if not field or response is None or self._may_on_cluster(context, call.connection):
+            return response
+        items = getattr(response, field)
+        items[:] = [one for one in items if self._may(context, call.connection, getattr(one, name))]
+        return response
+
+    def _divide(
+        self, request: Any, field: str, name: str, context: Any, connection: ConnectionInfo
+    ) -> tuple[Any, _Refused]:
+        items = getattr(request, field)
+        # A name that is asked for many times is judged once.
+        names = [one if name == ITSELF else getattr(one, name) for one in items]
+        verdicts = {one: self._may(context, connection, one) for one in set(names)}
+        if all(verdicts.values()):
+            return request, _NOTHING
+        left = [item for item, one in zip(items, names, strict=True) if verdicts[one]]
+        out = [item for item, one in zip(items, names, strict=True) if not verdicts[one]]
+        refusal = self._refusal(connection, f"each {self.need.resource_type.name}")
+        assert self.on_error is not None
+        response = self.on_error(request.replace(**{field: out}), refusal.code, refusal.message)
+        refused = _Refused(response, self.need.answered)
+        return (request.replace(**{field: left}) if left else None), refused
+
+    def _may(self, context: Any, connection: ConnectionInfo, name: str) -> bool:
+        kind = self.need.resource_type
+        return any(
+            self.judge.allows(context, connection, one, kind, name) for one in self.need.operations
+        )
+
+    def _may_on_cluster(self, context: Any, connection: ConnectionInfo) -> bool:
+        kind = ResourceType.CLUSTER
+        return any(
+            self.judge.allows(context, connection, one, kind, CLUSTER_NAME)
+            for one in self.need.on_cluster
+        )
+
+    def _refusal(self, connection: ConnectionInfo, what: str) -> KafkaError:
+        operation = self.need.operations[-1].name
+        code = CODES[self.need.resource_type]
+        return KafkaError(code, f"{connection.principal} may not {operation} {what}")
+
+
+def _behind(guard: _Guard, handler: Handler) -> Handler:
+    @wraps(handler)
+    def begin(request: Message, context: Any, call: Call) -> Any:
+        left, refused = guard.admit(request, context, call)
+        if left is None:
+            return refused.response
+        response = handler(left, context, call)
+        if isinstance(response, Parked):
+            return _later(response, lambda one: guard.filter(refused.merged(one), context, call))
+        return guard.filter(refused.merged(response), context, call)
+
+    @wraps(handler)
+    async def handle(request: Message, context: Any, call: Call) -> Any:
+        left, refused = guard.admit(request, context, call)
+        if left is None:
+            return refused.response
+        handling: Awaitable[Any] = handler(left, context, call)
+        return guard.filter(refused.merged(await handling), context, call)
+
+    return handle if inspect.iscoroutinefunction(handler) else begin
+
+
+def _later(parked: Parked[Any], change: Callable[[Any], Any]) -> Parked[Any]:
+    async def finish() -> Any:
+        return change(await parked.finish())
+
+    on_error = parked.on_error
+    if on_error is None:
+        return replace(parked, finish=finish)
+    said = on_error
+    return replace(
+        parked, finish=finish, on_error=lambda code, message: change(said(code, message))
+    )
