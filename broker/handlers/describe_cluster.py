@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from broker.handlers.context import Context
 from broker.metadata.endpoints import endpoint_of
-from broker.metadata.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from quorum.serving.authorized_operations import NOT_ASKED, cluster_operations
 from wire.errors import ErrorCode
 from wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -61,6 +61,8 @@ def describe_cluster(
         controller_id=ctx.node_id if ctx.node_id in alive else min(alive, default=-1),
         brokers=brokers,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            cluster_operations(ctx, call.connection)
+            if request.include_cluster_authorized_operations
+            else NOT_ASKED
         ),
     )

@@ -7,16 +7,14 @@ Not done: authorization, so that everything is allowed.
 from __future__ import annotations
 
 from broker.handlers.context import Context
+from quorum.serving.authorized_operations import authorized_operations
 from wire.errors import ErrorCode
 from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from wire.security.acls import Operation
+from wire.security.acls import Operation, ResourceType
 from wire.transport.access import groups
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
-
-# Bits by `AclOperation`: read 3, delete 6, describe 8, describe configs 10, alter configs 11.
-ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 @handles(
@@ -32,5 +30,7 @@ def describe_groups(
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = ALL_OPERATIONS
+                group.authorized_operations = authorized_operations(
+                    ctx, call.connection, ResourceType.GROUP, group.group_id
+                )
     return DescribeGroupsResponse(groups=groups)

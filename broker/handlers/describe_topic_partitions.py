@@ -13,11 +13,11 @@ import trio
 
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
-from broker.metadata.operations import TOPIC_OPERATIONS
 from broker.metadata.reachable import Reachable
 from broker.metadata.topic_views import PARTITIONS_PER_TURN
 from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from quorum.metadata.topic_names import why_illegal
+from quorum.serving.authorized_operations import authorized_operations
 from wire.errors import ErrorCode
 from wire.messages.describe_topic_partitions import (
     Cursor,
@@ -28,7 +28,7 @@ from wire.messages.describe_topic_partitions import (
 )
 from wire.primitives import NIL_UUID
 from wire.schema import EncodedArray, encode_element
-from wire.security.acls import Operation
+from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
@@ -44,9 +44,18 @@ VERSION = 0
 def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, ctx: Context, call: Call
 ) -> DescribeTopicPartitionsResponse | Parked[DescribeTopicPartitionsResponse]:
+
+    def shown(
+        topics: list[DescribeTopicPartitionsResponseTopic], next_cursor: Cursor | None = None
+    ) -> DescribeTopicPartitionsResponse:
+        for topic in topics:
+            topic.topic_authorized_operations = authorized_operations(
+                ctx, call.connection, ResourceType.TOPIC, topic.name or ""
+            )
+        return DescribeTopicPartitionsResponse(topics=topics, next_cursor=next_cursor)
+
     if _is_misplaced(request):
-        refused = [_error(ErrorCode.INVALID_REQUEST, topic.name) for topic in request.topics]
-        return DescribeTopicPartitionsResponse(topics=refused)
+        return shown([_error(ErrorCode.INVALID_REQUEST, topic.name) for topic in request.topics])
     image = ctx.metadata.image
     limit = max(
         1,
@@ -58,7 +67,7 @@ def describe_topic_partitions(
     async def finish() -> DescribeTopicPartitionsResponse:
         for _ in page.fill(names, request.cursor, skips_unknown=not request.topics):
             await trio.lowlevel.checkpoint()
-        return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next_cursor)
+        return shown(page.topics, page.next_cursor)
 
     return Parked(finish)
 
@@ -126,7 +135,6 @@ class _Page:
                 topic_id=topic.id,
                 is_internal=topic.name in INTERNAL_TOPICS,
                 partitions=partitions,
-                topic_authorized_operations=TOPIC_OPERATIONS,
             )
         )
         if left:
@@ -160,5 +168,4 @@ def _error(code: ErrorCode, name: str) -> DescribeTopicPartitionsResponseTopic:
         topic_id=NIL_UUID,
         is_internal=name in INTERNAL_TOPICS,
         partitions=[],
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )

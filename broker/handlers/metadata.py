@@ -12,10 +12,14 @@ from broker.handlers.context import Context
 from broker.metadata.endpoints import endpoint_of
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.metadata_cache import BrokerMetadata
-from broker.metadata.operations import CLUSTER_OPERATIONS, NOT_ASKED
 from broker.metadata.topic_views import Asked
 from quorum.metadata.image import MetadataImage, TopicImage
 from quorum.metadata.topic_names import why_illegal
+from quorum.serving.authorized_operations import (
+    NOT_ASKED,
+    authorized_operations,
+    cluster_operations,
+)
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.metadata import (
     MetadataRequest,
@@ -25,7 +29,7 @@ from wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from wire.primitives import NIL_UUID
-from wire.security.acls import Operation
+from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
@@ -95,9 +99,11 @@ def _answer(
     else:
         wanted = {(topic.topic_id, topic.name): topic for topic in request.topics or []}
         topics = [_wanted(topic, image, created) for topic in wanted.values()]
-    asked = Asked(version, listener, request.include_topic_authorized_operations)
+    asked = Asked(version, listener)
     view = ctx.topic_views.of(image, asked)
-    cluster_operations = request.include_cluster_authorized_operations and 8 <= version <= 10
+
+    def operations(topic: str) -> int:
+        return authorized_operations(ctx, call.connection, ResourceType.TOPIC, topic)
 
     def response() -> MetadataResponse:
         brokers = _brokers(ctx.metadata, image, listener)
@@ -107,8 +113,12 @@ def _answer(
             brokers=brokers,
             cluster_id=ctx.cluster_id,
             controller_id=controller_id,
-            topics=view.encoded(topics),
-            cluster_authorized_operations=CLUSTER_OPERATIONS if cluster_operations else NOT_ASKED,
+            topics=view.encoded(
+                topics, operations if request.include_topic_authorized_operations else None
+            ),
+            cluster_authorized_operations=cluster_operations(ctx, call.connection)
+            if request.include_cluster_authorized_operations
+            else NOT_ASKED,
         )
 
     images = [topic for topic in topics if isinstance(topic, TopicImage)]

@@ -1,18 +1,17 @@
 """What Metadata answers of topics, kept encoded: thousands of clients ask for the same ones, and ten thousand partitions take 0.2 s.
 
-A view is how topics look on one listener in one version. It holds as long as the cluster does not change, and each topic in it until
+A view is how topics look on one listener in one version, to anybody: what who asks may do with them is written into a copy. It holds as long as the cluster does not change, and each topic in it until
 that one changes: images share what did not change, so looking for the same object finds out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import trio
 
 from broker.metadata.internal_topics import INTERNAL_TOPICS
-from broker.metadata.operations import NOT_ASKED, TOPIC_OPERATIONS
 from broker.metadata.reachable import Reachable
 from quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
 from wire.errors import ErrorCode
@@ -23,6 +22,7 @@ from wire.messages.metadata import (
 )
 from wire.schema import EncodedArray, encode_element
 
+FIRST_FLEXIBLE_VERSION = 9
 # Partitions encoded between two checkpoints: 10 ms of work.
 PARTITIONS_PER_TURN = 500
 # Client libraries of a cluster speak a few versions on a few listeners; a view of 50,000 partitions takes 2 MB.
@@ -37,7 +37,6 @@ class Asked(NamedTuple):
 
     version: int
     listener: str
-    with_operations: bool
 
 
 class TopicView:
@@ -67,17 +66,34 @@ class TopicView:
             for _ in self._encode(topics):
                 await trio.lowlevel.checkpoint()
 
-    def encoded(self, topics: Iterable[TopicImage | MetadataResponseTopic]) -> EncodedArray:
-        """The topics of an answer, in order; those that are no images are errors. What is not known is encoded now."""
+    def encoded(
+        self,
+        topics: Iterable[TopicImage | MetadataResponseTopic],
+        operations: Callable[[str], int] | None = None,
+    ) -> EncodedArray:
+        """The topics of an answer, in order; those that are no images are errors. What is not known is encoded now.
+
+        `operations`: what who asks may do with the topic of that name, for who asks for it.
+        """
         found = EncodedArray()
         for topic in topics:
-            if isinstance(topic, MetadataResponseTopic):
-                found.append(self._element(topic))
-                continue
-            for _ in self._encode((topic,)):
-                pass
-            found.append(self._known[topic.id][1])
+            element = self._found(topic)
+            if operations is not None:
+                element = self._with_operations(element, operations(topic.name or ""))
+            found.append(element)
         return found
+
+    def _found(self, topic: TopicImage | MetadataResponseTopic) -> bytes:
+        if isinstance(topic, MetadataResponseTopic):
+            return self._element(topic)
+        for _ in self._encode((topic,)):
+            pass
+        return self._known[topic.id][1]
+
+    def _with_operations(self, element: bytes, operations: int) -> bytes:
+        """They are the last field, in front of the tagged ones, of which there are none."""
+        end = len(element) - (self._asked.version >= FIRST_FLEXIBLE_VERSION)
+        return element[: end - 4] + operations.to_bytes(4, "big", signed=True) + element[end:]
 
     def _knows(self, topic: TopicImage) -> bool:
         known = self._known.get(topic.id)
@@ -105,9 +121,7 @@ class TopicView:
             self._known[topic.id] = (topic, self._element(shown))
 
     def _element(self, topic: MetadataResponseTopic) -> bytes:
-        asked = self._asked
-        topic.topic_authorized_operations = TOPIC_OPERATIONS if asked.with_operations else NOT_ASKED
-        return encode_element(topic, MetadataResponse, asked.version)
+        return encode_element(topic, MetadataResponse, self._asked.version)
 
     def _partition(self, index: int, state: PartitionImage) -> MetadataResponsePartition:
         reachable = self._reachable

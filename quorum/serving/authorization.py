@@ -24,7 +24,7 @@ SUPER_USERS = "super.users"
 OPEN_DATA = "trimaran.authorizer.topics.and.groups.open"
 
 
-class _Guarded(Protocol):
+class Guarded(Protocol):
     """What broker and controller have in their contexts."""
 
     @property
@@ -67,14 +67,14 @@ def authorizer_of(config: ServerConfig) -> Authorizer | None:
     return Authorizer(users, if_nothing_is_said=config["allow.everyone.if.no.acl.found"])
 
 
-def may(ctx: _Guarded, connection: ConnectionInfo, action: Action) -> bool:
+def may(ctx: Guarded, connection: ConnectionInfo, action: Action) -> bool:
     """Whether who is connected may do it."""
     return ctx.authorizer is None or ctx.authorizer.allows(
         str(connection.principal), connection.peer[0], action
     )
 
 
-def check_cluster(ctx: _Guarded, call: Call, operation: Operation) -> None:
+def check_cluster(ctx: Guarded, call: Call, operation: Operation) -> None:
     """For handlers that ask themselves. Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
     if not may(ctx, call.connection, Action(operation)):
         raise KafkaError(
@@ -94,7 +94,7 @@ class _AclJudge:
 
     def allows(
         self,
-        context: _Guarded,
+        context: Guarded,
         connection: ConnectionInfo,
         operation: Operation,
         resource_type: ResourceType,
@@ -106,7 +106,7 @@ class _AclJudge:
 ACL_JUDGE = _AclJudge()
 
 
-def may_ask_for_tokens(ctx: _Guarded, connection: ConnectionInfo) -> bool:
+def may_ask_for_tokens(ctx: Guarded, connection: ConnectionInfo) -> bool:
     """A delegation token is for who has shown who he is: nobody on plain text, nobody without a certificate."""
     protocol = ctx.config.protocol_of(connection.listener)
     return protocol.startswith("SASL") or (protocol == "SSL" and connection.principal != ANONYMOUS)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import trio
 
 import broker.metadata.topic_views
 from broker.handlers.metadata import metadata
 from broker.metadata.topic_views import PARTITIONS_PER_TURN, VIEWS_MAX
+from quorum.metadata.authorizer import Authorizer
+from quorum.serving.authorized_operations import NOT_ASKED
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.broker.harness import open_harness, partition, registration, topic
 from wire.messages.metadata import (
@@ -15,6 +19,8 @@ from wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from wire.security.acls import Operation
+from wire.security.principal import Principal
 
 VERSION = 12
 BROKERS = (registration(11), registration(12), registration(13))
@@ -136,3 +142,35 @@ async def test_what_deleted_topics_left_does_not_pile_up(harness, encodings):
         await ask(harness)
     [view] = harness.context.topic_views._views.values()
     assert len(view) < 1100
+
+
+def of_topics(answer):
+    return {one.topic_authorized_operations for one in answer.topics}
+
+
+@pytest.mark.parametrize("version", [8, 9, 12, 13])
+async def test_what_one_may_do_is_not_told_to_another(harness, encodings, version):
+    """The same bytes serve all who ask; what they may do with a topic is their own."""
+    authorizer = Authorizer(["User:admin"])
+    authorizer.complete_initial_load()
+    context = replace(harness.context, authorizer=authorizer)
+    request = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+
+    async def asked_by(name, asked=request):
+        who = connection()
+        who.principal = Principal(name)
+        asked = through_wire(asked, version)
+        return through_wire(
+            await finished(metadata(asked, context, call(asked, version, who))), version
+        )
+
+    def codes(*operations):
+        return {sum(1 << one for one in operations)}
+
+    of_all = (*range(Operation.READ, Operation.CLUSTER_ACTION), Operation.DESCRIBE_CONFIGS)
+    assert of_topics(await asked_by("admin")) == codes(*of_all, Operation.ALTER_CONFIGS)
+    encodings.taken()
+    assert of_topics(await asked_by("bob")) == codes(*of_all)
+    assert of_topics(await asked_by("bob", MetadataRequest(topics=None))) == {NOT_ASKED}
+    assert of_topics(await asked_by("admin")) == codes(*of_all, Operation.ALTER_CONFIGS)
+    assert encodings.taken() == (0, 0)
