@@ -3,7 +3,7 @@
 A handler is a function `(request, context, call)` of two stages. Stage one is the plain call: it puts effects in order
 (a batch is appended) and returns the response, or None where none is owed, or a `Parked` one. Stage two is what the
 connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two.
-Left out: quotas; they will be attributes of the connection.
+Left out: quotas; what they do is `ConnectionInfo.mute`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+import trio
 
 from wire.errors import ErrorCode
 from wire.schema import Message
@@ -26,6 +28,9 @@ log = logging.getLogger(__name__)
 R = TypeVar("R", bound=Message)
 Callback = Callable[[], object]
 Address = tuple[str, int]
+
+# Kafka's quotas look back at 11 windows of a second (quota.window.num): nobody has more to make up for.
+MUTED_SECONDS_MAX = 11.0
 
 
 class CloseConnection(Exception):
@@ -66,6 +71,8 @@ class ConnectionInfo:
     # Fixed before the first request that needs one: by the certificate or by SASL.
     principal: Principal = ANONYMOUS
     closed: bool = False
+    # In seconds of trio's clock, None for never: until then nothing of the connection is read.
+    muted_until: float | None = None
     # Of the answers that all connections of this kind of listener hold; for who makes large ones.
     answers: MemoryPool = field(default_factory=lambda: MemoryPool(ANSWER_BYTES_MAX))
     _callbacks: dict[Callback, None] = field(default_factory=dict)
@@ -80,6 +87,12 @@ class ConnectionInfo:
     def forget_on_close(self, callback: Callback) -> None:
         """Takes a callback back; one that is not there is no error."""
         self._callbacks.pop(callback, None)
+
+    def mute(self, seconds: float) -> float:
+        """Nothing is read for so long from now on, at most `MUTED_SECONDS_MAX`; answers still leave. Returns how long that is."""
+        seconds = min(seconds, MUTED_SECONDS_MAX)
+        self.muted_until = max(trio.current_time() + seconds, self.muted_until or 0.0)
+        return seconds
 
     def mark_closed(self) -> None:
         """For the transport: the peer is gone."""
@@ -104,3 +117,5 @@ class Call:
 
     header: RequestHeader
     connection: ConnectionInfo
+    # For how long the connection is muted on account of this request.
+    throttle_ms: int = 0

@@ -7,8 +7,9 @@ share an fsync, a long poll holds up its own connection only, and a request cost
 
 Back-pressure: the reader begins nothing while `in_flight_max` answers or `unsent_bytes_max` bytes are owed, or requests
 under way hold `in_flight_bytes_max`, and waits where all connections together hold too much (`wire.transport.memory`); so
-the kernel's buffers fill and the peer stops. On a listener with SASL an authenticator takes the frames until the peer is
-known. Left out: accepting and idle connections (`wire.transport.server`).
+the kernel's buffers fill and the peer stops. A connection that is muted is not read until its time has come (KIP-219).
+On a listener with SASL an authenticator takes the frames until the peer is known. Left out: accepting and
+idle connections (`wire.transport.server`).
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ class Connection:
 
     def progress(self) -> tuple[int, int, int] | None:
         """Stays the same while the peer does nothing; None while the peer waits for us."""
-        if self._owed and not self._unsent:
+        if (self._owed and not self._unsent) or self.info.muted_until is not None:
             return None
         return self._requests, self._unsent.sent, self._frames.unread // _PROGRESS_BYTES
 
@@ -217,6 +218,8 @@ class Connection:
                 await self._share.acquire_frame(self._frames.coming)
             elif self._share.frame > BUFFER_BYTES_KEPT and self._memory.frames.waiting:
                 self.shrink()
+            if self.info.muted_until is not None:
+                await self._wait_unmuted()
 
     async def _begin_received(self) -> None:
         try:
@@ -224,6 +227,8 @@ class Connection:
             memory = self._memory
             while (frame := self._frames.next_frame()) is not None:
                 self._has_frame = True
+                if self.info.muted_until is not None:
+                    await self._wait_unmuted()
                 if memory.answers.is_full or (memory.requests.is_full and len(frame) > SMALL_BYTES):
                     await self._wait_for_memory()
                 if len(frame) > HEAVY_BYTES and self._registry.is_heavy(frame):
@@ -242,6 +247,15 @@ class Connection:
         finally:
             frame = None  # a traceback would keep it
             self._send_or_wake()
+
+    async def _wait_unmuted(self) -> None:
+        """The writer goes on: what is answered leaves."""
+        self._send_or_wake()
+        while (until := self.info.muted_until) is not None:
+            if until > trio.current_time():
+                await trio.sleep_until(until)
+            else:
+                self.info.muted_until = None
 
     async def _wait_for_memory(self) -> None:
         self._send_or_wake()

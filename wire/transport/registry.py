@@ -1,7 +1,7 @@
 """Which handler answers which request, and the way from a frame to its answer.
 
 ApiVersions is computed from the handlers, so it cannot lie. Source: KIP-35, KIP-511; `RequestHandlerHelper` for errors.
-Left out: reading and writing; quotas.
+Left out: reading and writing.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
 from wire.transport.error_answers import GeneralError, OnError, general_error
 from wire.transport.guard import Judge, guarded
 from wire.transport.heavy import HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
+from wire.transport.hooks import Hooks
 from wire.transport.limited_log import LimitedLog
 from wire.transport.memory import ELEMENT_BYTES
 from wire.transport.slices import ITEMS_PER_SLICE, Slices
@@ -98,6 +99,7 @@ class Route:
     log: LimitedLog
     elements_max: int
     slices: Slices | None
+    hooks: Hooks | None
 
     def error_response(
         self,
@@ -137,10 +139,10 @@ class Pending:
 
     parked: Parked[Any]
     route: Route
-    header: RequestHeader
+    call: Call
     # Bytes of the request that stay in memory meanwhile, about.
     held: int = 0
-    # The connection's next request must not begin before this is answered: its effects come in stage two.
+    # The connection's next request must not begin before this is answered: its effects come in stage two. The answer is large.
     alone: bool = False
 
     def ready(self) -> bool:
@@ -157,9 +159,13 @@ class Pending:
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            version = self.header.api_version
+            version = self.call.header.api_version
             response = self.route.error_response(error, version, self.parked.on_error)
-        return _encode(response, self.header)
+        if self.route.hooks is not None:
+            self.route.hooks.end(self.call, response)
+        if self.alone:
+            return await run_apart(_encode, response, self.call.header)
+        return _encode(response, self.call.header)
 
 
 Answer = Outgoing | Pending | None
@@ -193,7 +199,7 @@ AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
 class Registry(Generic[C]):
     """The handlers of one kind of node; `features` tells what ApiVersions says beside versions.
 
-    `judge` says who may do what the handlers declare (`wire.transport.guard`); None where everybody may do everything.
+    `hooks` are called for every request; `judge` says who may do what the handlers declare (`wire.transport.guard`); None where everybody may do everything.
     """
 
     def __init__(
@@ -202,13 +208,14 @@ class Registry(Generic[C]):
         *,
         features: Callable[[C], Features] = lambda _context: Features(),
         judge: Judge | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         self._features = features
         self._routes: dict[int, Route] = {}
         limited_log = LimitedLog(log)
         own: tuple[Callable[..., Any], ...] = (self._answer_api_versions, *AFTER_LOGIN)
         for handler in (*own, *handlers):
-            route = _route_of(handler, limited_log, judge)
+            route = _route_of(handler, limited_log, judge, hooks)
             assert route.request.KEY not in self._routes, (
                 f"two handlers for {route.request.__name__}"
             )
@@ -260,8 +267,9 @@ class Registry(Generic[C]):
         decoded = await run_apart(_decode, route, frame, budget)
         if route.slices is None or route.slices.count(decoded.request) <= ITEMS_PER_SLICE:
             return _begin(route, decoded, context, connection)
-        handling = _handling_slices(route, route.slices, decoded, context, connection)
-        return Pending(handling, route, decoded.header, decoded.size, alone=True)
+        call = _call(route, decoded, connection)
+        handling = _handling_slices(route, route.slices, decoded.request, context, call)
+        return Pending(handling, route, call, decoded.size, alone=True)
 
     def is_heavy(self, frame: memoryview) -> bool:
         """Whether `dispatch_heavy` must be taken."""
@@ -316,7 +324,9 @@ class Registry(Generic[C]):
     )
 
 
-def _route_of(handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge | None) -> Route:
+def _route_of(
+    handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge | None, hooks: Hooks | None
+) -> Route:
     handled = getattr(handler, "__handles__", None)
     assert isinstance(handled, Handled), f"{handler!r} lacks @handles"
     needs = needs_of(handled.access)
@@ -333,6 +343,7 @@ def _route_of(handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge
         limited_log,
         handled.elements_max,
         handled.slices,
+        hooks,
     )
 
 
@@ -344,23 +355,30 @@ class _Decoded:
     size: int
 
 
+def _call(route: Route, decoded: _Decoded, connection: ConnectionInfo) -> Call:
+    call = Call(decoded.header, connection)
+    if route.hooks is not None:
+        route.hooks.begin(call)
+    return call
+
+
 def _begin(route: Route, decoded: _Decoded, context: Any, connection: ConnectionInfo) -> Answer:
     """Stage one of the handler."""
     header, request = decoded.header, decoded.request
-    call = Call(header, connection)
+    call = _call(route, decoded, connection)
     if route.is_async:
-        return Pending(_handling(route, request, context, call), route, header, decoded.size)
+        return Pending(_handling(route, request, context, call), route, call, decoded.size)
     try:
         response = route.handler(request, context, call)
     except (CloseConnection, RemoteProtocolError):
         raise
     except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
         response = route.error_response_to(request, error, header.api_version)
-    if response is None:
-        return None
     if isinstance(response, Parked):
         held = decoded.size if response.holds_request else 0
-        return Pending(response, route, header, held)
+        return Pending(response, route, call, held)
+    if route.hooks is not None:
+        route.hooks.end(call, response)
     return _encode(response, header)
 
 
@@ -380,10 +398,9 @@ def _handling(route: Route, request: Message, context: Any, call: Call) -> Parke
 
 
 def _handling_slices(
-    route: Route, slices: Slices, decoded: _Decoded, context: Any, connection: ConnectionInfo
+    route: Route, slices: Slices, request: Message, context: Any, call: Call
 ) -> Parked[Any]:
-    """One slice after the other, then the answer is written in a thread."""
-    call = Call(decoded.header, connection)
+    """One slice after the other."""
 
     async def handle(part: Message) -> Message:
         response = route.handler(part, context, call)
@@ -393,15 +410,15 @@ def _handling_slices(
             response = await response
         return cast(Message, response)
 
-    async def finish() -> Outgoing | None:
-        parts = slices.of(decoded.request)
+    async def finish() -> Message:
+        parts = slices.of(request)
         whole = await handle(next(parts)[0])
         for part, goes_on in parts:
             await trio.lowlevel.checkpoint()
             slices.join(whole, await handle(part), goes_on)
-        return await run_apart(_encode, whole, decoded.header)
+        return whole
 
-    on_error = None if route.on_error is None else partial(route.on_error, decoded.request)
+    on_error = None if route.on_error is None else partial(route.on_error, request)
     return Parked(cast(Any, finish), on_error=on_error)
 
 

@@ -1,0 +1,161 @@
+"""Hooks see every request and its answer; a connection that is muted is answered, and not read until its time has come."""
+
+import socket
+
+import pytest
+import trio
+
+from tests.wire.transport.support import (
+    SETTLED_SECONDS,
+    Toy,
+    api_versions_frame,
+    heartbeat,
+    heartbeat_frame,
+    open_raw,
+    open_server,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.header import decode_response_header
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.transport.access import open_to_all
+from wire.transport.calls import MUTED_SECONDS_MAX
+from wire.transport.hooks import Hooks
+from wire.transport.registry import Registry, handles
+
+MUTED_SECONDS = 5.0
+
+
+class Recorded:
+    """What the hooks were called with; mutes for what the test says, by correlation id."""
+
+    def __init__(self, **seconds):
+        self.began = []
+        self.ended = []
+        self.seconds = seconds
+
+    @property
+    def hooks(self):
+        return Hooks(self.before, self.after)
+
+    def before(self, call):
+        self.began.append(call.header.correlation_id)
+        return self.seconds.get(f"r{call.header.correlation_id}", 0)
+
+    def after(self, call, response):
+        self.ended.append((call.header.correlation_id, type(response).__name__))
+
+
+async def settle():
+    await trio.testing.wait_all_tasks_blocked(SETTLED_SECONDS)
+
+
+def read(frame):
+    """Correlation id and throttle time of a heartbeat's answer."""
+    number, body = decode_response_header(frame, HeartbeatRequest.KEY, 4)
+    return number, HeartbeatResponse.decode(frame[body:], 4).throttle_time_ms
+
+
+async def test_every_request_is_seen_with_its_answer():
+    seen, toy = Recorded(), Toy()
+    parked = toy.park("late")
+    toy.failures["bad"] = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    registry = Registry((heartbeat,), hooks=seen.hooks)
+    async with open_server(registry, context=toy) as server, open_raw(server) as client:
+        await client.send(heartbeat_frame("now", 1) + heartbeat_frame("late", 2))
+        await client.send(heartbeat_frame("bad", 3) + api_versions_frame(4, 4))
+        assert read(await client.frame())[0] == 1
+        parked.set()
+        for _ in range(3):
+            assert await client.frame()
+    assert seen.began == [1, 2, 3, 4]
+    heart = "HeartbeatResponse"
+    assert sorted(seen.ended) == [(1, heart), (2, heart), (3, heart), (4, "ApiVersionsResponse")]
+
+
+async def test_answers_of_async_handlers_and_none_are_seen():
+    seen = Recorded()
+
+    @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
+    async def handler(request, toy, call):
+        return HeartbeatResponse() if request.group_id == "g" else None
+
+    async with open_server(Registry((handler,), hooks=seen.hooks)) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("none", 1) + heartbeat_frame("g", 2))
+            assert read(await client.frame()) == (2, 0)
+    assert seen.ended == [(1, "NoneType"), (2, "HeartbeatResponse")]
+
+
+async def test_who_is_muted_is_answered_at_once_and_heard_later(mock_clock):
+    seen, toy = Recorded(r1=MUTED_SECONDS), Toy()
+    async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("a", 1) + heartbeat_frame("b", 2))
+            assert read(await client.frame()) == (1, 5000)
+            await settle()
+            mock_clock.jump(MUTED_SECONDS - 0.1)
+            await settle()
+            assert toy.begun == ["a"]
+            mock_clock.jump(0.2)
+            assert read(await client.frame()) == (2, 2)
+    assert toy.begun == ["a", "b"]
+
+
+async def test_what_a_muted_connection_sends_stays_in_the_kernel(mock_clock):
+    seen, toy = Recorded(r1=MUTED_SECONDS), Toy()
+    async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("a", 1))
+            assert await client.frame()
+            await client.send(heartbeat_frame("b", 2))
+            await settle()
+            (one,) = server.connections.values()
+            waiting = one._endpoint._socket.recv(1000, socket.MSG_PEEK)
+            assert waiting == heartbeat_frame("b", 2)
+            mock_clock.jump(MUTED_SECONDS)
+            assert read(await client.frame())[0] == 2
+
+
+async def test_answers_that_are_owed_leave_while_their_connection_is_muted(mock_clock):
+    seen, toy = Recorded(r2=MUTED_SECONDS), Toy()
+    parked = toy.park("late")
+    async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
+        async with open_raw(server) as client, open_raw(server) as other:
+            await client.send(heartbeat_frame("late", 1) + heartbeat_frame("a", 2))
+            await client.send(heartbeat_frame("b", 3))
+            await settle()
+            parked.set()
+            assert [read(await client.frame())[0] for _ in range(2)] == [1, 2]
+            await settle()
+            assert "b" not in toy.begun
+            await other.send(heartbeat_frame("c", 4))  # nobody else waits
+            assert read(await other.frame())[0] == 4
+            mock_clock.jump(MUTED_SECONDS)
+            assert read(await client.frame())[0] == 3
+
+
+@pytest.mark.parametrize("seconds", [3600.0, float("inf")])
+async def test_nobody_is_muted_for_ever(mock_clock, seconds):
+    seen, toy = Recorded(r1=seconds), Toy()
+    async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("a", 1) + heartbeat_frame("b", 2))
+            assert read(await client.frame()) == (1, MUTED_SECONDS_MAX * 1000)
+            mock_clock.jump(MUTED_SECONDS_MAX)
+            assert read(await client.frame())[0] == 2
+
+
+async def test_a_muted_connection_is_not_idle_and_ends_with_its_server(mock_clock):
+    seen, toy = Recorded(r1=MUTED_SECONDS), Toy()
+    async with open_server(
+        Registry((heartbeat,), hooks=seen.hooks), context=toy, idle_seconds=2.0
+    ) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("a", 1))
+            assert await client.frame()
+            for _ in range(12):
+                mock_clock.jump(0.26)
+                await settle()
+            assert not server.counters.idle_closed
+            await server.drain(1.0)
+            assert await client.is_closed()

@@ -1,0 +1,45 @@
+"""What is called for every request of a registry: for quotas before it is handled, for metrics when its answer is known.
+
+Without hooks a request costs one look. Source: KIP-219: a client that asks too much is answered at once, told for how long, and not read meanwhile.
+Left out: quotas themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from wire.outgoing import Outgoing
+from wire.schema import Message
+from wire.transport.calls import Call
+
+Response = Message | Outgoing | None
+
+
+@dataclass(slots=True, frozen=True)
+class Hooks:
+    """Plain functions, called on the event loop: what takes long holds up every connection.
+
+    Args:
+        before: called when the request is decoded. Answers the seconds for which its connection is muted, 0 for none.
+        after: called with the answer before it is written: bytes that another node wrote, None where none is owed.
+    """
+
+    before: Callable[[Call], float] | None = None
+    after: Callable[[Call, Response], None] | None = None
+
+    def begin(self, call: Call) -> None:
+        if self.before is None:
+            return
+        seconds = self.before(call)
+        if seconds > 0:
+            call.throttle_ms = round(call.connection.mute(seconds) * 1000)
+
+    def end(self, call: Call, response: Response) -> None:
+        if call.throttle_ms and isinstance(response, Message):
+            told = getattr(response, "throttle_time_ms", None)
+            if told is not None:
+                cast(Any, response).throttle_time_ms = max(told, call.throttle_ms)
+        if self.after is not None:
+            self.after(call, response)
