@@ -22,12 +22,14 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "access.md"
 REGISTRIES = {"Brokers": broker_registry(), "Controllers": controller_registry()}
 HEAD = """# What a request needs
 
-Which operation on which resource, in Kafka's names (`AclOperation`, `ResourceType`), from what the handlers declare: `@handles(…, access=…)`. This page is written by
-`REWRITE_TRANSCRIPTS=1 pytest tests/test_access.py`.
+Every request needs an operation on a resource, or is open to all. The names are Kafka's
+(`AclOperation`, `ResourceType`). Handlers declare it: `@handles(…, access=…)`.
+This page is written from that: `REWRITE_TRANSCRIPTS=1 pytest tests/test_access.py`.
 
-- **yes**: who may not is refused, where a node has an authorizer ([security.md](security.md)).
-- **not yet**: what Apache Kafka asks for, and nobody here: open to everybody who can connect (`quorum/serving/enforced.py` says why).
-- **by the controller**: brokers pass it on; the controller judges by the client's principal, as its own table says.
+- **yes**: who may not is refused, if the node has an authorizer ([security.md](security.md)).
+- **not yet**: Apache Kafka asks for it, this project does not. It is open to everybody who can connect.
+  `quorum/serving/enforced.py` says why.
+- **by the controller**: brokers pass the request on. The controller authorizes it for the client's principal.
 """
 
 

@@ -157,7 +157,7 @@ def test_every_handler_has_a_test_of_its_name():
         for path in handlers
         if not (ROOT / "tests" / path.with_name(f"test_{path.name}")).exists()
     ]
-    assert len(handlers) > 80
+    assert len(handlers) > 70
     assert untested == []
 
 

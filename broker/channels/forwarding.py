@@ -26,7 +26,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Forwarder:
-    """Handlers of what only the controller decides call `pass_on`, or `forward` if they look at the answer."""
+    """What only the controller decides: `pass_frame_on` where nobody looks inside, `pass_on` for a request that is at hand, `forward` for an answer that is looked at."""
 
     def __init__(self, controller: ControllerChannel, seconds_max: float) -> None:
         """`seconds_max`: Kafka's request.timeout.ms. Who asked has given up after this."""
@@ -38,17 +38,20 @@ class Forwarder:
         return answer_in(await self.pass_on(request, call), call, answer_type)
 
     async def pass_on(self, request: Message, call: Call) -> Outgoing:
-        """The controller's answer to `request` as the client is to have it: header and body, in the version in which it asked.
+        """As `pass_frame_on`, for `request` in the version in which the client asked."""
+        header = call.header
+        frame = encode_request(request, header.api_version, header.correlation_id, header.client_id)
+        return await self.pass_frame_on(bytes(frame), call)
+
+    async def pass_frame_on(self, frame: bytes, call: Call) -> Outgoing:
+        """The controller's answer to the request in `frame` as the client is to have it: header and body.
 
         Raises:
             KafkaError: REQUEST_TIMED_OUT, what the controller said of the Envelope itself, or UNKNOWN_SERVER_ERROR if what it said makes no
                 sense: that is not the client's fault, whose connection stays.
         """
-        header = call.header
         envelope = EnvelopeRequest(
-            request_data=bytes(
-                encode_request(request, header.api_version, header.correlation_id, header.client_id)
-            ),
+            request_data=frame,
             request_principal=_principal(call.connection.principal),
             client_host_address=_address(call.connection.peer[0]),
         )

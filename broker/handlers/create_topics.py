@@ -6,9 +6,8 @@ import trio
 
 from broker.channels.forwarding import answer_in
 from broker.handlers.context import Context
-from wire.errors import ErrorCode
+from quorum.serving.refusals import fail_create_topics
 from wire.messages.create_topics import (
-    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
@@ -23,16 +22,7 @@ SEEN_SECONDS = 1.0
 LOOKED_AT_BYTES_MAX = 1 << 20
 
 
-def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> CreateTopicsResponse:
-    return CreateTopicsResponse(
-        topics=[
-            CreatableTopicResult(name=topic.name, error_code=code, error_message=message)
-            for topic in request.topics
-        ]
-    )
-
-
-@handles(CreateTopicsRequest, versions="0-7", access=BY_CONTROLLER, on_error=_fail)
+@handles(CreateTopicsRequest, versions="0-7", access=BY_CONTROLLER, on_error=fail_create_topics)
 async def create_topics(request: CreateTopicsRequest, ctx: Context, call: Call) -> Outgoing:
     answer = await ctx.forwarder.pass_on(request, call)
     if not request.validate_only:

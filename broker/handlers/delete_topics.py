@@ -6,34 +6,17 @@ import trio
 
 from broker.handlers.context import Context
 from broker.handlers.create_topics import SEEN_SECONDS
-from wire.errors import ErrorCode
+from quorum.serving.refusals import fail_delete_topics
 from wire.messages.delete_topics import (
-    DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from wire.primitives import NIL_UUID
 from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.registry import handles
 
 
-def _fail(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> DeleteTopicsResponse:
-    named = [(name, NIL_UUID) for name in request.topic_names]
-    return DeleteTopicsResponse(
-        responses=[
-            DeletableTopicResult(
-                name=name, topic_id=topic_id, error_code=code, error_message=message
-            )
-            for name, topic_id in (
-                *named,
-                *((topic.name, topic.topic_id) for topic in request.topics),
-            )
-        ]
-    )
-
-
-@handles(DeleteTopicsRequest, versions="0-6", access=BY_CONTROLLER, on_error=_fail)
+@handles(DeleteTopicsRequest, versions="0-6", access=BY_CONTROLLER, on_error=fail_delete_topics)
 async def delete_topics(
     request: DeleteTopicsRequest, ctx: Context, call: Call
 ) -> DeleteTopicsResponse:

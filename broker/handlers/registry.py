@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from broker.handlers.add_raft_voter import add_raft_voter
-from broker.handlers.alter_client_quotas import alter_client_quotas
+from collections.abc import Callable
+from typing import Any
+
 from broker.handlers.alter_configs import alter_configs
-from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
 from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
-from broker.handlers.alter_user_scram_credentials import alter_user_scram_credentials
 from broker.handlers.context import Context
 from broker.handlers.create_acls import create_acls
 from broker.handlers.create_delegation_token import create_delegation_token
-from broker.handlers.create_partitions import create_partitions
 from broker.handlers.create_topics import create_topics
-from broker.handlers.delete_acls import delete_acls
 from broker.handlers.delete_groups import delete_groups
 from broker.handlers.delete_records import delete_records
 from broker.handlers.delete_topics import delete_topics
@@ -25,13 +22,11 @@ from broker.handlers.describe_delegation_token import describe_delegation_token
 from broker.handlers.describe_groups import describe_groups
 from broker.handlers.describe_log_dirs import describe_log_dirs
 from broker.handlers.describe_producers import describe_producers
-from broker.handlers.describe_quorum import describe_quorum
 from broker.handlers.describe_topic_partitions import describe_topic_partitions
 from broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
-from broker.handlers.elect_leaders import elect_leaders
-from broker.handlers.expire_delegation_token import expire_delegation_token
 from broker.handlers.fetch import fetch
 from broker.handlers.find_coordinator import find_coordinator
+from broker.handlers.forwarded import FORWARDED_HANDLERS
 from broker.handlers.heartbeat import heartbeat
 from broker.handlers.incremental_alter_configs import incremental_alter_configs
 from broker.handlers.init_producer_id import init_producer_id
@@ -40,30 +35,23 @@ from broker.handlers.leave_group import leave_group
 from broker.handlers.list_config_resources import list_config_resources
 from broker.handlers.list_groups import list_groups
 from broker.handlers.list_offsets import list_offsets
-from broker.handlers.list_partition_reassignments import list_partition_reassignments
 from broker.handlers.metadata import metadata
 from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_delete import offset_delete
 from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
-from broker.handlers.remove_raft_voter import remove_raft_voter
-from broker.handlers.renew_delegation_token import renew_delegation_token
 from broker.handlers.sync_group import sync_group
-from broker.handlers.unregister_broker import unregister_broker
-from broker.handlers.update_features import update_features
 from broker.handlers.write_txn_markers import write_txn_markers
 from quorum.serving.api_versions_features import told_features
 from quorum.serving.authorization import ACL_JUDGE
 from wire.transport.registry import Registry
 
-HANDLERS = (
+HANDLERS: tuple[Callable[..., Any], ...] = (
+    *FORWARDED_HANDLERS,
     alter_configs,
     list_config_resources,
     alter_replica_log_dirs,
-    alter_partition_reassignments,
-    list_partition_reassignments,
-    create_partitions,
     create_topics,
     delete_groups,
     delete_records,
@@ -73,9 +61,7 @@ HANDLERS = (
     describe_groups,
     describe_log_dirs,
     describe_producers,
-    describe_quorum,
     describe_topic_partitions,
-    elect_leaders,
     fetch,
     find_coordinator,
     heartbeat,
@@ -92,18 +78,9 @@ HANDLERS = (
     offset_for_leader_epoch,
     produce,
     sync_group,
-    unregister_broker,
     write_txn_markers,
-    alter_client_quotas,
-    alter_user_scram_credentials,
     create_acls,
     create_delegation_token,
-    delete_acls,
-    expire_delegation_token,
-    renew_delegation_token,
-    update_features,
-    add_raft_voter,
-    remove_raft_voter,
     describe_acls,
     describe_client_quotas,
     describe_delegation_token,

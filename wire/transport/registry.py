@@ -59,6 +59,7 @@ class Handled:
     on_error: OnError | None = None
     elements_max: int = DECODE_BUDGET.elements_max
     slices: Slices | None = None
+    takes_frame: bool = False
 
 
 def handles(
@@ -69,17 +70,19 @@ def handles(
     on_error: OnError | None = None,
     elements_max: int = DECODE_BUDGET.elements_max,
     slices: Slices | None = None,
+    takes_frame: bool = False,
 ) -> Callable[[F], F]:
     """Declares which request, in which versions (`"3-13"`), a function answers, and who may ask; does nothing else.
 
     `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is not
     just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused. A large
-    request is handled in `slices`, if the function can.
+    request is handled in `slices`, if the function can. An async function that `takes_frame` gets the bytes of the request, header
+    and all, and no message: it is decoded only where an error must be answered.
     """
 
     def note(function: F) -> F:
         cast(Any, function).__handles__ = Handled(
-            request, Versions.parse(versions), access, on_error, elements_max, slices
+            request, Versions.parse(versions), access, on_error, elements_max, slices, takes_frame
         )
         return function
 
@@ -100,6 +103,7 @@ class Route:
     elements_max: int
     slices: Slices | None
     hooks: Hooks | None
+    takes_frame: bool
 
     def error_response(
         self,
@@ -276,7 +280,9 @@ class Registry(Generic[C]):
         if len(frame) <= HEAVY_BYTES:
             return False
         route = self._routes.get(_HEAD.unpack_from(frame)[0])
-        return route is not None and route.elements_max > LIGHT_ELEMENTS_MAX
+        if route is None or route.takes_frame:
+            return False
+        return route.elements_max > LIGHT_ELEMENTS_MAX
 
     def _route(self, frame: memoryview) -> Route | Outgoing:
         """Who handles this; or the answer to a version that is too new.
@@ -331,26 +337,30 @@ def _route_of(
     assert isinstance(handled, Handled), f"{handler!r} lacks @handles"
     needs = needs_of(handled.access)
     assert needs, f"{handler!r} does not say who may ask"
+    is_async = inspect.iscoroutinefunction(handler)
+    assert is_async or not handled.takes_frame, f"{handler!r} would take a part of the buffer"
     served = handled.request.VERSIONS
     assert served.low <= handled.versions.low <= handled.versions.high <= served.high, handled
     return Route(
         handled.request,
         handled.versions,
         guarded(handler, needs, judge, handled.on_error),
-        inspect.iscoroutinefunction(handler),
+        is_async,
         handled.on_error,
         None if handled.on_error else general_error(handled.request),
         limited_log,
         handled.elements_max,
         handled.slices,
         hooks,
+        handled.takes_frame,
     )
 
 
 @dataclass(slots=True, frozen=True)
 class _Decoded:
     header: RequestHeader
-    request: Message
+    # A Message; its frame, as bytes, for a handler that takes no more.
+    request: Any
     # What it holds in memory, about.
     size: int
 
@@ -382,7 +392,7 @@ def _begin(route: Route, decoded: _Decoded, context: Any, connection: Connection
     return _encode(response, header)
 
 
-def _handling(route: Route, request: Message, context: Any, call: Call) -> Parked[Any]:
+def _handling(route: Route, request: Any, context: Any, call: Call) -> Parked[Any]:
     """An async handler runs when its turn comes."""
 
     async def finish() -> Message | Outgoing | None:
@@ -392,7 +402,8 @@ def _handling(route: Route, request: Message, context: Any, call: Call) -> Parke
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            return route.error_response_to(request, error, call.header.api_version)
+            asked = await run_apart(_decode_late, route, request) if route.takes_frame else request
+            return route.error_response_to(asked, error, call.header.api_version)
 
     return Parked(cast(Any, finish))
 
@@ -429,11 +440,28 @@ def _decode(route: Route, frame: memoryview, budget: DecodeBudget) -> _Decoded:
     too many.
     """
     header, start = decode_request_header(frame, budget)
+    if route.takes_frame:
+        return _Decoded(header, bytes(frame), len(frame))
+    return _Decoded(header, *_decode_body(route, header, frame, start, budget))
+
+
+def _decode_body(
+    route: Route, header: RequestHeader, frame: memoryview, start: int, budget: DecodeBudget
+) -> tuple[Message, int]:
     if budget.elements_max > route.elements_max:
         budget = budget._replace(elements_max=route.elements_max)
     body = bytes(frame[start:]) if route.is_async else frame[start:]
     request, _, elements = route.request.decode_counted(body, header.api_version, budget)
-    return _Decoded(header, request, len(frame) + elements * ELEMENT_BYTES)
+    return request, len(frame) + elements * ELEMENT_BYTES
+
+
+def _decode_late(route: Route, frame: bytes) -> Message:
+    """For the answer to an error. Raises CloseConnection: what was passed on was no such request, as who sent it must know."""
+    try:
+        header, start = decode_request_header(memoryview(frame), DECODE_BUDGET)
+        return _decode_body(route, header, memoryview(frame), start, DECODE_BUDGET)[0]
+    except RemoteProtocolError as error:
+        raise CloseConnection(str(error)) from error
 
 
 def _encode(response: Message | Outgoing | None, header: RequestHeader) -> Outgoing | None:

@@ -6,11 +6,10 @@ from functools import partial
 
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import create_partitions as decide
-from wire.errors import ErrorCode
+from quorum.serving.refusals import fail_create_partitions
 from wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
-    CreatePartitionsTopicResult,
 )
 from wire.security.acls import Operation
 from wire.transport.access import topics
@@ -18,26 +17,17 @@ from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-def _fail(
-    request: CreatePartitionsRequest, code: ErrorCode, message: str
-) -> CreatePartitionsResponse:
-    results = [
-        CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message)
-        for topic in request.topics
-    ]
-    return CreatePartitionsResponse(results=results)
-
-
 @handles(
     CreatePartitionsRequest,
     versions="0-3",
     access=topics(Operation.ALTER, "topics.name", "results"),
-    on_error=_fail,
+    on_error=fail_create_partitions,
 )
 def create_partitions(
     request: CreatePartitionsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[CreatePartitionsResponse]:
     controller = ctx.controller
     return controller.submit(
-        lambda reign: decide(request, reign.image, controller.rules), partial(_fail, request)
+        lambda reign: decide(request, reign.image, controller.rules),
+        partial(fail_create_partitions, request),
     )

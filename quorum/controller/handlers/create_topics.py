@@ -9,9 +9,8 @@ from node.runtime.steps import Steps
 from quorum.controller.active import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import create_topics as decide
-from wire.errors import ErrorCode
+from quorum.serving.refusals import fail_create_topics
 from wire.messages.create_topics import (
-    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
@@ -25,14 +24,6 @@ from wire.transport.registry import handles
 WITH_CONFIGS = 5
 
 
-def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> CreateTopicsResponse:
-    topics = [
-        CreatableTopicResult(name=topic.name, error_code=code, error_message=message)
-        for topic in request.topics
-    ]
-    return CreateTopicsResponse(topics=topics)
-
-
 @handles(
     CreateTopicsRequest,
     versions="0-7",
@@ -40,7 +31,7 @@ def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Create
         topics(Operation.CREATE, "topics.name", "topics").or_cluster(Operation.CREATE),
         topics(Operation.DESCRIBE_CONFIGS).in_handler("configs in the answer"),
     ),
-    on_error=_fail,
+    on_error=fail_create_topics,
 )
 def create_topics(
     request: CreateTopicsRequest, ctx: ControllerContext, call: Call
@@ -55,4 +46,4 @@ def create_topics(
                 yield 1
         return result
 
-    return ctx.controller.submit(decided, partial(_fail, request))
+    return ctx.controller.submit(decided, partial(fail_create_topics, request))

@@ -6,9 +6,8 @@ from functools import partial
 
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import delete_topics as decide
-from wire.errors import ErrorCode
+from quorum.serving.refusals import fail_delete_topics
 from wire.messages.delete_topics import (
-    DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
@@ -18,20 +17,6 @@ from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-def _fail(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> DeleteTopicsResponse:
-    responses = [
-        DeletableTopicResult(name=name, error_code=code, error_message=message)
-        for name in request.topic_names
-    ]
-    responses += [
-        DeletableTopicResult(
-            name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message
-        )
-        for topic in request.topics
-    ]
-    return DeleteTopicsResponse(responses=responses)
-
-
 @handles(
     DeleteTopicsRequest,
     versions="0-6",
@@ -39,7 +24,7 @@ def _fail(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delete
         topics(Operation.DESCRIBE, "topics.name", "responses").or_cluster(Operation.DELETE),
         topics(Operation.DELETE, "topics.name", "responses").or_cluster(Operation.DELETE),
     ),
-    on_error=_fail,
+    on_error=fail_delete_topics,
 )
 def delete_topics(
     request: DeleteTopicsRequest, ctx: ControllerContext, call: Call
@@ -47,5 +32,5 @@ def delete_topics(
     enabled, version = ctx.config["delete.topic.enable"], call.header.api_version
     return ctx.controller.submit(
         lambda reign: decide(request, reign.image, enabled=enabled, version=version),
-        partial(_fail, request),
+        partial(fail_delete_topics, request),
     )

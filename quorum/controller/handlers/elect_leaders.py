@@ -10,12 +10,11 @@ from quorum.controller.active import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.elections import elect_leaders as decide
 from quorum.serving.authorization import check_cluster
+from quorum.serving.refusals import fail_elect_leaders
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
 )
 from wire.schema import Message
 from wire.security.acls import Operation
@@ -24,25 +23,10 @@ from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-def _fail(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
-    """Version 0 has no error code at the top, so that every partition tells it."""
-    results = [
-        ReplicaElectionResult(
-            topic=topic.topic,
-            partition_result=[
-                PartitionResult(partition_id=index, error_code=code, error_message=message)
-                for index in topic.partitions
-            ],
-        )
-        for topic in request.topic_partitions or ()
-    ]
-    return ElectLeadersResponse(replica_election_results=results)
-
-
 def _fail_at_top(
     request: ElectLeadersRequest, code: ErrorCode, message: str
 ) -> ElectLeadersResponse:
-    return _fail(request, code, message).replace(error_code=code)
+    return fail_elect_leaders(request, code, message).replace(error_code=code)
 
 
 @handles(
@@ -51,12 +35,12 @@ def _fail_at_top(
     access=cluster(Operation.ALTER).in_handler(
         "who elects everywhere is refused at the top alone, where version 0 has no room"
     ),
-    on_error=_fail,
+    on_error=fail_elect_leaders,
 )
 def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call
 ) -> ElectLeadersResponse | Parked[ElectLeadersResponse]:
-    fail = _fail_at_top if call.header.api_version > 0 else _fail
+    fail = _fail_at_top if call.header.api_version > 0 else fail_elect_leaders
 
     def elect(reign: Reign) -> Steps[Result[Message, ElectLeadersResponse]]:
         try:

@@ -6,8 +6,9 @@ from functools import partial
 
 from node.runtime.clock import now_ms
 from quorum.controller.context import ControllerContext
-from quorum.controller.delegation_tokens import NO_TIME, TokenRules, expire_token
+from quorum.controller.delegation_tokens import TokenRules, expire_token
 from quorum.serving.authorization import may_ask_for_tokens
+from quorum.serving.refusals import fail_expire_token
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
@@ -18,17 +19,11 @@ from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-def _fail(
-    _request: ExpireDelegationTokenRequest, code: ErrorCode, _message: str
-) -> ExpireDelegationTokenResponse:
-    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
-
-
 @handles(
     ExpireDelegationTokenRequest,
     versions="0-2",
     access=open_to_all("the token says who may"),
-    on_error=_fail,
+    on_error=fail_expire_token,
 )
 def expire_delegation_token(
     request: ExpireDelegationTokenRequest, ctx: ControllerContext, call: Call
@@ -38,5 +33,5 @@ def expire_delegation_token(
     rules, requester = TokenRules.of(ctx.config), str(call.connection.principal)
     return ctx.controller.submit(
         lambda reign: expire_token(request, reign.image, rules, requester, now_ms=now_ms()),
-        partial(_fail, request),
+        partial(fail_expire_token, request),
     )

@@ -6,8 +6,9 @@ from functools import partial
 
 from node.runtime.clock import now_ms
 from quorum.controller.context import ControllerContext
-from quorum.controller.delegation_tokens import NO_TIME, TokenRules, renew_token
+from quorum.controller.delegation_tokens import TokenRules, renew_token
 from quorum.serving.authorization import may_ask_for_tokens
+from quorum.serving.refusals import fail_renew_token
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
@@ -18,17 +19,11 @@ from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 
-def _fail(
-    _request: RenewDelegationTokenRequest, code: ErrorCode, _message: str
-) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
-
-
 @handles(
     RenewDelegationTokenRequest,
     versions="0-2",
     access=open_to_all("the token says who may"),
-    on_error=_fail,
+    on_error=fail_renew_token,
 )
 def renew_delegation_token(
     request: RenewDelegationTokenRequest, ctx: ControllerContext, call: Call
@@ -38,5 +33,5 @@ def renew_delegation_token(
     rules, requester = TokenRules.of(ctx.config), str(call.connection.principal)
     return ctx.controller.submit(
         lambda reign: renew_token(request, reign.image, rules, requester, now_ms=now_ms()),
-        partial(_fail, request),
+        partial(fail_renew_token, request),
     )

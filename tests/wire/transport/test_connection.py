@@ -32,7 +32,7 @@ from wire.messages.produce import (
 from wire.transport.access import open_to_all
 from wire.transport.calls import CloseConnection, Parked
 from wire.transport.heavy import LIGHT_ELEMENTS_MAX
-from wire.transport.registry import handles
+from wire.transport.registry import Registry, handles
 
 
 async def test_pipelined_requests_are_answered_in_order():
@@ -488,3 +488,14 @@ async def test_records_held_by_a_parked_answer_stay_what_they_were():
         for i in range(len(payloads)):
             assert (await client.answer(0, 9))[0] == i
     assert answers == payloads
+
+
+def test_a_handler_of_whole_frames_gets_bytes_of_its_own():
+    """One that runs at once would see the receive buffer move on."""
+
+    @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"), takes_frame=True)
+    def at_once(frame, ctx, call):
+        raise AssertionError
+
+    with pytest.raises(AssertionError, match="a part of the buffer"):
+        Registry((at_once,))

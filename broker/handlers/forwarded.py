@@ -1,0 +1,98 @@
+"""Requests that a broker passes on to the active controller, bytes and all, without a look inside.
+
+The controller decides, and judges by the client's principal (`broker/channels/forwarding.py`); here is only what to answer if that fails.
+What needs a look inside has a handler of its own: creation and deletion of topics (the broker waits until it knows of them), configs (some are its
+own), ACLs that nobody enforces, new tokens. Source: Kafka's `KafkaApis.forwardToController`, `ForwardingManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from broker.handlers.context import Context
+from quorum.controller.acls import fail_delete
+from quorum.controller.client_quotas import fail_alter_quotas
+from quorum.controller.scram import fail_alter_scram
+from quorum.serving.authorization import may_ask_for_tokens
+from quorum.serving.refusals import (
+    fail_create_partitions,
+    fail_elect_leaders,
+    fail_expire_token,
+    fail_renew_token,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.add_raft_voter import AddRaftVoterRequest
+from wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from wire.messages.create_partitions import CreatePartitionsRequest
+from wire.messages.delete_acls import DeleteAclsRequest
+from wire.messages.describe_quorum import DescribeQuorumRequest
+from wire.messages.elect_leaders import ElectLeadersRequest
+from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from wire.messages.unregister_broker import UnregisterBrokerRequest
+from wire.messages.update_features import UpdateFeaturesRequest
+from wire.outgoing import Outgoing
+from wire.schema import Message
+from wire.transport.access import BY_CONTROLLER
+from wire.transport.calls import Call
+from wire.transport.error_answers import OnError
+from wire.transport.registry import handles
+
+Check = Callable[[Context, Call], None]
+
+
+class Row(NamedTuple):
+    """`on_error` as of `handles`; `check` raises KafkaError for what is refused here."""
+
+    request: type[Message]
+    versions: str
+    on_error: OnError | None = None
+    check: Check | None = None
+
+
+def _check_tokens(ctx: Context, call: Call) -> None:
+    """The controller does not see how the client came."""
+    if not may_ask_for_tokens(ctx, call.connection):
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+
+
+ROWS = (
+    Row(AddRaftVoterRequest, "0-1"),
+    Row(AlterClientQuotasRequest, "0-1", fail_alter_quotas),
+    Row(AlterPartitionReassignmentsRequest, "0-1"),
+    Row(AlterUserScramCredentialsRequest, "0", fail_alter_scram),
+    Row(CreatePartitionsRequest, "0-3", fail_create_partitions),
+    Row(DeleteAclsRequest, "0-3", fail_delete),
+    Row(DescribeQuorumRequest, "0-2"),
+    Row(ElectLeadersRequest, "0-2", fail_elect_leaders),
+    Row(ExpireDelegationTokenRequest, "0-2", fail_expire_token, _check_tokens),
+    Row(ListPartitionReassignmentsRequest, "0"),
+    Row(RemoveRaftVoterRequest, "0"),
+    Row(RenewDelegationTokenRequest, "0-2", fail_renew_token, _check_tokens),
+    Row(UnregisterBrokerRequest, "0"),
+    Row(UpdateFeaturesRequest, "0-2"),
+)
+
+
+def _handler(row: Row) -> Callable[..., Any]:
+    @handles(
+        row.request,
+        versions=row.versions,
+        access=BY_CONTROLLER,
+        on_error=row.on_error,
+        takes_frame=True,
+    )
+    async def pass_on(frame: bytes, ctx: Context, call: Call) -> Outgoing:
+        if row.check is not None:
+            row.check(ctx, call)
+        return await ctx.forwarder.pass_frame_on(frame, call)
+
+    return pass_on
+
+
+FORWARDED_HANDLERS: tuple[Callable[..., Any], ...] = tuple(map(_handler, ROWS))

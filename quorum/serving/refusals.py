@@ -1,0 +1,101 @@
+"""Answers that tell the same error of each thing that was asked for, where the response has no room for it at the top.
+
+The same for brokers, which pass such requests on, and controllers, which decide. In Kafka this is `AbstractRequest.getErrorResponse`.
+"""
+
+from __future__ import annotations
+
+from wire.errors import ErrorCode
+from wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from wire.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from wire.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+from wire.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from wire.primitives import NIL_UUID
+
+NO_TIME = -1
+
+
+def fail_create_topics(
+    request: CreateTopicsRequest, code: ErrorCode, message: str
+) -> CreateTopicsResponse:
+    topics = [
+        CreatableTopicResult(name=topic.name, error_code=code, error_message=message)
+        for topic in request.topics
+    ]
+    return CreateTopicsResponse(topics=topics)
+
+
+def fail_delete_topics(
+    request: DeleteTopicsRequest, code: ErrorCode, message: str
+) -> DeleteTopicsResponse:
+    asked: list[tuple[str | None, bytes]] = [(name, NIL_UUID) for name in request.topic_names]
+    asked += [(topic.name, topic.topic_id) for topic in request.topics]
+    responses = [
+        DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message)
+        for name, topic_id in asked
+    ]
+    return DeleteTopicsResponse(responses=responses)
+
+
+def fail_create_partitions(
+    request: CreatePartitionsRequest, code: ErrorCode, message: str
+) -> CreatePartitionsResponse:
+    results = [
+        CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message)
+        for topic in request.topics
+    ]
+    return CreatePartitionsResponse(results=results)
+
+
+def fail_elect_leaders(
+    request: ElectLeadersRequest, code: ErrorCode, message: str
+) -> ElectLeadersResponse:
+    """Version 0 has no error code at the top, so that every partition tells it."""
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=code, error_message=message)
+                for index in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(replica_election_results=results)
+
+
+def fail_expire_token(
+    _request: ExpireDelegationTokenRequest, code: ErrorCode, _message: str
+) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
+
+
+def fail_renew_token(
+    _request: RenewDelegationTokenRequest, code: ErrorCode, _message: str
+) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)

@@ -1,0 +1,140 @@
+"""Requests that a broker passes on: bytes go to the controller and come back as they are; what fails is told in the words of each API."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.channels.forwarding import Forwarder
+from broker.handlers.forwarded import ROWS, Row
+from broker.handlers.registry import broker_registry
+from quorum.controller.handlers.envelope import FORWARDED
+from tests.broker.calls import connection
+from tests.examples import examples
+from tests.wire.strategies import messages
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from wire.messages.header import encode_request, encode_response
+from wire.messages.registry import RESPONSES
+from wire.schema import Versions
+from wire.transport.calls import CloseConnection
+from wire.transport.error_answers import general_error
+from wire.transport.heavy import HEAVY_BYTES
+from wire.transport.registry import Pending
+
+REGISTRY = broker_registry()
+ALL = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.request.__name__)
+OF_TOKENS = pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.check], ids=lambda row: row.request.__name__
+)
+REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+# What librdkafka sends behind a request.
+BEHIND = b"\0\0\0"
+
+
+class Controller:
+    """Answers every envelope with `data`, or with an error."""
+
+    def __init__(self, data: bytes | None, code: int = 0) -> None:
+        self.data = data
+        self.code = code
+        self.got: list[EnvelopeRequest] = []
+
+    async def call(
+        self,
+        request: EnvelopeRequest,
+        *,
+        timeout: float,  # noqa: ASYNC109
+    ) -> EnvelopeResponse:
+        del timeout
+        await trio.lowlevel.checkpoint()
+        self.got.append(request)
+        return EnvelopeResponse(response_data=self.data, error_code=self.code)
+
+
+def answered(frame: bytes, controller: Any, protocol: str = "SASL_PLAINTEXT") -> bytes:
+    context: Any = SimpleNamespace(
+        forwarder=Forwarder(controller, 30.0),
+        config=SimpleNamespace(protocol_of=lambda _listener: protocol),
+    )
+    pending = REGISTRY.dispatch(memoryview(bytearray(frame)), context, connection())
+    assert isinstance(pending, Pending)
+    answer = trio.run(pending.finish)
+    assert answer is not None
+    return bytes(answer)
+
+
+def versions(row: Row) -> st.SearchStrategy[int]:
+    served = Versions.parse(row.versions)
+    return st.integers(served.low, served.high)
+
+
+@ALL
+@examples(0.4)
+@given(data=st.data())
+def test_bytes_go_and_come_as_they_are(row: Row, data: st.DataObject) -> None:
+    version = data.draw(versions(row))
+    request = data.draw(messages(row.request, version))
+    response = data.draw(messages(RESPONSES[row.request.KEY], version))
+    frame = bytes(encode_request(request, version, 7, data.draw(st.none() | st.text()))) + BEHIND
+    controller = Controller(bytes(encode_response(response, version, 7)))
+    assert answered(frame, controller) == controller.data
+    assert [one.request_data for one in controller.got] == [frame]
+
+
+@ALL
+@examples(0.4)
+@given(data=st.data())
+def test_a_refusal_is_told(row: Row, data: st.DataObject) -> None:
+    version = data.draw(versions(row))
+    request = data.draw(messages(row.request, version, tame=True))
+    frame = bytes(encode_request(request, version, 7, "test")) + BEHIND
+    error = KafkaError(REFUSED)
+    if row.on_error is not None:
+        said = row.on_error(request, error.code, error.message)
+    else:
+        general = general_error(row.request)
+        assert general is not None
+        said = general.build(error.code, error.message)
+    assert answered(frame, Controller(None, REFUSED)) == encode_response(said, version, 7)
+
+
+@ALL
+def test_who_sent_no_such_request_is_cut_off(row: Row) -> None:
+    """The controller finds out; the connection ends, as with every request that is malformed."""
+    version = Versions.parse(row.versions).high
+    flexible = version in row.request.FLEXIBLE
+    header = struct.pack(">hhih4s", row.request.KEY, version, 7, 4, b"test") + bytes(flexible)
+    with pytest.raises(CloseConnection, match="malformed"):
+        answered(header, Controller(None, ErrorCode.INVALID_REQUEST))
+
+
+@OF_TOKENS
+@examples(0.2)
+@given(data=st.data())
+def test_tokens_are_not_for_plain_text(row: Row, data: st.DataObject) -> None:
+    version = data.draw(versions(row))
+    request = data.draw(messages(row.request, version, tame=True))
+    controller = Controller(None)
+    frame = bytes(encode_request(request, version, 7, "test"))
+    assert row.on_error is not None
+    said = row.on_error(request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, "")
+    assert answered(frame, controller, "PLAINTEXT") == encode_response(said, version, 7)
+    assert controller.got == []
+
+
+@ALL
+def test_the_controller_serves_the_same_versions(row: Row) -> None:
+    assert FORWARDED.api_versions()[row.request.KEY] == Versions.parse(row.versions)
+
+
+@ALL
+def test_a_large_request_is_not_decoded(row: Row) -> None:
+    frame = bytearray(row.request.KEY.to_bytes(2, "big") + bytes(HEAVY_BYTES))
+    assert not REGISTRY.is_heavy(memoryview(frame))
