@@ -26,7 +26,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Forwarder:
-    """What only the controller decides: `pass_frame_on` where nobody looks inside, `pass_on` for a request that is at hand, `forward` for an answer that is looked at."""
+    """What only the controller decides: `forward_frame` where nobody looks inside, `forward_request` for a request that is at hand, `forward` for an answer that is looked at."""
 
     def __init__(self, controller: ControllerChannel, seconds_max: float) -> None:
         """`seconds_max`: Kafka's request.timeout.ms. Who asked has given up after this."""
@@ -34,16 +34,16 @@ class Forwarder:
         self._seconds_max = seconds_max
 
     async def forward(self, request: Message, call: Call, answer_type: type[M]) -> M:
-        """The controller's answer to `request`. Raises as `pass_on`."""
-        return answer_in(await self.pass_on(request, call), call, answer_type)
+        """The controller's answer to `request`. Raises as `forward_request`."""
+        return decode_answer(await self.forward_request(request, call), call, answer_type)
 
-    async def pass_on(self, request: Message, call: Call) -> Outgoing:
-        """As `pass_frame_on`, for `request` in the version in which the client asked."""
+    async def forward_request(self, request: Message, call: Call) -> Outgoing:
+        """As `forward_frame`, for `request` in the version in which the client asked."""
         header = call.header
         frame = encode_request(request, header.api_version, header.correlation_id, header.client_id)
-        return await self.pass_frame_on(bytes(frame), call)
+        return await self.forward_frame(bytes(frame), call)
 
-    async def pass_frame_on(self, frame: bytes, call: Call) -> Outgoing:
+    async def forward_frame(self, frame: bytes, call: Call) -> Outgoing:
         """The controller's answer to the request in `frame` as the client is to have it: header and body.
 
         Raises:
@@ -59,23 +59,23 @@ class Forwarder:
         assert isinstance(answer, EnvelopeResponse)
         if answer.error_code:
             raise KafkaError(ErrorCode.of(answer.error_code))
-        passed_on = Outgoing()
-        passed_on += answer.response_data or b""
-        with _blaming_the_controller():
-            _body_of(passed_on, call)
-        return passed_on
+        forwarded = Outgoing()
+        forwarded += answer.response_data or b""
+        with _as_server_error():
+            _body_of(forwarded, call)
+        return forwarded
 
 
-def answer_in(passed_on: Outgoing, call: Call, answer_type: type[M]) -> M:
+def decode_answer(forwarded: Outgoing, call: Call, answer_type: type[M]) -> M:
     """What is passed on, decoded. Raises KafkaError UNKNOWN_SERVER_ERROR."""
-    with _blaming_the_controller():
+    with _as_server_error():
         return answer_type.decode(
-            memoryview(passed_on)[_body_of(passed_on, call) :], call.header.api_version
+            memoryview(forwarded)[_body_of(forwarded, call) :], call.header.api_version
         )
 
 
 @contextmanager
-def _blaming_the_controller() -> Iterator[None]:
+def _as_server_error() -> Iterator[None]:
     try:
         yield
     except RemoteProtocolError as error:
@@ -83,10 +83,10 @@ def _blaming_the_controller() -> Iterator[None]:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why) from error
 
 
-def _body_of(passed_on: Outgoing, call: Call) -> int:
+def _body_of(forwarded: Outgoing, call: Call) -> int:
     """Where the body of the answer begins."""
     header = call.header
-    view = memoryview(passed_on)
+    view = memoryview(forwarded)
     correlation_id, body = decode_response_header(view, header.api_key, header.api_version)
     if correlation_id != header.correlation_id:
         raise RemoteProtocolError("the controller answered another request")

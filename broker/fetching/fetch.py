@@ -1,7 +1,7 @@
 """One Fetch request at work: which partitions to look at, what was found, when it is enough.
 
 Source: `ReplicaManager.fetchMessages` and `DelayedFetch` of Kafka, KIP-74 (byte limits), KIP-227 (what an incremental
-answer leaves out). Does no I/O: who parks it (`broker.handlers.fetch`) is told by `wake`. Only partitions that may have
+answer leaves out). Does no I/O: who defers its response (`broker.handlers.fetch`) is told by `wake`. Only partitions that may have
 something new are looked at: an idle partition of a session costs nothing.
 Left out: reading from followers (KIP-392), tiered storage.
 """

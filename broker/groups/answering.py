@@ -12,13 +12,13 @@ from node.runtime.deferred import Deferred
 from node.runtime.errors import NotLeaderError
 from wire.errors import ErrorCode, KafkaError
 from wire.schema import Message
-from wire.transport.calls import Parked
+from wire.transport.calls import DeferredResponse
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)
 
 
-def answer_parking(parking: Parking[T], spell: Callable[[T], R]) -> R | Parked[R]:
+def answer_parking(parking: Parking[T], spell: Callable[[T], R]) -> R | DeferredResponse[R]:
     """The response if it is there, else a parked one; `spell` fits it to the request's version."""
     if parking.response is not None:
         return spell(parking.response)
@@ -26,7 +26,7 @@ def answer_parking(parking: Parking[T], spell: Callable[[T], R]) -> R | Parked[R
     async def finish() -> R:
         return spell(await parking.wait())
 
-    return Parked(finish, ready=parking.ready)
+    return DeferredResponse(finish, ready=parking.ready)
 
 
 def answer_deferred(
@@ -34,7 +34,7 @@ def answer_deferred(
     timeout_seconds: float,
     answer: Callable[[T], R],
     refuse: Callable[[ErrorCode], R],
-) -> R | Parked[R]:
+) -> R | DeferredResponse[R]:
     """The response if its records are committed, else a parked one, for `timeout_seconds` from now."""
     if deferred.ready():
         return answer(deferred.response)
@@ -46,7 +46,7 @@ def answer_deferred(
         except KafkaError as error:
             return refuse(error.code)
 
-    return Parked(finish, ready=deferred.ready)
+    return DeferredResponse(finish, ready=deferred.ready)
 
 
 async def wait_committed(deferred: Deferred[T], deadline: float) -> T:

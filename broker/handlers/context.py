@@ -1,6 +1,6 @@
 """The few things that a broker's request handlers may use.
 
-A handler is `def handle(request, ctx: Context, call: Call) -> Response | Parked[Response]`; it gets this frozen value, never
+A handler is `def handle(request, ctx: Context, call: Call) -> Response | DeferredResponse[Response]`; it gets this frozen value, never
 the broker. Who needs something else (a coordinator, a background task) is constructed by `broker.process.composition` with just that.
 
 How the parts meet:

@@ -18,5 +18,5 @@ async def create_acls(
 ) -> Outgoing | CreateAclsResponse:
     judged, merge = judged_part(request)
     if ctx.authorizer is None or len(judged.creations) == len(request.creations):
-        return await ctx.forwarder.pass_on(request, call)
+        return await ctx.forwarder.forward_request(request, call)
     return merge(await ctx.forwarder.forward(judged, call, CreateAclsResponse))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from broker.channels.forwarding import answer_in
+from broker.channels.forwarding import decode_answer
 from broker.handlers.context import Context
 from quorum.serving.refusals import fail_create_topics
 from wire.messages.create_topics import (
@@ -24,11 +24,11 @@ LOOKED_AT_BYTES_MAX = 1 << 20
 
 @handles(CreateTopicsRequest, versions="0-7", access=BY_CONTROLLER, on_error=fail_create_topics)
 async def create_topics(request: CreateTopicsRequest, ctx: Context, call: Call) -> Outgoing:
-    answer = await ctx.forwarder.pass_on(request, call)
+    answer = await ctx.forwarder.forward_request(request, call)
     if not request.validate_only:
         names = [topic.name for topic in request.topics]
         if len(answer) <= LOOKED_AT_BYTES_MAX:
-            told = answer_in(answer, call, CreateTopicsResponse)
+            told = decode_answer(answer, call, CreateTopicsResponse)
             names = [topic.name for topic in told.topics if not topic.error_code]
         with trio.move_on_after(SEEN_SECONDS):
             await ctx.metadata.wait_for(

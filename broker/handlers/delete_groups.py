@@ -17,7 +17,7 @@ from wire.messages.delete_groups import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import groups
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -35,7 +35,7 @@ def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> Delet
 )
 def delete_groups(
     request: DeleteGroupsRequest, ctx: Context, _call: Call
-) -> Parked[DeleteGroupsResponse]:
+) -> DeferredResponse[DeleteGroupsResponse]:
     codes, deferred = ctx.groups.delete_groups(dict.fromkeys(request.groups_names))
     deadline = trio.current_time() + ctx.groups.commit_timeout_seconds
 
@@ -44,7 +44,7 @@ def delete_groups(
             codes.update(await _settled(one, deadline))
         return _respond(codes)
 
-    return Parked(finish)
+    return DeferredResponse(finish)
 
 
 async def _settled(

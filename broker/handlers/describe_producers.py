@@ -22,7 +22,7 @@ from wire.messages.describe_producers import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -37,11 +37,11 @@ NO_SEQUENCE = -1
 )
 def describe_producers(
     request: DescribeProducersRequest, ctx: Context, _call: Call
-) -> Parked[DescribeProducersResponse]:
+) -> DeferredResponse[DescribeProducersResponse]:
     async def finish() -> DescribeProducersResponse:
         return DescribeProducersResponse(topics=[await _topic(one, ctx) for one in request.topics])
 
-    return Parked(finish)
+    return DeferredResponse(finish)
 
 
 async def _topic(wanted: TopicRequest, ctx: Context) -> TopicResponse:

@@ -30,7 +30,7 @@ from wire.primitives import NIL_UUID
 from wire.schema import EncodedArray, encode_element
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 VERSION = 0
@@ -43,7 +43,7 @@ VERSION = 0
 )
 def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, ctx: Context, call: Call
-) -> DescribeTopicPartitionsResponse | Parked[DescribeTopicPartitionsResponse]:
+) -> DescribeTopicPartitionsResponse | DeferredResponse[DescribeTopicPartitionsResponse]:
 
     def shown(
         topics: list[DescribeTopicPartitionsResponseTopic], next_cursor: Cursor | None = None
@@ -69,7 +69,7 @@ def describe_topic_partitions(
             await trio.lowlevel.checkpoint()
         return shown(page.topics, page.next_cursor)
 
-    return Parked(finish)
+    return DeferredResponse(finish)
 
 
 def _is_misplaced(request: DescribeTopicPartitionsRequest) -> bool:

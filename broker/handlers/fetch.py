@@ -1,6 +1,6 @@
 """Fetch (1): consumers read, followers replicate.
 
-A fetch that finds enough answers at once. One that must wait parks without a task: it leaves an interest with each of
+A fetch that finds enough answers at once. One that must wait is deferred without a task: it leaves an interest with each of
 its partitions and its connection's writer waits when its turn comes.
 Versions: up to 3 message sets of v0 and v1 (`broker/fetching/old_formats.py`), up to 2 no message larger than asked for, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the follower's broker
 epoch (KIP-903), 16 who leads now (KIP-951), 18 the follower's high watermark, which we do not need.
@@ -32,7 +32,7 @@ from wire.messages.fetch import (
 from wire.primitives import NIL_UUID
 from wire.security.acls import Operation
 from wire.transport.access import cluster, topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.memory import holding
 from wire.transport.registry import handles
 
@@ -52,7 +52,9 @@ VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # clients of older versions take it f
         cluster(Operation.CLUSTER_ACTION).in_handler("of followers"),
     ),
 )
-def fetch(request: FetchRequest, ctx: Context, call: Call) -> FetchResponse | Parked[FetchResponse]:
+def fetch(
+    request: FetchRequest, ctx: Context, call: Call
+) -> FetchResponse | DeferredResponse[FetchResponse]:
     keys = [
         (topic.topic if topic.topic_id == NIL_UUID else topic.topic_id, one.partition)
         for topic in request.topics
@@ -65,7 +67,7 @@ def fetch(request: FetchRequest, ctx: Context, call: Call) -> FetchResponse | Pa
 
 def _fetch(
     request: FetchRequest, ctx: Context, call: Call
-) -> FetchResponse | Parked[FetchResponse]:
+) -> FetchResponse | DeferredResponse[FetchResponse]:
     version = call.header.api_version
     terms = _terms(request, ctx, call)
     if version < FIRST_FETCH_VERSION_OF_BATCHES:
@@ -81,18 +83,18 @@ def _fetch(
 
 
 def _down_converted(
-    answer: FetchResponse | Parked[FetchResponse], request: FetchRequest, call: Call
-) -> Parked[FetchResponse]:
+    answer: FetchResponse | DeferredResponse[FetchResponse], request: FetchRequest, call: Call
+) -> DeferredResponse[FetchResponse]:
     version = call.header.api_version
 
     async def finish() -> FetchResponse:
-        response = await answer.finish() if isinstance(answer, Parked) else answer
+        response = await answer.finish() if isinstance(answer, DeferredResponse) else answer
         async with holding(call.connection.answers, stored_bytes(response)):
             await down_converted(response, request, version)
         _hide_storage_errors(response)
         return response
 
-    return Parked(finish)
+    return DeferredResponse(finish)
 
 
 def _hide_storage_errors(response: FetchResponse) -> None:
@@ -149,7 +151,7 @@ def _refusal(replica_id: int, broker_epoch: int, ctx: Context, call: Call) -> Er
 
 def _full(
     request: FetchRequest, ctx: Context, call: Call, terms: FetchTerms
-) -> FetchResponse | Parked[FetchResponse]:
+) -> FetchResponse | DeferredResponse[FetchResponse]:
     """Every partition is named, and answered; perhaps the first of a session."""
     if request.session_id != NO_SESSION:
         ctx.fetch_sessions.close(request.session_id)
@@ -174,10 +176,10 @@ def _full(
             session.finished(fetch)
         return _response(responses, ctx, call, NO_SESSION if session is None else session.id)
 
-    def proceed() -> FetchResponse | Parked[FetchResponse]:
+    def proceed() -> FetchResponse | DeferredResponse[FetchResponse]:
         if fetch.look() or request.max_wait_ms <= 0 or not slots:
             return answer()
-        return _park(fetch, reader, slots, ctx, request.max_wait_ms, answer)
+        return _defer(fetch, reader, slots, ctx, request.max_wait_ms, answer)
 
     if session is not None:
         session.begin(fetch)
@@ -185,8 +187,10 @@ def _full(
 
 
 def _look_first(
-    fetch: Fetch, reader: FetchReader, proceed: Callable[[], FetchResponse | Parked[FetchResponse]]
-) -> FetchResponse | Parked[FetchResponse]:
+    fetch: Fetch,
+    reader: FetchReader,
+    proceed: Callable[[], FetchResponse | DeferredResponse[FetchResponse]],
+) -> FetchResponse | DeferredResponse[FetchResponse]:
     """What `proceed` gives; before, where there are many partitions to look at, looks at them a few at a time."""
     if len(reader.changed) <= SLOTS_PER_TURN:
         return proceed()
@@ -194,9 +198,9 @@ def _look_first(
     async def finish() -> FetchResponse:
         await fetch.look_ahead()
         response = proceed()
-        return await response.finish() if isinstance(response, Parked) else response
+        return await response.finish() if isinstance(response, DeferredResponse) else response
 
-    return Parked(finish)
+    return DeferredResponse(finish)
 
 
 def _open_session(
@@ -228,7 +232,7 @@ def _slots(request: FetchRequest, reader: FetchReader, terms: FetchTerms) -> lis
 
 def _incremental(
     request: FetchRequest, ctx: Context, call: Call, session: FetchSession, terms: FetchTerms
-) -> FetchResponse | Parked[FetchResponse]:
+) -> FetchResponse | DeferredResponse[FetchResponse]:
     """Only changes are named and answered."""
     reader = session.reader
     reader.clock.tick(trio.current_time())
@@ -241,10 +245,10 @@ def _incremental(
         session.finished(fetch)
         return _response(responses, ctx, call, session.id)
 
-    def proceed() -> FetchResponse | Parked[FetchResponse]:
+    def proceed() -> FetchResponse | DeferredResponse[FetchResponse]:
         if fetch.look() or request.max_wait_ms <= 0:
             return answer()
-        return _park(fetch, reader, (), ctx, request.max_wait_ms, answer)
+        return _defer(fetch, reader, (), ctx, request.max_wait_ms, answer)
 
     session.begin(fetch)
     return _look_first(fetch, reader, proceed)
@@ -264,14 +268,14 @@ def _response(
     return response
 
 
-def _park(
+def _defer(
     fetch: Fetch,
     reader: FetchReader,
     passing: Iterable[Slot],
     ctx: Context,
     max_wait_ms: int,
     answer: object,
-) -> Parked[FetchResponse]:
+) -> DeferredResponse[FetchResponse]:
     """Waits for enough or for the time to be up; `passing` slots are attached for the time of the wait."""
     deadline = trio.current_time() + min(max_wait_ms / 1000, MAX_WAIT_SECONDS)
 
@@ -297,7 +301,7 @@ def _park(
                     slot.detach()
         return answer()  # type: ignore[operator,no-any-return]
 
-    return Parked(finish)
+    return DeferredResponse(finish)
 
 
 def attach_changed(slots: Iterable[Slot], reader: FetchReader, ctx: Context) -> None:

@@ -22,7 +22,7 @@ from wire.messages.find_coordinator import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import groups, transactional_ids
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -57,7 +57,7 @@ def _fail(
 )
 def find_coordinator(
     request: FindCoordinatorRequest, ctx: Context, call: Call
-) -> FindCoordinatorResponse | Parked[FindCoordinatorResponse]:
+) -> FindCoordinatorResponse | DeferredResponse[FindCoordinatorResponse]:
     version = call.header.api_version
     keys = request.coordinator_keys if version >= MANY_KEYS_VERSION else [request.key]
     if request.key_type == TRANSACTION:
@@ -79,7 +79,7 @@ def find_coordinator(
         unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return _respond([_nowhere(key, unavailable, message) for key in keys], version)
 
-    return Parked(finish)
+    return DeferredResponse(finish)
 
 
 def _no_transactions(version: int) -> ErrorCode:

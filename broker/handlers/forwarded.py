@@ -87,12 +87,12 @@ def _handler(row: Row) -> Callable[..., Any]:
         on_error=row.on_error,
         takes_frame=True,
     )
-    async def pass_on(frame: bytes, ctx: Context, call: Call) -> Outgoing:
+    async def forward_request(frame: bytes, ctx: Context, call: Call) -> Outgoing:
         if row.check is not None:
             row.check(ctx, call)
-        return await ctx.forwarder.pass_frame_on(frame, call)
+        return await ctx.forwarder.forward_frame(frame, call)
 
-    return pass_on
+    return forward_request
 
 
 FORWARDED_HANDLERS: tuple[Callable[..., Any], ...] = tuple(map(_handler, ROWS))

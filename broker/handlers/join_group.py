@@ -13,7 +13,7 @@ from wire.errors import ErrorCode, KafkaError
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.security.acls import Operation
 from wire.transport.access import groups
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 NULLABLE_PROTOCOL_NAME_VERSION = 7
@@ -30,7 +30,7 @@ def _fail(request: JoinGroupRequest, code: ErrorCode, _message: str) -> JoinGrou
 )
 def join_group(
     request: JoinGroupRequest, ctx: Context, call: Call
-) -> JoinGroupResponse | Parked[JoinGroupResponse]:
+) -> JoinGroupResponse | DeferredResponse[JoinGroupResponse]:
     version = call.header.api_version
 
     def spell(response: JoinGroupResponse) -> JoinGroupResponse:

@@ -35,7 +35,7 @@ from wire.messages.list_offsets import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 # Partitions looked up between two checkpoints: 3 ms of work, if they must be searched.
@@ -89,7 +89,7 @@ class Lookup(NamedTuple):
 )
 def list_offsets(
     request: ListOffsetsRequest, ctx: Context, call: Call
-) -> ListOffsetsResponse | Parked[ListOffsetsResponse]:
+) -> ListOffsetsResponse | DeferredResponse[ListOffsetsResponse]:
     keys = [
         (topic.name, wanted.partition_index)
         for topic in request.topics
@@ -119,7 +119,7 @@ def list_offsets(
                 await trio.lowlevel.checkpoint()
         return response
 
-    return Parked(finish)
+    return DeferredResponse(finish)
 
 
 def _keys_near_the_end(request: ListOffsetsRequest, reader: Reader) -> list[Key]:

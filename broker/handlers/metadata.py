@@ -12,7 +12,7 @@ from broker.handlers.context import Context
 from broker.metadata.endpoints import endpoint_of
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.metadata_cache import BrokerMetadata
-from broker.metadata.topic_views import Asked
+from broker.metadata.topic_views import ViewKey
 from quorum.metadata.image import MetadataImage, TopicImage
 from quorum.metadata.topic_names import why_illegal
 from quorum.serving.authorized_operations import (
@@ -31,7 +31,7 @@ from wire.messages.metadata import (
 from wire.primitives import NIL_UUID
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -49,7 +49,7 @@ NO_CONTROLLER = -1
 )
 def metadata(
     request: MetadataRequest, ctx: Context, call: Call
-) -> MetadataResponse | Parked[MetadataResponse]:
+) -> MetadataResponse | DeferredResponse[MetadataResponse]:
     version = call.header.api_version
     if version in (10, 11):
         _check_names_only(request.topics or [])
@@ -59,9 +59,9 @@ def metadata(
 
     async def finish() -> MetadataResponse:
         answer = _answer(request, ctx, call, await ctx.topic_creation.create(missing))
-        return await answer.finish() if isinstance(answer, Parked) else answer
+        return await answer.finish() if isinstance(answer, DeferredResponse) else answer
 
-    return Parked(finish)
+    return DeferredResponse(finish)
 
 
 def _check_names_only(topics: list[MetadataRequestTopic]) -> None:
@@ -91,7 +91,7 @@ def _missing(request: MetadataRequest, ctx: Context, version: int) -> list[str]:
 
 def _answer(
     request: MetadataRequest, ctx: Context, call: Call, created: dict[str, ErrorCode]
-) -> MetadataResponse | Parked[MetadataResponse]:
+) -> MetadataResponse | DeferredResponse[MetadataResponse]:
     image = ctx.metadata.image
     version, listener = call.header.api_version, call.connection.listener
     if _wants_all(request, version):
@@ -99,7 +99,7 @@ def _answer(
     else:
         wanted = {(topic.topic_id, topic.name): topic for topic in request.topics or []}
         topics = [_wanted(topic, image, created) for topic in wanted.values()]
-    asked = Asked(version, listener)
+    asked = ViewKey(version, listener)
     view = ctx.topic_views.of(image, asked)
 
     def operations(topic: str) -> int:
@@ -129,7 +129,7 @@ def _answer(
         await view.fill(images)
         return response()
 
-    return Parked(finish)
+    return DeferredResponse(finish)
 
 
 def _brokers(

@@ -20,7 +20,7 @@ from wire.messages.offset_commit import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import groups, topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -45,7 +45,7 @@ def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> Offse
 )
 def offset_commit(
     request: OffsetCommitRequest, ctx: Context, call: Call
-) -> OffsetCommitResponse | Parked[OffsetCommitResponse]:
+) -> OffsetCommitResponse | DeferredResponse[OffsetCommitResponse]:
     version = call.header.api_version
     if version == 0:
         return _fail(request, ErrorCode.UNSUPPORTED_VERSION, "")

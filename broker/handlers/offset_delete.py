@@ -15,7 +15,7 @@ from wire.messages.offset_delete import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import groups, topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 Codes = Mapping[tuple[str, int], ErrorCode]
@@ -28,7 +28,7 @@ Codes = Mapping[tuple[str, int], ErrorCode]
 )
 def offset_delete(
     request: OffsetDeleteRequest, ctx: Context, _call: Call
-) -> OffsetDeleteResponse | Parked[OffsetDeleteResponse]:
+) -> OffsetDeleteResponse | DeferredResponse[OffsetDeleteResponse]:
     topics = ctx.metadata.image.topics.by_name
     asked = [(t.name, p.partition_index) for t in request.topics for p in t.partitions]
     known = [one for one in asked if one[0] in topics and one[1] in topics[one[0]].partitions]

@@ -28,7 +28,7 @@ from wire.messages.offset_fetch import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import groups, topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 GROUP_ERROR_VERSION = 2
@@ -55,7 +55,7 @@ def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> Offset
 )
 def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, call: Call
-) -> OffsetFetchResponse | Parked[OffsetFetchResponse]:
+) -> OffsetFetchResponse | DeferredResponse[OffsetFetchResponse]:
     version = call.header.api_version
     if version == 0:
         groups = [
@@ -71,7 +71,7 @@ def offset_fetch(
     async def finish() -> OffsetFetchResponse:
         return _respond([await fetch.finish(deadline) for fetch in fetches], version)
 
-    return Parked(finish, ready=lambda: all(fetch.ready() for fetch in fetches))
+    return DeferredResponse(finish, ready=lambda: all(fetch.ready() for fetch in fetches))
 
 
 def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:

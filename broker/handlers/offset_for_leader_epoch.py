@@ -17,7 +17,7 @@ from wire.messages.offset_for_leader_epoch import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -32,7 +32,7 @@ from wire.transport.slices import Slices
 )
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, ctx: Context, _call: Call
-) -> OffsetForLeaderEpochResponse | Parked[OffsetForLeaderEpochResponse]:
+) -> OffsetForLeaderEpochResponse | DeferredResponse[OffsetForLeaderEpochResponse]:
     keys = [(topic.topic, one.partition) for topic in request.topics for one in topic.partitions]
     return opened_first(ctx.partitions, keys, lambda: _answer(request, ctx))
 

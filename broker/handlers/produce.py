@@ -1,7 +1,7 @@
 """Produce (0): appends batches as the partitions' leader.
 
 Stage one checks all partitions, then appends, in request order (`broker/producing/produce_validation.py`: what takes long is checked in a thread, then
-appended in stage two); acks=all then parks until every partition's high watermark has passed
+appended in stage two); acks=all then defers its response until every partition's high watermark has passed
 what was appended, acks=1 answers after the append, acks=0 is not answered (an error closes the connection).
 Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 error messages, 10 who leads now (KIP-951), 13 topic ids.
 Not done: transactions (a transactional batch is INVALID_TXN_STATE), throttling, errors per record (the message of
@@ -49,7 +49,7 @@ from wire.messages.produce import (
 from wire.primitives import NIL_UUID
 from wire.security.acls import Operation
 from wire.transport.access import topics, transactional_ids
-from wire.transport.calls import Call, CloseConnection, Parked
+from wire.transport.calls import Call, CloseConnection, DeferredResponse
 from wire.transport.heavy import LIGHT_ELEMENTS_MAX
 from wire.transport.registry import handles
 
@@ -113,7 +113,7 @@ def _fail_all(request: ProduceRequest, code: ErrorCode, message: str) -> Produce
 )
 def produce(
     request: ProduceRequest, ctx: Context, call: Call
-) -> ProduceResponse | Parked[ProduceResponse] | None:
+) -> ProduceResponse | DeferredResponse[ProduceResponse] | None:
     acks = request.acks
     if acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
         return _fail_all(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
@@ -133,7 +133,7 @@ def produce(
             is_long = True
     detach(request)
     ctx.threaded.begin(call.connection)
-    return Parked(lambda: _produce_later(request, ctx, call, is_long=is_long))  # type: ignore[arg-type,return-value]
+    return DeferredResponse(lambda: _produce_later(request, ctx, call, is_long=is_long))  # type: ignore[arg-type,return-value]
 
 
 async def _produce_later(
@@ -151,7 +151,7 @@ async def _produce_later(
         answer = _answer(request, responses, append, call)
     finally:
         ctx.threaded.end(call.connection)
-    return await answer.finish() if isinstance(answer, Parked) else answer
+    return await answer.finish() if isinstance(answer, DeferredResponse) else answer
 
 
 def _keys(request: ProduceRequest) -> Iterator[Key]:
@@ -173,7 +173,7 @@ def _checked_now(request: ProduceRequest, ctx: Context, version: int) -> list[Ch
 
 def _answer(
     request: ProduceRequest, responses: list[TopicProduceResponse], append: Append, call: Call
-) -> ProduceResponse | Parked[ProduceResponse] | None:
+) -> ProduceResponse | DeferredResponse[ProduceResponse] | None:
     if append.acks == ACKS_NONE:
         _close_on_error(responses)
         return None
@@ -181,7 +181,7 @@ def _answer(
     awaited, ctx = append.awaited, append.ctx
     if append.acks == ACKS_LEADER or all(one.decided() for one in awaited):
         return _finished(response, awaited if append.acks == ACKS_ALL else (), ctx, call)
-    return _park(response, awaited, ctx, call, request.timeout_ms)
+    return _defer(response, awaited, ctx, call, request.timeout_ms)
 
 
 def _append_topic(topic: TopicProduceData, append: Append) -> TopicProduceResponse:
@@ -283,9 +283,9 @@ def _close_on_error(responses: list[TopicProduceResponse]) -> None:
                 )
 
 
-def _park(
+def _defer(
     response: ProduceResponse, awaited: list[Awaited], ctx: Context, call: Call, timeout_ms: int
-) -> Parked[ProduceResponse]:
+) -> DeferredResponse[ProduceResponse]:
     deadline = trio.current_time() + max(0, timeout_ms) / 1000
 
     async def finish() -> ProduceResponse:
@@ -298,7 +298,7 @@ def _park(
     def ready() -> bool:
         return all(one.decided() for one in awaited)
 
-    return Parked(finish, ready=ready, holds_request=False)
+    return DeferredResponse(finish, ready=ready, holds_request=False)
 
 
 async def _settled(one: Awaited) -> None:

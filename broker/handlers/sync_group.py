@@ -12,7 +12,7 @@ from wire.errors import ErrorCode, KafkaError
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from wire.security.acls import Operation
 from wire.transport.access import groups
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 PROTOCOL_VERSION = 5
@@ -21,7 +21,7 @@ PROTOCOL_VERSION = 5
 @handles(SyncGroupRequest, versions="0-5", access=groups(Operation.READ, "group_id"))
 def sync_group(
     request: SyncGroupRequest, ctx: Context, call: Call
-) -> SyncGroupResponse | Parked[SyncGroupResponse]:
+) -> SyncGroupResponse | DeferredResponse[SyncGroupResponse]:
     unnamed = request.protocol_type is None or request.protocol_name is None
     if call.header.api_version >= PROTOCOL_VERSION and unnamed:
         return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

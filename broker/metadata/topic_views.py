@@ -32,7 +32,7 @@ STALE_FACTOR = 2
 STALE_MIN = 1000
 
 
-class Asked(NamedTuple):
+class ViewKey(NamedTuple):
     """What two answers must have in common to show a topic by the same bytes."""
 
     version: int
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
 class TopicView:
     """The topics on one listener, where brokers that do not serve or have no such listener cannot be reached."""
 
-    def __init__(self, cluster: ClusterImage, asked: Asked) -> None:
+    def __init__(self, cluster: ClusterImage, asked: ViewKey) -> None:
         self.cluster = cluster
         self._asked = asked
         self._reachable = Reachable(cluster, asked.listener)
@@ -154,9 +154,9 @@ class TopicViews:
     """The views that clients asked for last, at most `VIEWS_MAX`."""
 
     def __init__(self) -> None:
-        self._views: dict[Asked, TopicView] = {}
+        self._views: dict[ViewKey, TopicView] = {}
 
-    def of(self, image: MetadataImage, asked: Asked) -> TopicView:
+    def of(self, image: MetadataImage, asked: ViewKey) -> TopicView:
         view = self._views.pop(asked, None)
         stale_max = STALE_MIN + STALE_FACTOR * len(image.topics.by_id)
         if view is None or view.cluster is not image.cluster or len(view) > stale_max:

@@ -15,7 +15,7 @@ from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from wire.errors import KafkaError
 from wire.schema import Message
-from wire.transport.calls import Parked
+from wire.transport.calls import DeferredResponse
 
 # Logs opened, or written to for the first time, between two checkpoints.
 OPENED_PER_TURN = 8
@@ -71,9 +71,9 @@ async def open_leaders(found: Sequence[Partition]) -> None:
 def opened_first(
     partitions: Partitions,
     keys: Iterable[Key],
-    answer: Callable[[], R | Parked[R]],
+    answer: Callable[[], R | DeferredResponse[R]],
     follower_id: int = NOBODY,
-) -> R | Parked[R]:
+) -> R | DeferredResponse[R]:
     """What `answer` gives, which reads from the partitions called `keys`: at once unless there are many logs to be opened before."""
     found = unopened(partitions, keys, follower_id=follower_id)
     if takes_one_turn(found):
@@ -82,6 +82,6 @@ def opened_first(
     async def finish() -> R:
         await open_leaders(found)
         response = answer()
-        return await response.finish() if isinstance(response, Parked) else response
+        return await response.finish() if isinstance(response, DeferredResponse) else response
 
-    return Parked(finish)
+    return DeferredResponse(finish)

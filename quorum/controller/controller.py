@@ -41,7 +41,7 @@ from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from wire.errors import ErrorCode, KafkaError
 from wire.records.misc import NoOpRecord
 from wire.schema import Message
-from wire.transport.calls import ConnectionInfo, Parked
+from wire.transport.calls import ConnectionInfo, DeferredResponse
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class Controller:
 
     def submit(
         self, decide: Callable[[Reign], Decision[R]], on_error: OnError[R] | None = None
-    ) -> Parked[R]:
+    ) -> DeferredResponse[R]:
         """Decides when it is its turn, mostly now, and writes that; the response leaves when it is committed.
 
         Raises:
@@ -127,7 +127,7 @@ class Controller:
 
     def take_turn(
         self, play: Callable[[Reign], Steps[Deferred[R]]], on_error: OnError[R] | None = None
-    ) -> Parked[R]:
+    ) -> DeferredResponse[R]:
         """`submit` where there is more to do than to decide and to write.
 
         Raises:
@@ -150,7 +150,7 @@ class Controller:
             except NotLeaderError as error:
                 raise _not_controller() from error
 
-        return Parked(finish, ready=ready, on_error=on_error)
+        return DeferredResponse(finish, ready=ready, on_error=on_error)
 
     def watch(self, connection: ConnectionInfo, broker_id: int, broker_epoch: int) -> None:
         """`connection` carried a heartbeat: its end is a sign that the broker's process may be gone."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, park
+from quorum.handlers.context import QuorumContext, defer
 from quorum.raft.messages import AddVoterAnswer
 from quorum.translate.voters import read_add, write_add_answer
 from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
@@ -21,5 +21,5 @@ from wire.transport.registry import handles
 )
 def add_raft_voter(
     request: AddRaftVoterRequest, ctx: QuorumContext, call: Call
-) -> Parked[AddRaftVoterResponse]:
-    return park(ctx, call, read_add(request), AddVoterAnswer, write_add_answer)
+) -> DeferredResponse[AddRaftVoterResponse]:
+    return defer(ctx, call, read_add(request), AddVoterAnswer, write_add_answer)

@@ -5,7 +5,7 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, park
+from quorum.handlers.context import QuorumContext, defer
 from quorum.raft.messages import BeginQuorumEpochAnswer
 from quorum.translate.answers import write_begin_answer
 from quorum.translate.requests import read_begin
@@ -13,16 +13,16 @@ from quorum.translate.shape import WrongShape
 from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(BeginQuorumEpochRequest, versions="0-1", access=cluster(Operation.CLUSTER_ACTION))
 def begin_quorum_epoch(
     request: BeginQuorumEpochRequest, ctx: QuorumContext, call: Call
-) -> BeginQuorumEpochResponse | Parked[BeginQuorumEpochResponse]:
+) -> BeginQuorumEpochResponse | DeferredResponse[BeginQuorumEpochResponse]:
     try:
         message = read_begin(request)
     except WrongShape as error:
         return BeginQuorumEpochResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, BeginQuorumEpochAnswer, write_begin_answer)
+    return defer(ctx, call, message, BeginQuorumEpochAnswer, write_begin_answer)

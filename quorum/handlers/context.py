@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, cast
 from quorum.raft import messages as core
 from quorum.replica.node import QuorumNode
 from wire.schema import Message
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 
 A = TypeVar("A", bound=core.Answer)
 R = TypeVar("R", bound=Message)
@@ -21,13 +21,13 @@ class QuorumContext(Protocol):
     def node(self) -> QuorumNode: ...
 
 
-def park(
+def defer(
     ctx: QuorumContext,
     call: Call,
     request: core.Request,
     answer_class: type[A],
     write: Callable[[A, int], R],
-) -> Parked[R]:
+) -> DeferredResponse[R]:
     """Gives the request to the core now; the answer is written when the core has it."""
     finish = ctx.node.ask(request)
     version = call.header.api_version
@@ -37,4 +37,4 @@ def park(
         assert isinstance(found, answer_class)
         return write(cast(A, found), version)
 
-    return Parked(answer, ready=lambda: finish.ready)
+    return DeferredResponse(answer, ready=lambda: finish.ready)

@@ -5,7 +5,7 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, park
+from quorum.handlers.context import QuorumContext, defer
 from quorum.raft.messages import EndQuorumEpochAnswer
 from quorum.translate.answers import write_end_answer
 from quorum.translate.requests import read_end
@@ -13,16 +13,16 @@ from quorum.translate.shape import WrongShape
 from wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(EndQuorumEpochRequest, versions="0-1", access=cluster(Operation.CLUSTER_ACTION))
 def end_quorum_epoch(
     request: EndQuorumEpochRequest, ctx: QuorumContext, call: Call
-) -> EndQuorumEpochResponse | Parked[EndQuorumEpochResponse]:
+) -> EndQuorumEpochResponse | DeferredResponse[EndQuorumEpochResponse]:
     try:
         message = read_end(request)
     except WrongShape as error:
         return EndQuorumEpochResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, EndQuorumEpochAnswer, write_end_answer)
+    return defer(ctx, call, message, EndQuorumEpochAnswer, write_end_answer)

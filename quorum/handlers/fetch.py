@@ -5,7 +5,7 @@ Below version 12 a Fetch cannot speak of divergence, so it is not served. Not ab
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, park
+from quorum.handlers.context import QuorumContext, defer
 from quorum.raft.messages import FetchAnswer
 from quorum.translate.answers import write_fetch_answer
 from quorum.translate.requests import read_fetch
@@ -13,16 +13,16 @@ from quorum.translate.shape import WrongShape
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(FetchRequest, versions="12-18", access=cluster(Operation.CLUSTER_ACTION))
 def fetch(
     request: FetchRequest, ctx: QuorumContext, call: Call
-) -> FetchResponse | Parked[FetchResponse]:
+) -> FetchResponse | DeferredResponse[FetchResponse]:
     try:
         message = read_fetch(request)
     except WrongShape as error:
         return FetchResponse(error_code=error.code, responses=[])
-    return park(ctx, call, message, FetchAnswer, write_fetch_answer)
+    return defer(ctx, call, message, FetchAnswer, write_fetch_answer)

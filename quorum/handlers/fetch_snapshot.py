@@ -5,7 +5,7 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, park
+from quorum.handlers.context import QuorumContext, defer
 from quorum.raft.messages import FetchSnapshotAnswer
 from quorum.translate.answers import write_snapshot_answer
 from quorum.translate.requests import read_fetch_snapshot
@@ -13,16 +13,16 @@ from quorum.translate.shape import WrongShape
 from wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(FetchSnapshotRequest, versions="0-1", access=cluster(Operation.CLUSTER_ACTION))
 def fetch_snapshot(
     request: FetchSnapshotRequest, ctx: QuorumContext, call: Call
-) -> FetchSnapshotResponse | Parked[FetchSnapshotResponse]:
+) -> FetchSnapshotResponse | DeferredResponse[FetchSnapshotResponse]:
     try:
         message = read_fetch_snapshot(request)
     except WrongShape as error:
         return FetchSnapshotResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, FetchSnapshotAnswer, write_snapshot_answer)
+    return defer(ctx, call, message, FetchSnapshotAnswer, write_snapshot_answer)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, park
+from quorum.handlers.context import QuorumContext, defer
 from quorum.raft.messages import RemoveVoterAnswer
 from quorum.translate.voters import read_remove, write_remove_answer
 from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(RemoveRaftVoterRequest, versions="0", access=cluster(Operation.ALTER))
 def remove_raft_voter(
     request: RemoveRaftVoterRequest, ctx: QuorumContext, call: Call
-) -> Parked[RemoveRaftVoterResponse]:
-    return park(ctx, call, read_remove(request), RemoveVoterAnswer, write_remove_answer)
+) -> DeferredResponse[RemoveRaftVoterResponse]:
+    return defer(ctx, call, read_remove(request), RemoveVoterAnswer, write_remove_answer)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, park
+from quorum.handlers.context import QuorumContext, defer
 from quorum.raft.messages import UpdateVoterAnswer
 from quorum.translate.voters import read_update, write_update_answer
 from wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(UpdateRaftVoterRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
 def update_raft_voter(
     request: UpdateRaftVoterRequest, ctx: QuorumContext, call: Call
-) -> Parked[UpdateRaftVoterResponse]:
-    return park(ctx, call, read_update(request), UpdateVoterAnswer, write_update_answer)
+) -> DeferredResponse[UpdateRaftVoterResponse]:
+    return defer(ctx, call, read_update(request), UpdateVoterAnswer, write_update_answer)

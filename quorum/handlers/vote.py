@@ -5,7 +5,7 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, park
+from quorum.handlers.context import QuorumContext, defer
 from quorum.raft.messages import VoteAnswer
 from quorum.translate.answers import write_vote_answer
 from quorum.translate.requests import read_vote
@@ -13,16 +13,16 @@ from quorum.translate.shape import WrongShape
 from wire.messages.vote import VoteRequest, VoteResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(VoteRequest, versions="0-2", access=cluster(Operation.CLUSTER_ACTION))
 def vote(
     request: VoteRequest, ctx: QuorumContext, call: Call
-) -> VoteResponse | Parked[VoteResponse]:
+) -> VoteResponse | DeferredResponse[VoteResponse]:
     try:
         message = read_vote(request)
     except WrongShape as error:
         return VoteResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, VoteAnswer, write_vote_answer)
+    return defer(ctx, call, message, VoteAnswer, write_vote_answer)

@@ -6,7 +6,7 @@ from typing import Any
 
 from wire.messages.header import RequestHeader
 from wire.schema import Message
-from wire.transport.calls import Call, ConnectionInfo, Parked
+from wire.transport.calls import Call, ConnectionInfo, DeferredResponse
 
 
 def connection(listener: str = "PLAINTEXT") -> ConnectionInfo:
@@ -24,4 +24,4 @@ def through_wire(request: Any, version: int) -> Any:
 
 async def finished(response: Any) -> Any:
     """The response, awaited if it is parked."""
-    return await response.finish() if isinstance(response, Parked) else response
+    return await response.finish() if isinstance(response, DeferredResponse) else response

@@ -143,11 +143,11 @@ async def test_a_waiting_reader_hears_of_aborts_too(harness):
     write(harness, 1)
     harness.flush()
     request = fetch_request(0, max_wait_ms=5000)
-    parked = fetch(request, harness.context, call(request, 17))
+    deferred = fetch(request, harness.context, call(request, 17))
     answers = []
 
     async def wait():
-        answers.append(await finished(parked))
+        answers.append(await finished(deferred))
 
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:

@@ -46,7 +46,7 @@ from wire.records.metadata import (
     metadata_record_version,
 )
 from wire.schema import Message
-from wire.transport.calls import Call, ConnectionInfo, Parked
+from wire.transport.calls import Call, ConnectionInfo, DeferredResponse
 
 if TYPE_CHECKING:
     from tests.simulation.metadata import Metadata
@@ -203,7 +203,7 @@ class ControllerMember(Member):
             found = HANDLERS[type(request)](request, self._context, Call(HEADER, connection))  # type: ignore[arg-type]
             if inspect.isawaitable(found):
                 found = await found
-            if isinstance(found, Parked):
+            if isinstance(found, DeferredResponse):
                 found = await found.finish()
         except KafkaError as error:
             found = error.code

@@ -1,7 +1,7 @@
 """What a handler is given, and what it may give back.
 
 A handler is a function `(request, context, call)` of two stages. Stage one is the plain call: it puts effects in order
-(a batch is appended) and returns the response, or None where none is owed, or a `Parked` one. Stage two is what the
+(a batch is appended) and returns the response, or None where none is owed, or a `DeferredResponse` one. Stage two is what the
 connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two.
 Left out: quotas; what they do is `ConnectionInfo.mute`.
 """
@@ -38,7 +38,7 @@ class CloseConnection(Exception):
 
 
 @dataclass(slots=True, frozen=True)
-class Parked(Generic[R]):
+class DeferredResponse(Generic[R]):
     """A response that is not known yet.
 
     Whatever `finish` holds on to stays in memory while it waits; a view of the request's records keeps the whole

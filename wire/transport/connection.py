@@ -1,8 +1,8 @@
 """One connection in two tasks: the reader begins requests in order, the writer finishes them in the same order.
 
-The reader cuts frames and calls handlers (stage one). While no answer is parked it sends answers itself, all those of
-one receive together; from the first parked one on, answers queue up and the writer takes over: it awaits what is
-parked when its turn comes and sends what is ready behind it along. So pipelined produces are appended in order and
+The reader cuts frames and calls handlers (stage one). While no answer is deferred it sends answers itself, all those of
+one receive together; from the first deferred one on, answers queue up and the writer takes over: it awaits what is
+deferred when its turn comes and sends what is ready behind it along. So pipelined produces are appended in order and
 share an fsync, a long poll holds up its own connection only, and a request costs neither a task nor an event.
 
 Back-pressure: the reader begins nothing while `in_flight_max` answers or `unsent_bytes_max` bytes are owed, or requests
@@ -37,7 +37,7 @@ from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.memory import EXPECTED_BYTES, SMALL_BYTES, Memory, MemoryPool, holding
 from wire.transport.memory_share import MemoryShare
-from wire.transport.registry import Pending, Registry
+from wire.transport.registry import DeferredFrame, Registry
 from wire.transport.sending import SendQueue
 
 # Requests are begun for so long between two checkpoints; one that takes longer is followed by one at once.
@@ -49,7 +49,7 @@ _STALLED_BYTES = 65536
 
 
 @dataclass(slots=True)
-class _Late:
+class _DelayedAnswer:
     """An answer that leaves after a while, though it is known; None: only the while."""
 
     answer: Outgoing | None
@@ -102,8 +102,8 @@ class Connection:
             self._failure_delay_seconds = security.sasl.failure_delay_seconds
             frame_bytes_max = min(security.sasl.token_bytes_max, frame_bytes_max)
         self._frames = FrameBuffer(frame_bytes_max)
-        # Answers behind the first parked one, which is at the front; at most `in_flight_max`.
-        self._owed: deque[Outgoing | Pending | _Late] = deque()
+        # Answers behind the first deferred one, which is at the front; at most `in_flight_max`.
+        self._owed: deque[Outgoing | DeferredFrame | _DelayedAnswer] = deque()
         self._unsent = SendQueue()
         self._writer_sends = False
         self._reading_ended = False
@@ -277,7 +277,7 @@ class Connection:
             async with holding(self._memory.requests, len(frame)):
                 answer = await self._registry.dispatch_heavy(frame, self._context, self.info)
                 self._owe(answer)
-            if isinstance(answer, Pending) and answer.alone:
+            if isinstance(answer, DeferredFrame) and answer.alone:
                 self._send_or_wake()
                 await self._wait_answered()
         finally:
@@ -301,7 +301,7 @@ class Connection:
         else:
             self._take(reply, frame)
 
-    def _owe(self, answer: Outgoing | Pending | _Late | None) -> None:
+    def _owe(self, answer: Outgoing | DeferredFrame | _DelayedAnswer | None) -> None:
         if answer is None:
             return
         if isinstance(answer, Outgoing):
@@ -318,7 +318,7 @@ class Connection:
         if reply.refused is not None:
             self._owe(self._registry.refuse(frame, reply.refused, reply.closes or ""))
         elif reply.delayed:
-            self._owe(_Late(reply.answer, self._failure_delay_seconds))
+            self._owe(_DelayedAnswer(reply.answer, self._failure_delay_seconds))
         else:
             self._owe(reply.answer)
         if reply.principal is not None:
@@ -399,17 +399,17 @@ class Connection:
             self._take_ready()
             if not self._owed:
                 return
-            pending = self._owed[0]
-            assert not isinstance(pending, Outgoing)
-            if self._unsent and not pending.ready():
+            deferred = self._owed[0]
+            assert not isinstance(deferred, Outgoing)
+            if self._unsent and not deferred.ready():
                 return
             if self._memory.answers.is_full and not self._share.answers:
                 async with holding(self._memory.answers, EXPECTED_BYTES):
                     pass
-            answer = await pending.finish()
+            answer = await deferred.finish()
             self._owed.popleft()
             self._finished += 1
-            self._share.give_back_request(pending.held)
+            self._share.give_back_request(deferred.held)
             self._room_made.set()
             if answer is not None:
                 self._unsent.add_frame(answer)

@@ -17,7 +17,7 @@ from wire.errors import ErrorCode, KafkaError
 from wire.schema import Message
 from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wire.transport.access import ITSELF, JudgedBy, Need
-from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
+from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
 from wire.transport.error_answers import OnError
 
 Handler = Callable[..., Any]
@@ -165,7 +165,7 @@ def _behind(guard: _Guard, handler: Handler) -> Handler:
         if left is None:
             return refused.response
         response = handler(left, context, call)
-        if isinstance(response, Parked):
+        if isinstance(response, DeferredResponse):
             return _later(response, lambda one: guard.filter(refused.merged(one), context, call))
         return guard.filter(refused.merged(response), context, call)
 
@@ -180,14 +180,14 @@ def _behind(guard: _Guard, handler: Handler) -> Handler:
     return handle if inspect.iscoroutinefunction(handler) else begin
 
 
-def _later(parked: Parked[Any], change: Callable[[Any], Any]) -> Parked[Any]:
+def _later(deferred: DeferredResponse[Any], change: Callable[[Any], Any]) -> DeferredResponse[Any]:
     async def finish() -> Any:
-        return change(await parked.finish())
+        return change(await deferred.finish())
 
-    on_error = parked.on_error
+    on_error = deferred.on_error
     if on_error is None:
-        return replace(parked, finish=finish)
+        return replace(deferred, finish=finish)
     said = on_error
     return replace(
-        parked, finish=finish, on_error=lambda code, message: change(said(code, message))
+        deferred, finish=finish, on_error=lambda code, message: change(said(code, message))
     )

@@ -17,7 +17,7 @@ class ConnectionLimits:
         frame_bytes_max: `socket.request.max.bytes`.
         idle_seconds: `connections.max.idle.ms`. A connection on which neither a request arrived nor an answer moved
             for so long is closed: also one that sends a byte now and then, or stops reading. Time that an answer is
-            parked on our side does not count.
+            deferred on our side does not count.
         connections_max: `max.connections` of all listeners together; above it nobody is accepted until one closes.
         connections_max_of_listeners: `listener.name.NAME.max.connections`, by name; above it that one accepts nobody.
         connections_per_ip_max: `max.connections.per.ip`; above it a connection is closed as soon as it is accepted.

@@ -25,7 +25,7 @@ from wire.outgoing import Outgoing
 from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Versions
 from wire.transport.access import Access, needs_of, open_to_all
 from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
-from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
+from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
 from wire.transport.error_answers import GeneralError, OnError, general_error
 from wire.transport.guard import Judge, guarded
 from wire.transport.heavy import HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
@@ -138,10 +138,10 @@ class Route:
 
 
 @dataclass(slots=True)
-class Pending:
-    """A parked answer with what is needed to encode it."""
+class DeferredFrame:
+    """A deferred answer with what is needed to encode it."""
 
-    parked: Parked[Any]
+    deferred: DeferredResponse[Any]
     route: Route
     call: Call
     # Bytes of the request that stay in memory meanwhile, about.
@@ -150,7 +150,7 @@ class Pending:
     alone: bool = False
 
     def ready(self) -> bool:
-        return self.parked.ready is not None and self.parked.ready()
+        return self.deferred.ready is not None and self.deferred.ready()
 
     async def finish(self) -> Outgoing | None:
         """Awaits and encodes the response.
@@ -159,12 +159,12 @@ class Pending:
             CloseConnection: there is no answer for what went wrong.
         """
         try:
-            response: Message | Outgoing | None = await self.parked.finish()
+            response: Message | Outgoing | None = await self.deferred.finish()
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
             version = self.call.header.api_version
-            response = self.route.error_response(error, version, self.parked.on_error)
+            response = self.route.error_response(error, version, self.deferred.on_error)
         if self.route.hooks is not None:
             self.route.hooks.end(self.call, response)
         if self.alone:
@@ -172,7 +172,7 @@ class Pending:
         return _encode(response, self.call.header)
 
 
-Answer = Outgoing | Pending | None
+Answer = Outgoing | DeferredFrame | None
 
 
 _OF_THE_CONNECTION = open_to_all("about the connection itself, also before authentication")
@@ -273,7 +273,7 @@ class Registry(Generic[C]):
             return _begin(route, decoded, context, connection)
         call = _call(route, decoded, connection)
         handling = _handling_slices(route, route.slices, decoded.request, context, call)
-        return Pending(handling, route, call, decoded.size, alone=True)
+        return DeferredFrame(handling, route, call, decoded.size, alone=True)
 
     def is_heavy(self, frame: memoryview) -> bool:
         """Whether `dispatch_heavy` must be taken."""
@@ -377,22 +377,22 @@ def _begin(route: Route, decoded: _Decoded, context: Any, connection: Connection
     header, request = decoded.header, decoded.request
     call = _call(route, decoded, connection)
     if route.is_async:
-        return Pending(_handling(route, request, context, call), route, call, decoded.size)
+        return DeferredFrame(_handling(route, request, context, call), route, call, decoded.size)
     try:
         response = route.handler(request, context, call)
     except (CloseConnection, RemoteProtocolError):
         raise
     except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
         response = route.error_response_to(request, error, header.api_version)
-    if isinstance(response, Parked):
+    if isinstance(response, DeferredResponse):
         held = decoded.size if response.holds_request else 0
-        return Pending(response, route, call, held)
+        return DeferredFrame(response, route, call, held)
     if route.hooks is not None:
         route.hooks.end(call, response)
     return _encode(response, header)
 
 
-def _handling(route: Route, request: Any, context: Any, call: Call) -> Parked[Any]:
+def _handling(route: Route, request: Any, context: Any, call: Call) -> DeferredResponse[Any]:
     """An async handler runs when its turn comes."""
 
     async def finish() -> Message | Outgoing | None:
@@ -405,17 +405,17 @@ def _handling(route: Route, request: Any, context: Any, call: Call) -> Parked[An
             asked = await run_apart(_decode_late, route, request) if route.takes_frame else request
             return route.error_response_to(asked, error, call.header.api_version)
 
-    return Parked(cast(Any, finish))
+    return DeferredResponse(cast(Any, finish))
 
 
 def _handling_slices(
     route: Route, slices: Slices, request: Message, context: Any, call: Call
-) -> Parked[Any]:
+) -> DeferredResponse[Any]:
     """One slice after the other."""
 
     async def handle(part: Message) -> Message:
         response = route.handler(part, context, call)
-        if isinstance(response, Parked):
+        if isinstance(response, DeferredResponse):
             response = await response.finish()
         elif route.is_async:
             response = await response
@@ -430,7 +430,7 @@ def _handling_slices(
         return whole
 
     on_error = None if route.on_error is None else partial(route.on_error, request)
-    return Parked(cast(Any, finish), on_error=on_error)
+    return DeferredResponse(cast(Any, finish), on_error=on_error)
 
 
 def _decode(route: Route, frame: memoryview, budget: DecodeBudget) -> _Decoded:

@@ -10,12 +10,12 @@ from wire.messages.allocate_producer_ids import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(AllocateProducerIdsRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
 def allocate_producer_ids(
     request: AllocateProducerIdsRequest, ctx: ControllerContext, _call: Call
-) -> Parked[AllocateProducerIdsResponse]:
+) -> DeferredResponse[AllocateProducerIdsResponse]:
     return ctx.controller.submit(lambda reign: decide(request, reign.image))

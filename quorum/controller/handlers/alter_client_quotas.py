@@ -10,7 +10,7 @@ from quorum.controller.context import ControllerContext
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
@@ -24,7 +24,7 @@ from wire.transport.registry import handles
 )
 def alter_client_quotas(
     request: AlterClientQuotasRequest, ctx: ControllerContext, _call: Call
-) -> Parked[AlterClientQuotasResponse]:
+) -> DeferredResponse[AlterClientQuotasResponse]:
     return ctx.controller.submit(
         lambda reign: decide(request, reign.image.quotas), partial(fail_alter_quotas, request)
     )

@@ -15,7 +15,7 @@ from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsRespons
 from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import configs
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
@@ -27,7 +27,7 @@ from wire.transport.registry import handles
 )
 def alter_configs(
     request: AlterConfigsRequest, ctx: ControllerContext, call: Call
-) -> Parked[AlterConfigsResponse]:
+) -> DeferredResponse[AlterConfigsResponse]:
     refused = {
         key: KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         for key in map(resource_of, request.resources)

@@ -7,12 +7,12 @@ from quorum.controller.context import ControllerContext
 from wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(AlterPartitionRequest, versions="2-3", access=cluster(Operation.CLUSTER_ACTION))
 def alter_partition(
     request: AlterPartitionRequest, ctx: ControllerContext, _call: Call
-) -> Parked[AlterPartitionResponse]:
+) -> DeferredResponse[AlterPartitionResponse]:
     return ctx.controller.submit(lambda reign: decide(request, reign.state))

@@ -10,12 +10,12 @@ from wire.messages.alter_partition_reassignments import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(AlterPartitionReassignmentsRequest, versions="0-1", access=cluster(Operation.ALTER))
 def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
-) -> Parked[AlterPartitionReassignmentsResponse]:
+) -> DeferredResponse[AlterPartitionReassignmentsResponse]:
     return ctx.controller.submit(lambda reign: decide(request, reign.state))

@@ -13,7 +13,7 @@ from wire.messages.alter_user_scram_credentials import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
@@ -27,7 +27,7 @@ from wire.transport.registry import handles
 )
 def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, ctx: ControllerContext, _call: Call
-) -> Parked[AlterUserScramCredentialsResponse]:
+) -> DeferredResponse[AlterUserScramCredentialsResponse]:
     return ctx.controller.submit(
         lambda reign: decide(request, reign.image), partial(fail_alter_scram, request)
     )

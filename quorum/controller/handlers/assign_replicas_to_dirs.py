@@ -10,12 +10,12 @@ from wire.messages.assign_replicas_to_dirs import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(AssignReplicasToDirsRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
 def assign_replicas_to_dirs(
     request: AssignReplicasToDirsRequest, ctx: ControllerContext, _call: Call
-) -> Parked[AssignReplicasToDirsResponse]:
+) -> DeferredResponse[AssignReplicasToDirsResponse]:
     return ctx.controller.submit(lambda reign: assign_replicas(request, reign.state))

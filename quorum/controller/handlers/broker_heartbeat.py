@@ -16,14 +16,14 @@ from quorum.controller.partitions import check_broker_epoch
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(BrokerHeartbeatRequest, versions="0-2", access=cluster(Operation.CLUSTER_ACTION))
 def broker_heartbeat(
     request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call
-) -> Parked[BrokerHeartbeatResponse]:
+) -> DeferredResponse[BrokerHeartbeatResponse]:
     _extend(request, ctx.controller.reign())  # also who has to wait for an answer is alive
     return ctx.controller.take_turn(partial(_beat, request, ctx, call))
 

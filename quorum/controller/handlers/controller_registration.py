@@ -10,12 +10,12 @@ from wire.messages.controller_registration import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(ControllerRegistrationRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
 def controller_registration(
     request: ControllerRegistrationRequest, ctx: ControllerContext, _call: Call
-) -> Parked[ControllerRegistrationResponse]:
+) -> DeferredResponse[ControllerRegistrationResponse]:
     return ctx.controller.submit(lambda reign: register_controller(request, reign.image))

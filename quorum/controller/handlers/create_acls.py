@@ -16,14 +16,14 @@ from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(CreateAclsRequest, versions="0-3", access=cluster(Operation.ALTER), on_error=fail_create)
 def create_acls(
     request: CreateAclsRequest, ctx: ControllerContext, _call: Call
-) -> Parked[CreateAclsResponse]:
+) -> DeferredResponse[CreateAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     judged, merge = judged_part(request)

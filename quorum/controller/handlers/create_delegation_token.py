@@ -24,14 +24,14 @@ from wire.primitives import uuid_to_text
 from wire.schema import Message
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import users
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(CreateDelegationTokenRequest, versions="0-3", access=users(Operation.CREATE_TOKENS))
 def create_delegation_token(
     request: CreateDelegationTokenRequest, ctx: ControllerContext, call: Call
-) -> CreateDelegationTokenResponse | Parked[CreateDelegationTokenResponse]:
+) -> CreateDelegationTokenResponse | DeferredResponse[CreateDelegationTokenResponse]:
     requester, version = str(call.connection.principal), call.header.api_version
 
     def fail(code: ErrorCode, _message: str = "") -> CreateDelegationTokenResponse:

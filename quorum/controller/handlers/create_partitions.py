@@ -13,7 +13,7 @@ from wire.messages.create_partitions import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
@@ -25,7 +25,7 @@ from wire.transport.registry import handles
 )
 def create_partitions(
     request: CreatePartitionsRequest, ctx: ControllerContext, _call: Call
-) -> Parked[CreatePartitionsResponse]:
+) -> DeferredResponse[CreatePartitionsResponse]:
     controller = ctx.controller
     return controller.submit(
         lambda reign: decide(request, reign.image, controller.rules),

@@ -17,7 +17,7 @@ from wire.messages.create_topics import (
 from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 # The first version that tells what was created: some 40 configs of each topic, most of them the same for all.
@@ -35,7 +35,7 @@ WITH_CONFIGS = 5
 )
 def create_topics(
     request: CreateTopicsRequest, ctx: ControllerContext, call: Call
-) -> Parked[CreateTopicsResponse]:
+) -> DeferredResponse[CreateTopicsResponse]:
     rules, version = ctx.controller.rules, call.header.api_version
 
     def decided(reign: Reign) -> Steps[Result[Message, CreateTopicsResponse]]:

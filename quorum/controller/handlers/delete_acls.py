@@ -11,14 +11,14 @@ from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(DeleteAclsRequest, versions="0-3", access=cluster(Operation.ALTER), on_error=fail_delete)
 def delete_acls(
     request: DeleteAclsRequest, ctx: ControllerContext, _call: Call
-) -> Parked[DeleteAclsResponse]:
+) -> DeferredResponse[DeleteAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     return ctx.controller.submit(

@@ -13,7 +13,7 @@ from wire.messages.delete_topics import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import topics
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
@@ -28,7 +28,7 @@ from wire.transport.registry import handles
 )
 def delete_topics(
     request: DeleteTopicsRequest, ctx: ControllerContext, call: Call
-) -> Parked[DeleteTopicsResponse]:
+) -> DeferredResponse[DeleteTopicsResponse]:
     enabled, version = ctx.config["delete.topic.enable"], call.header.api_version
     return ctx.controller.submit(
         lambda reign: decide(request, reign.image, enabled=enabled, version=version),

@@ -19,7 +19,7 @@ from wire.messages.elect_leaders import (
 from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
@@ -39,7 +39,7 @@ def _fail_at_top(
 )
 def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call
-) -> ElectLeadersResponse | Parked[ElectLeadersResponse]:
+) -> ElectLeadersResponse | DeferredResponse[ElectLeadersResponse]:
     fail = _fail_at_top if call.header.api_version > 0 else fail_elect_leaders
 
     def elect(reign: Reign) -> Steps[Result[Message, ElectLeadersResponse]]:

@@ -40,7 +40,7 @@ from wire.outgoing import Outgoing
 from wire.security.acls import Operation
 from wire.security.principal import Principal
 from wire.transport.access import cluster
-from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
+from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
 from wire.transport.registry import Registry, handles
 
 PRINCIPAL_VERSION = 0
@@ -76,7 +76,7 @@ FORWARDED: Registry[ControllerContext] = Registry(
 @handles(EnvelopeRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
 def envelope(
     request: EnvelopeRequest, ctx: ControllerContext, call: Call
-) -> EnvelopeResponse | Parked[EnvelopeResponse]:
+) -> EnvelopeResponse | DeferredResponse[EnvelopeResponse]:
     principal = _check(request)
     if not ctx.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
@@ -88,15 +88,15 @@ def envelope(
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
     if answer is None or isinstance(answer, Outgoing):
         return _wrapped(answer)
-    pending = answer
+    deferred = answer
 
     async def finish() -> EnvelopeResponse:
-        outgoing = await pending.finish()
+        outgoing = await deferred.finish()
         if not ctx.controller.is_active:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         return _wrapped(outgoing)
 
-    return Parked(finish, ready=pending.ready)
+    return DeferredResponse(finish, ready=deferred.ready)
 
 
 def _check(request: EnvelopeRequest) -> Principal:

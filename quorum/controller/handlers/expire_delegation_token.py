@@ -15,7 +15,7 @@ from wire.messages.expire_delegation_token import (
     ExpireDelegationTokenResponse,
 )
 from wire.transport.access import open_to_all
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
@@ -27,7 +27,7 @@ from wire.transport.registry import handles
 )
 def expire_delegation_token(
     request: ExpireDelegationTokenRequest, ctx: ControllerContext, call: Call
-) -> Parked[ExpireDelegationTokenResponse]:
+) -> DeferredResponse[ExpireDelegationTokenResponse]:
     if not ctx.forwarded and not may_ask_for_tokens(ctx, call.connection):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     rules, requester = TokenRules.of(ctx.config), str(call.connection.principal)

@@ -26,7 +26,7 @@ from wire.messages.incremental_alter_configs import (
 from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import configs
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
@@ -38,7 +38,7 @@ from wire.transport.registry import handles
 )
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
-) -> Parked[IncrementalAlterConfigsResponse]:
+) -> DeferredResponse[IncrementalAlterConfigsResponse]:
     answered = _answered_here(request, ctx, call)
     left = [one for one in request.resources if resource_of(one) not in answered]
 

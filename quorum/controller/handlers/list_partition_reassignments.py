@@ -11,12 +11,12 @@ from wire.messages.list_partition_reassignments import (
 )
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(ListPartitionReassignmentsRequest, versions="0", access=cluster(Operation.DESCRIBE))
 def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
-) -> Parked[ListPartitionReassignmentsResponse]:
+) -> DeferredResponse[ListPartitionReassignmentsResponse]:
     return ctx.controller.submit(lambda reign: Result((), decide(request, reign.state)))

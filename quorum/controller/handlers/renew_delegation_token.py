@@ -15,7 +15,7 @@ from wire.messages.renew_delegation_token import (
     RenewDelegationTokenResponse,
 )
 from wire.transport.access import open_to_all
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
@@ -27,7 +27,7 @@ from wire.transport.registry import handles
 )
 def renew_delegation_token(
     request: RenewDelegationTokenRequest, ctx: ControllerContext, call: Call
-) -> Parked[RenewDelegationTokenResponse]:
+) -> DeferredResponse[RenewDelegationTokenResponse]:
     if not ctx.forwarded and not may_ask_for_tokens(ctx, call.connection):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     rules, requester = TokenRules.of(ctx.config), str(call.connection.principal)

@@ -10,14 +10,14 @@ from quorum.controller.context import ControllerContext
 from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(UnregisterBrokerRequest, versions="0", access=cluster(Operation.ALTER))
 def unregister_broker(
     request: UnregisterBrokerRequest, ctx: ControllerContext, _call: Call
-) -> Parked[UnregisterBrokerResponse]:
+) -> DeferredResponse[UnregisterBrokerResponse]:
     def unregister(reign: Reign) -> Steps[Deferred[UnregisterBrokerResponse]]:
         result = yield from decide(reign.state, request.broker_id)
         deferred = yield from reign.write(result)

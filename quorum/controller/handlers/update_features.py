@@ -11,14 +11,14 @@ from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesR
 from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import cluster
-from wire.transport.calls import Call, Parked
+from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
 
 
 @handles(UpdateFeaturesRequest, versions="0-2", access=cluster(Operation.ALTER))
 def update_features(
     request: UpdateFeaturesRequest, ctx: ControllerContext, call: Call
-) -> Parked[UpdateFeaturesResponse]:
+) -> DeferredResponse[UpdateFeaturesResponse]:
     version = call.header.api_version
 
     def decide(reign: Reign) -> Result[Message, UpdateFeaturesResponse]:

@@ -8,7 +8,7 @@ import pytest
 import trio
 from immutables import Map
 
-from broker.channels.forwarding import Forwarder, answer_in
+from broker.channels.forwarding import Forwarder, decode_answer
 from broker.handlers.create_topics import LOOKED_AT_BYTES_MAX, SEEN_SECONDS, create_topics
 from broker.metadata.metadata_cache import BrokerMetadata
 from quorum.metadata.image import MetadataImage, TopicImage, TopicsImage
@@ -82,14 +82,14 @@ def image_of(*names: str) -> MetadataImage:
 async def test_the_answer_is_passed_on_byte_by_byte() -> None:
     request, response = asked("a"), created("a")
     at = call(request, VERSION)
-    passed_on = await Forwarder(Controller(response), 30.0).pass_on(request, at)
-    assert passed_on == encode_response(response, VERSION, at.header.correlation_id)
-    assert answer_in(passed_on, at, CreateTopicsResponse) == response
+    forwarded = await Forwarder(Controller(response), 30.0).forward_request(request, at)
+    assert forwarded == encode_response(response, VERSION, at.header.correlation_id)
+    assert decode_answer(forwarded, at, CreateTopicsResponse) == response
 
 
 async def test_a_request_waits_as_long_as_is_configured() -> None:
     controller = Controller(created("a"))
-    await Forwarder(controller, 2.5).pass_on(asked("a"), call(asked("a"), VERSION))
+    await Forwarder(controller, 2.5).forward_request(asked("a"), call(asked("a"), VERSION))
     assert controller.timeout == 2.5
 
 
@@ -97,7 +97,7 @@ async def test_what_the_controller_says_of_the_envelope_is_an_error() -> None:
     controller = Controller(created("a"))
     controller.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
-        await Forwarder(controller, 30.0).pass_on(asked("a"), call(asked("a"), VERSION))
+        await Forwarder(controller, 30.0).forward_request(asked("a"), call(asked("a"), VERSION))
 
 
 async def test_an_answer_to_another_request_is_not_passed_on() -> None:
@@ -105,7 +105,7 @@ async def test_an_answer_to_another_request_is_not_passed_on() -> None:
     controller = Controller(created("a"))
     controller.lies = 1
     with pytest.raises(KafkaError, match=r"UNKNOWN_SERVER_ERROR.*answered another request"):
-        await Forwarder(controller, 30.0).pass_on(asked("a"), call(asked("a"), VERSION))
+        await Forwarder(controller, 30.0).forward_request(asked("a"), call(asked("a"), VERSION))
 
 
 @pytest.mark.parametrize("size", [None, 0, 3, 5, 9])
@@ -146,8 +146,8 @@ async def test_a_large_answer_is_not_looked_at(autojump_clock) -> None:
     metadata = BrokerMetadata(image_of(*names[1:]))
     context = SimpleNamespace(forwarder=Forwarder(Controller(response), 30.0), metadata=metadata)
     began = trio.current_time()
-    passed_on = await create_topics(request, context, call(request, VERSION))
-    assert len(passed_on) > LOOKED_AT_BYTES_MAX
+    forwarded = await create_topics(request, context, call(request, VERSION))
+    assert len(forwarded) > LOOKED_AT_BYTES_MAX
     assert trio.current_time() - began == pytest.approx(SEEN_SECONDS)
     metadata.set(image_of(*names))
     await create_topics(request, context, call(request, VERSION))

@@ -19,7 +19,7 @@ from tests.broker.harness import open_harness, partition, topic, topic_id
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from wire.outgoing import records_view
-from wire.transport.calls import Parked
+from wire.transport.calls import DeferredResponse
 
 VERSION = 18
 
@@ -153,8 +153,8 @@ async def test_a_closed_connection_takes_its_sessions_along(harness):
 async def test_the_second_request_releases_the_first(harness):
     first = await ask(harness, request(wanted(0), epoch=0))
     parked_request = request(session_id=first.session_id, epoch=1, max_wait_ms=60_000)
-    parked = fetch(parked_request, harness.context, call(parked_request, VERSION))
-    assert isinstance(parked, Parked)
+    deferred = fetch(parked_request, harness.context, call(parked_request, VERSION))
+    assert isinstance(deferred, DeferredResponse)
     append(harness, b"a", index=1)
     harness.flush()
     second = await ask(
@@ -162,7 +162,7 @@ async def test_the_second_request_releases_the_first(harness):
     )
     assert found(second)[1][1] > 0
     with trio.fail_after(5):
-        assert found(await parked.finish()) == {}
+        assert found(await deferred.finish()) == {}
 
 
 def test_epochs_wrap_to_one():

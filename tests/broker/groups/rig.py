@@ -33,7 +33,7 @@ from wire.errors import ErrorCode, KafkaError
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.registry import RESPONSES
 from wire.transport.calls import ConnectionInfo
-from wire.transport.registry import Pending, Registry
+from wire.transport.registry import DeferredFrame, Registry
 
 NODE_ID = 1
 LISTENER = "CLIENT"
@@ -140,15 +140,15 @@ class Rig:
 
     async def call(self, handler, request, version, *, client_id="c"):
         """Sends `request` through the registry, as a connection would; answers the decoded response."""
-        pending = self.start(handler, request, version, client_id=client_id)
-        return await self.finish(request, version, pending)
+        deferred = self.start(handler, request, version, client_id=client_id)
+        return await self.finish(request, version, deferred)
 
     def start(self, handler, request, version, *, client_id="c"):
         frame = memoryview(bytes(encode_request(request, version, 7, client_id)))
         return Registry([handler]).dispatch(frame, self.context, self._connection)
 
     async def finish(self, request, version, answer):
-        if isinstance(answer, Pending):
+        if isinstance(answer, DeferredFrame):
             answer = await answer.finish()
         frame = bytes(answer)
         correlation_id, body = decode_response_header(frame, request.KEY, version)

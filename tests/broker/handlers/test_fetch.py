@@ -15,7 +15,7 @@ from tests.broker.calls import call, finished, through_wire
 from tests.broker.harness import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from wire.transport.calls import Parked
+from wire.transport.calls import DeferredResponse
 
 
 @pytest.fixture
@@ -94,13 +94,13 @@ async def test_leader_epochs_are_fenced(harness, epoch, code):
 
 
 async def test_a_long_poll_ends_with_data(harness):
-    parked = start_fetch(harness, fetch_request(0, max_wait_ms=60_000))
-    assert isinstance(parked, Parked)
+    deferred = start_fetch(harness, fetch_request(0, max_wait_ms=60_000))
+    assert isinstance(deferred, DeferredResponse)
     async with trio.open_nursery() as nursery:
         answers = []
 
         async def wait():
-            answers.append(await parked.finish())
+            answers.append(await deferred.finish())
 
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
@@ -125,20 +125,20 @@ async def test_a_long_poll_ends_with_its_time(harness):
 async def test_a_long_poll_waits_for_min_bytes(harness):
     append(harness, b"a")
     harness.flush()
-    parked = start_fetch(harness, fetch_request(0, max_wait_ms=60_000, min_bytes=2000))
-    assert isinstance(parked, Parked)
+    deferred = start_fetch(harness, fetch_request(0, max_wait_ms=60_000, min_bytes=2000))
+    assert isinstance(deferred, DeferredResponse)
     append(harness, b"x" * 2000)
     harness.flush()
     with trio.fail_after(5):
-        answer = (await parked.finish()).responses[0].partitions[0]
+        answer = (await deferred.finish()).responses[0].partitions[0]
     assert answer.records.size > 2000
 
 
 async def test_a_long_poll_ends_with_the_epoch(harness):
-    parked = start_fetch(harness, fetch_request(0, max_wait_ms=60_000))
+    deferred = start_fetch(harness, fetch_request(0, max_wait_ms=60_000))
     harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=1, partition_epoch=1)))
     with trio.fail_after(5):
-        answer = (await parked.finish()).responses[0].partitions[0]
+        answer = (await deferred.finish()).responses[0].partitions[0]
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

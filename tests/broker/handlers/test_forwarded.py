@@ -26,7 +26,7 @@ from wire.schema import Versions
 from wire.transport.calls import CloseConnection
 from wire.transport.error_answers import general_error
 from wire.transport.heavy import HEAVY_BYTES
-from wire.transport.registry import Pending
+from wire.transport.registry import DeferredFrame
 
 REGISTRY = broker_registry()
 ALL = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.request.__name__)
@@ -63,9 +63,9 @@ def answered(frame: bytes, controller: Any, protocol: str = "SASL_PLAINTEXT") ->
         forwarder=Forwarder(controller, 30.0),
         config=SimpleNamespace(protocol_of=lambda _listener: protocol),
     )
-    pending = REGISTRY.dispatch(memoryview(bytearray(frame)), context, connection())
-    assert isinstance(pending, Pending)
-    answer = trio.run(pending.finish)
+    deferred = REGISTRY.dispatch(memoryview(bytearray(frame)), context, connection())
+    assert isinstance(deferred, DeferredFrame)
+    answer = trio.run(deferred.finish)
     assert answer is not None
     return bytes(answer)
 

@@ -31,7 +31,7 @@ from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.transport.calls import Parked
+from wire.transport.calls import DeferredResponse
 from wire.transport.node_connection import open_node_connection
 
 UNKNOWN = (0, -1, -1, -1)
@@ -52,7 +52,7 @@ def append_at(harness, *times):
 
 
 def begin(harness, timestamp, version=11, replica_id=-1, **fields):
-    """The handler's answer, which may be parked."""
+    """The handler's answer, which may be deferred."""
     message = ListOffsetsRequest(
         replica_id=replica_id,
         topics=[
@@ -153,7 +153,7 @@ def test_with_too_few_in_sync_nothing_is_waited_for(tmp_path):
 async def test_what_was_answered_with_acks_1_is_there(harness, timestamp, expected):
     append_at(harness, 10)
     answer = begin(harness, timestamp)
-    assert isinstance(answer, Parked), "what is visible is on disk"
+    assert isinstance(answer, DeferredResponse), "what is visible is on disk"
     harness.flush()
     assert told(await answer.finish()) == expected
 

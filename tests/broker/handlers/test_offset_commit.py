@@ -129,14 +129,14 @@ async def test_the_answer_waits_for_the_isr(tmp_path, autojump_clock):
         leader = rig.lead(index)
         await rig.loaded(index)
         leader.holding = True
-        parked = rig.start(offset_commit, request(topic({0: 1})), 9)
-        assert not parked.ready()
+        deferred = rig.start(offset_commit, request(topic({0: 1})), 9)
+        assert not deferred.ready()
         with trio.move_on_after(4) as waiting:
-            await rig.finish(request(), 9, parked)
+            await rig.finish(request(), 9, deferred)
         assert waiting.cancelled_caught
         leader.commit()
-        assert parked.ready()
-        assert codes(await rig.finish(request(), 9, parked)) == [("t", 0, E.NONE)]
-        parked = rig.start(offset_commit, request(topic({0: 2})), 9)
-        answer = await rig.finish(request(), 9, parked)
+        assert deferred.ready()
+        assert codes(await rig.finish(request(), 9, deferred)) == [("t", 0, E.NONE)]
+        deferred = rig.start(offset_commit, request(topic({0: 2})), 9)
+        answer = await rig.finish(request(), 9, deferred)
         assert codes(answer) == [("t", 0, E.COORDINATOR_NOT_AVAILABLE)]

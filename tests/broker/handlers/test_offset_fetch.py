@@ -126,14 +126,14 @@ async def test_what_is_not_committed_is_waited_for(tmp_path, autojump_clock):
         leader.holding = True
         rig.start(offset_commit, commit_request(commit_topic({1: 6})), 9)
         asked = request(9, (1,), require_stable=True)
-        parked = rig.start(offset_fetch, asked, 9)
+        deferred = rig.start(offset_fetch, asked, 9)
         began = trio.current_time()
-        answer = await rig.finish(asked, 9, parked)
+        answer = await rig.finish(asked, 9, deferred)
         assert trio.current_time() - began == pytest.approx(5)
         assert answer.groups[0].error_code == E.NOT_COORDINATOR
-        parked = rig.start(offset_fetch, asked, 9)
+        deferred = rig.start(offset_fetch, asked, 9)
         leader.commit()
-        answer = await rig.finish(asked, 9, parked)
+        answer = await rig.finish(asked, 9, deferred)
         assert found(answer, 9) == [(1, 6, "", E.NONE)]
 
 

@@ -138,11 +138,11 @@ async def test_acks_zero(harness):
 
 async def test_acks_all_waits_for_the_disk(harness):
     request = produce_request(2, a_set(1, b"a"), acks=-1)
-    parked = produce(request, harness.context, call(request, 2))
+    deferred = produce(request, harness.context, call(request, 2))
     answers = []
 
     async def answer():
-        answers.append(await parked.finish())
+        answers.append(await deferred.finish())
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(answer)

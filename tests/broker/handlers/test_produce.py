@@ -15,7 +15,7 @@ from tests.broker.calls import call, finished, through_wire
 from tests.broker.harness import open_harness, partition, registration, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.transport.calls import CloseConnection, Parked
+from wire.transport.calls import CloseConnection, DeferredResponse
 
 VERSION = 12
 
@@ -47,7 +47,7 @@ def start(harness, message, version=VERSION):
 
 
 async def ask(harness, records, version=VERSION, **fields):
-    """The partition's answer; what is parked is flushed first."""
+    """The partition's answer; what is deferred is flushed first."""
     response = start(harness, request(records, version=version, **fields), version)
     harness.flush()
     return (await finished(response)).responses[0].partition_responses[0]
@@ -55,7 +55,7 @@ async def ask(harness, records, version=VERSION, **fields):
 
 async def test_acks_all_waits_until_it_is_on_disk(harness):
     response = start(harness, request(batch(b"a", b"b")))
-    assert isinstance(response, Parked)
+    assert isinstance(response, DeferredResponse)
     assert not response.ready()
     harness.flush()
     assert response.ready()
@@ -179,7 +179,7 @@ async def test_a_duplicate_waits_for_the_first_ones_commit(harness):
     records = bytes(batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0))
     start(harness, request(records))
     again = start(harness, request(records))
-    assert isinstance(again, Parked)
+    assert isinstance(again, DeferredResponse)
     assert not again.ready()
 
 

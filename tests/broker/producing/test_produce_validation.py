@@ -16,7 +16,7 @@ from tests.broker.calls import call, connection, finished, through_wire
 from tests.broker.harness import open_harness, partition, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.transport.calls import Parked
+from wire.transport.calls import DeferredResponse
 
 VERSION = 13
 
@@ -60,10 +60,10 @@ def codes_of(response):
 
 
 async def test_a_large_batch_is_checked_in_a_thread_and_stored_as_it_was(harness):
-    parked = send(harness, request(large()), connection())
-    assert isinstance(parked, Parked)
+    deferred = send(harness, request(large()), connection())
+    assert isinstance(deferred, DeferredResponse)
     assert keys(harness) == []
-    assert codes_of(await finished(parked)) == [0]
+    assert codes_of(await finished(deferred)) == [0]
     assert keys(harness) == [b"large"]
 
 
@@ -86,7 +86,7 @@ async def test_what_a_connection_sends_behind_it_comes_behind_it(harness):
     elsewhere = connection()
     elsewhere.id = peer.id + 1
     other = send(harness, request(batch(b"other")), elsewhere)
-    assert isinstance(second, Parked)
+    assert isinstance(second, DeferredResponse)
     assert codes_of(other) == [0]
     assert codes_of(await finished(first)) == codes_of(await finished(second)) == [0]
     assert keys(harness) == [None, b"large", None]
@@ -133,9 +133,9 @@ async def test_a_wrong_largest_timestamp_is_stored_right(harness):
 async def test_a_topic_of_zstd_has_zstd_whatever_is_sent(harness):
     overrides = {"compression.type": "zstd", "compression.zstd.level": "7"}
     harness.set_image(topic("t", partition()), configs={(TOPIC_RESOURCE, "t"): overrides})
-    parked = send(harness, request(batch(b"plain")), connection())
-    assert isinstance(parked, Parked), "it is compressed in a thread"
-    assert codes_of(await finished(parked)) == [0]
+    deferred = send(harness, request(batch(b"plain")), connection())
+    assert isinstance(deferred, DeferredResponse), "it is compressed in a thread"
+    assert codes_of(await finished(deferred)) == [0]
     log = harness.context.partitions.leader_of("t", 0).partition.log
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
     assert stored.compression is Compression.ZSTD

@@ -11,7 +11,7 @@ from tests.quorum.cluster import CLUSTER_ID
 from tests.quorum.handlers.asking import LEADER, answered, asked_leader
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
-from wire.transport.calls import Parked
+from wire.transport.calls import DeferredResponse
 
 CALL = SimpleNamespace(header=SimpleNamespace(api_version=2))
 
@@ -60,7 +60,7 @@ def test_a_vote_is_parked_until_the_core_has_it():
 
     context = SimpleNamespace(node=SimpleNamespace(ask=lambda _request: finish))
     answer = vote(VoteRequest(topics=topics(TOPIC)), context, CALL)
-    assert isinstance(answer, Parked)
+    assert isinstance(answer, DeferredResponse)
 
 
 async def test_a_leader_votes_for_nobody_of_its_epoch(tmp_path):

@@ -14,7 +14,7 @@ from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.registry import RESPONSES
 from wire.security.listener import PLAINTEXT_LISTENER
 from wire.transport.access import open_to_all
-from wire.transport.calls import Parked
+from wire.transport.calls import DeferredResponse
 from wire.transport.limits import ConnectionLimits
 from wire.transport.registry import Registry, handles
 from wire.transport.server import Listener, serve_listener
@@ -48,11 +48,11 @@ class Toy:
     def __init__(self) -> None:
         self.begun: list[str] = []
         self.connections = {}
-        self.parked: dict[str, trio.Event] = {}
+        self.deferred: dict[str, trio.Event] = {}
         self.failures: dict[str, Exception] = {}
 
-    def park(self, group: str) -> trio.Event:
-        return self.parked.setdefault(group, trio.Event())
+    def defer(self, group: str) -> trio.Event:
+        return self.deferred.setdefault(group, trio.Event())
 
 
 @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
@@ -60,11 +60,11 @@ def heartbeat(request, toy, call):
     group = request.group_id
     toy.begun.append(group)
     toy.connections[group] = call.connection
-    if group in toy.failures and group not in toy.parked:
+    if group in toy.failures and group not in toy.deferred:
         raise toy.failures[group]
-    if group not in toy.parked:
+    if group not in toy.deferred:
         return HeartbeatResponse(throttle_time_ms=len(toy.begun))
-    event = toy.parked[group]
+    event = toy.deferred[group]
     number = len(toy.begun)
 
     async def finish():
@@ -73,7 +73,7 @@ def heartbeat(request, toy, call):
             raise toy.failures[group]
         return HeartbeatResponse(throttle_time_ms=number)
 
-    return Parked(finish, event.is_set)
+    return DeferredResponse(finish, event.is_set)
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroups
 from wire.messages.registry import RESPONSES
 from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wire.transport.access import BY_CONTROLLER, cluster, groups, not_yet, open_to_all, topics
-from wire.transport.calls import CloseConnection, Parked
+from wire.transport.calls import CloseConnection, DeferredResponse
 from wire.transport.registry import Handled, Registry, handles
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
@@ -74,11 +74,11 @@ async def later(request, rules, call):
 
 
 @handles(CreatePartitionsRequest, versions="0-3", access=ALTER_TOPICS, on_error=fail)
-def parked(request, rules, call):
+def deferred(request, rules, call):
     async def finish():
         return at_once(request, rules, call)
 
-    return Parked(finish)
+    return DeferredResponse(finish)
 
 
 async def answer(handler, rules, request, version):
@@ -101,7 +101,7 @@ def codes(response):
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-@pytest.mark.parametrize("handler", [at_once, later, parked])
+@pytest.mark.parametrize("handler", [at_once, later, deferred])
 async def test_items_that_are_not_allowed_never_reach_the_handler(handler):
     rules = Rules({(Operation.ALTER, TOPIC, "a"), (Operation.ALTER, TOPIC, "c")})
     response = await answer(handler, rules, grown("a", "b", "c", "d"), 3)
@@ -110,7 +110,7 @@ async def test_items_that_are_not_allowed_never_reach_the_handler(handler):
     assert "User:ANONYMOUS may not ALTER" in response.results[2].error_message
 
 
-@pytest.mark.parametrize("handler", [at_once, later, parked])
+@pytest.mark.parametrize("handler", [at_once, later, deferred])
 async def test_where_no_item_is_left_the_handler_is_not_called(handler):
     rules = Rules()
     response = await answer(handler, rules, grown("a", "b"), 3)

@@ -1,4 +1,4 @@
-"""Order, parking, back-pressure and errors of one connection, over real sockets."""
+"""Order, deferral, back-pressure and errors of one connection, over real sockets."""
 
 import logging
 import socket
@@ -30,7 +30,7 @@ from wire.messages.produce import (
     TopicProduceData,
 )
 from wire.transport.access import open_to_all
-from wire.transport.calls import CloseConnection, Parked
+from wire.transport.calls import CloseConnection, DeferredResponse
 from wire.transport.heavy import LIGHT_ELEMENTS_MAX
 from wire.transport.registry import Registry, handles
 
@@ -53,7 +53,7 @@ async def test_a_frame_may_come_byte_by_byte():
 
 async def test_requests_behind_a_parked_one_begin_and_wait_for_their_turn():
     toy = Toy()
-    first, third = toy.park("first"), toy.park("third")
+    first, third = toy.defer("first"), toy.defer("third")
     async with open_server(heartbeat, context=toy) as server, open_raw(server) as client:
         groups = ["zeroth", "first", "second", "third", "fourth"]
         await client.send(b"".join(heartbeat_frame(g, i) for i, g in enumerate(groups)))
@@ -72,7 +72,7 @@ async def test_requests_behind_a_parked_one_begin_and_wait_for_their_turn():
 
 async def test_a_parked_answer_holds_up_its_own_connection_only():
     toy = Toy()
-    event = toy.park("slow")
+    event = toy.defer("slow")
     async with open_server(heartbeat, context=toy) as server, open_raw(server) as slow:
         await slow.send(heartbeat_frame("slow", 1))
         async with open_raw(server) as quick:
@@ -84,7 +84,7 @@ async def test_a_parked_answer_holds_up_its_own_connection_only():
 
 async def test_no_more_begin_than_may_be_in_flight():
     toy = Toy()
-    event = toy.park("slow")
+    event = toy.defer("slow")
     async with (
         open_server(heartbeat, context=toy, in_flight_max=5) as server,
         open_raw(server) as client,
@@ -150,7 +150,7 @@ async def test_half_closed_peers_get_their_answers():
 
 async def test_half_closed_peers_are_not_waited_for_long(autojump_clock):
     toy = Toy()
-    toy.park("never")
+    toy.defer("never")
     async with open_server(heartbeat, context=toy) as server, open_raw(server) as client:
         await client.send(heartbeat_frame("never"))
         await client.stream.send_eof()
@@ -180,7 +180,7 @@ async def test_an_end_at_any_byte_leaves_nothing_behind(end):
 
 async def test_a_reset_ends_what_is_parked():
     toy = Toy()
-    toy.park("never")
+    toy.defer("never")
     async with open_server(heartbeat, context=toy) as server:
         async with open_raw(server) as client:
             await client.send(heartbeat_frame("never"))
@@ -194,7 +194,7 @@ async def test_a_reset_ends_what_is_parked():
 
 async def test_on_close_is_called_as_soon_as_the_peer_is_gone_and_once(autojump_clock):
     toy = Toy()
-    toy.park("never")
+    toy.defer("never")
     gone = []
 
     def note():
@@ -344,12 +344,12 @@ async def test_errors_are_answered_where_the_response_has_room_for_them(caplog):
     toy.failures = {
         "known": KafkaError(ErrorCode.NOT_COORDINATOR, "elsewhere"),
         "ours": ZeroDivisionError("secret"),
-        "parked": KafkaError(ErrorCode.REBALANCE_IN_PROGRESS),
+        "deferred": KafkaError(ErrorCode.REBALANCE_IN_PROGRESS),
     }
-    toy.park("parked").set()
+    toy.defer("deferred").set()
     async with open_server(heartbeat, context=toy) as server, open_raw(server) as client:
         codes = []
-        for group in ("known", "ours", "parked", "fine"):
+        for group in ("known", "ours", "deferred", "fine"):
             await client.send(heartbeat_frame(group))
             codes.append((await client.heartbeat())[1].error_code)
         assert codes == [
@@ -477,7 +477,7 @@ async def test_records_held_by_a_parked_answer_stay_what_they_were():
             answers.append(bytes(records))
             return ProduceResponse(responses=[])
 
-        return Parked(finish)
+        return DeferredResponse(finish)
 
     payloads = [bytes([i]) * (10_000 * (i % 7 + 1)) for i in range(30)]
     async with open_server(hold) as server, open_raw(server) as client:

@@ -57,14 +57,14 @@ def read(frame):
 
 async def test_every_request_is_seen_with_its_answer():
     seen, toy = Recorded(), Toy()
-    parked = toy.park("late")
+    deferred = toy.defer("late")
     toy.failures["bad"] = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     registry = Registry((heartbeat,), hooks=seen.hooks)
     async with open_server(registry, context=toy) as server, open_raw(server) as client:
         await client.send(heartbeat_frame("now", 1) + heartbeat_frame("late", 2))
         await client.send(heartbeat_frame("bad", 3) + api_versions_frame(4, 4))
         assert read(await client.frame())[0] == 1
-        parked.set()
+        deferred.set()
         for _ in range(3):
             assert await client.frame()
     assert seen.began == [1, 2, 3, 4]
@@ -118,13 +118,13 @@ async def test_what_a_muted_connection_sends_stays_in_the_kernel(mock_clock):
 
 async def test_answers_that_are_owed_leave_while_their_connection_is_muted(mock_clock):
     seen, toy = Recorded(r2=MUTED_SECONDS), Toy()
-    parked = toy.park("late")
+    deferred = toy.defer("late")
     async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
         async with open_raw(server) as client, open_raw(server) as other:
             await client.send(heartbeat_frame("late", 1) + heartbeat_frame("a", 2))
             await client.send(heartbeat_frame("b", 3))
             await settle()
-            parked.set()
+            deferred.set()
             assert [read(await client.frame())[0] for _ in range(2)] == [1, 2]
             await settle()
             assert "b" not in toy.begun

@@ -23,7 +23,7 @@ from wire.messages.sync_group import (
 )
 from wire.transport import memory
 from wire.transport.access import open_to_all
-from wire.transport.calls import Parked
+from wire.transport.calls import DeferredResponse
 from wire.transport.memory import MemoryPool
 from wire.transport.registry import handles
 
@@ -113,7 +113,7 @@ class Holding:
                 await self.go.wait()
                 return SyncGroupResponse(assignment=request.assignments[0].assignment[:1])
 
-            return Parked(finish, ready=self.go.is_set)
+            return DeferredResponse(finish, ready=self.go.is_set)
 
         self.handler = sync_group
 
@@ -259,7 +259,7 @@ async def test_answers_that_nobody_takes_hold_no_more_than_they_may(autojump_clo
 
 async def test_answers_behind_one_that_is_parked_are_counted():
     toy = Toy()
-    event = toy.park("slow")
+    event = toy.defer("slow")
     async with (
         open_server(heartbeat, context=toy, unsent_bytes_max=400) as server,
         open_raw(server) as client,
@@ -300,7 +300,7 @@ async def test_large_requests_are_decoded_apart_and_keep_their_order():
 async def test_a_frame_that_has_not_begun_keeps_its_share(autojump_clock):
     """Relief takes the memory of quiet connections; one whose large request waits for its turn is none."""
     toy = Toy()
-    event = toy.park("slow")
+    event = toy.defer("slow")
     held = Holding()
     held.go.set()
     async with (

@@ -37,7 +37,7 @@ def open_to(server, **options):
 
 async def test_many_calls_are_in_flight_and_each_gets_its_own_answer():
     toy = Toy()
-    events = {group: toy.park(group) for group in ("a", "b")}
+    events = {group: toy.defer(group) for group in ("a", "b")}
     got = []
     async with open_server(heartbeat, context=toy) as server, open_to(server) as connection:
 
@@ -79,7 +79,7 @@ async def test_versions_are_negotiated():
 
 async def test_a_timed_out_answer_is_dropped_when_it_comes(autojump_clock):
     toy = Toy()
-    event = toy.park("slow")
+    event = toy.defer("slow")
     async with open_server(heartbeat, context=toy) as server, open_to(server) as connection:
         with pytest.raises(RequestTimedOut):
             await connection.call(beat("slow"), timeout=3)
@@ -91,7 +91,7 @@ async def test_a_timed_out_answer_is_dropped_when_it_comes(autojump_clock):
 
 async def test_a_node_that_answers_nothing_is_given_up(autojump_clock):
     toy = Toy()
-    toy.park("never")
+    toy.defer("never")
     async with (
         open_server(heartbeat, context=toy, in_flight_max=1000) as server,
         open_to(server) as connection,
@@ -105,7 +105,7 @@ async def test_a_node_that_answers_nothing_is_given_up(autojump_clock):
 
 async def test_the_death_of_the_node_is_seen_at_once():
     toy = Toy()
-    toy.park("never")
+    toy.defer("never")
     async with open_server(heartbeat, context=toy) as server, open_to(server) as connection:
 
         async def ask():

@@ -80,7 +80,7 @@ async def test_a_connection_in_use_is_not_idle(autojump_clock):
 
 async def test_a_peer_that_waits_for_our_answer_is_not_idle(autojump_clock):
     toy = Toy()
-    event = toy.park("slow")
+    event = toy.defer("slow")
     async with (
         open_server(heartbeat, context=toy, idle_seconds=60) as server,
         open_raw(server) as client,
@@ -249,7 +249,7 @@ async def test_many_connections_at_once():
 
 async def test_drain_answers_what_was_begun_and_accepts_nobody():
     toy = Toy()
-    event = toy.park("slow")
+    event = toy.defer("slow")
     async with open_server(heartbeat, context=toy) as server:
         async with open_raw(server) as busy, open_raw(server) as quiet:
             await ask_api_versions(quiet)
@@ -271,7 +271,7 @@ async def test_drain_answers_what_was_begun_and_accepts_nobody():
 
 async def test_drain_does_not_wait_for_ever(autojump_clock):
     toy = Toy()
-    toy.park("never")
+    toy.defer("never")
     async with open_server(heartbeat, context=toy) as server, open_raw(server) as client:
         await client.send(heartbeat_frame("never"))
         await settled()
@@ -282,7 +282,7 @@ async def test_drain_does_not_wait_for_ever(autojump_clock):
 
 async def test_cancelling_closes_everything():
     toy = Toy()
-    toy.park("never")
+    toy.defer("never")
     listener = Listener.bind("PLAINTEXT", "127.0.0.1", 0)
     async with trio.open_nursery() as nursery:
         server = await nursery.start(serve_listener, [listener], Registry([heartbeat]), toy)
