@@ -26,7 +26,11 @@ M = TypeVar("M", bound=Message)
 
 
 class Forwarder:
-    """What only the controller decides: `forward_frame` where nobody looks inside, `forward_request` for a request that is at hand, `forward` for an answer that is looked at."""
+    """For what only the controller decides.
+
+    `forward_frame` where nobody looks inside, `forward_request` for a request that is at hand, `forward` for an answer
+    that is looked at.
+    """
 
     def __init__(self, controller: ControllerChannel, seconds_max: float) -> None:
         """`seconds_max`: Kafka's request.timeout.ms. Who asked has given up after this."""

@@ -1,8 +1,9 @@
 """Requests that a broker passes on to the active controller, bytes and all, without a look inside.
 
-The controller decides, and judges by the client's principal (`broker/channels/forwarding.py`); here is only what to answer if that fails.
-What needs a look inside has a handler of its own: creation and deletion of topics (the broker waits until it knows of them), configs (some are its
-own), ACLs that nobody enforces, new tokens. Source: Kafka's `KafkaApis.forwardToController`, `ForwardingManager`.
+The controller decides, and authorizes them for the client's principal (`broker/channels/forwarding.py`). Here is only
+what to answer if that fails. What needs a look inside has a handler of its own: topics that are made or deleted (the
+broker waits until it knows), configs (some are its own), ACLs that nobody enforces, new tokens.
+Source: Kafka's `KafkaApis.forwardToController`, `ForwardingManager`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What Metadata answers of topics, kept encoded: thousands of clients ask for the same ones, and ten thousand partitions take 0.2 s.
 
-A view is how topics look on one listener in one version, to anybody: what who asks may do with them is written into a copy. It holds as long as the cluster does not change, and each topic in it until
-that one changes: images share what did not change, so looking for the same object finds out.
+A view is how topics look on one listener in one version, to anybody. What who asks may do with them is written into
+a copy. A view holds as long as the cluster does not change, and each topic in it until that one changes: images share
+what did not change, so looking for the same object finds out.
 """
 
 from __future__ import annotations

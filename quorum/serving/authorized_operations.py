@@ -1,6 +1,7 @@
-"""The operations that who asks may do, as bits by `AclOperation` (KIP-430): the same for Metadata, DescribeCluster and DescribeGroups.
+"""The operations that who asks may do, as bits by `AclOperation` (KIP-430).
 
-What nobody enforces yet everybody may do. Source: Kafka's `AuthHelper.authorizedOperations`, `AclEntry.supportedOperations`.
+For Metadata, DescribeCluster, DescribeTopicPartitions and DescribeGroups. What nobody enforces yet everybody may do.
+Source: Kafka's `AuthHelper.authorizedOperations`, `AclEntry.supportedOperations`.
 """
 
 from __future__ import annotations

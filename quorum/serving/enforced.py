@@ -1,8 +1,9 @@
 """Which ACLs hold today: the operations on each kind of resource that the authorizer is asked for.
 
-Topics, groups and transactional ids are left open, all of them: an answer to one of many requests that name them which did not leave out, or refuse,
-what its client may not see would let who is kept out of the others in. They are enforced once every request about them is. Until then an ACL about them
-is refused (`unjudged_acls`), and a node says at its start that they are open (`authorization`).
+Topics, groups and transactional ids are open, all of them: their ACLs protect only if every request that names one
+holds to them. A single answer that neither refuses nor leaves out what its client may not see would let it in.
+So they are enforced together, or not yet. Until then an ACL about them is refused (`unjudged_acls`), and a node says
+at its start that they are open (`authorization`).
 """
 
 from __future__ import annotations

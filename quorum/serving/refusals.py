@@ -1,6 +1,7 @@
 """Answers that tell the same error of each thing that was asked for, where the response has no room for it at the top.
 
-The same for brokers, which pass such requests on, and controllers, which decide. In Kafka this is `AbstractRequest.getErrorResponse`.
+The same for brokers, which pass such requests on, and controllers, which decide.
+In Kafka this is `AbstractRequest.getErrorResponse`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a request needs: which operation on which resource. Declared beside the handler, in `@handles(…, access=…)`.
 
-A declaration is one `Need` or several, all of which must be met. Who has said nothing has no handler: nothing is open by default.
-Paths name where the names are: `"group_id"` a field, `"topics.name"` the field `name` of each item of `topics`,
-`"groups.*"` each item of `groups` itself. Source: Kafka's `KafkaApis`, `ControllerApis`, `AclApis`. Left out: the decision, which is a `Judge`'s (`wire.transport.guard`).
+A declaration is one `Need` or several, all of which must be met. Nothing is open by default: a registry takes no
+handler that declares nothing. Paths say where the names are: `"group_id"` is a field, `"topics.name"` the field `name`
+of each item of `topics`, `"groups.*"` each item of `groups` itself.
+Source: Kafka's `KafkaApis`, `ControllerApis`, `AclApis`. Left out: the decision, a `Judge`'s (`wire.transport.guard`).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Need:
 
     Args:
         asked: where the request names the resources; empty for the cluster, and for what is only listed.
-        answered: the list of the response that tells of the items of `asked`: who may not hears an error for each of them.
-        listed: where the response names resources that nobody asked for by name: those that may not be seen are left out.
+        answered: the list of the response that tells of the items of `asked`; who may not gets an error for each.
+        listed: where the response names resources that nobody asked for by name; what may not be seen is left out.
         on_cluster: one of these on the cluster is enough, too.
         why: why nobody is asked, or somebody else than the registry.
     """

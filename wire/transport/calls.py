@@ -1,7 +1,7 @@
 """What a handler is given, and what it may give back.
 
 A handler is a function `(request, context, call)` of two stages. Stage one is the plain call: it puts effects in order
-(a batch is appended) and returns the response, or None where none is owed, or a `DeferredResponse` one. Stage two is what the
+(a batch is appended) and returns the response, None where none is owed, or a `DeferredResponse`. Stage two is what the
 connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two.
 Left out: quotas; what they do is `ConnectionInfo.mute`.
 """
@@ -89,7 +89,7 @@ class ConnectionInfo:
         self._callbacks.pop(callback, None)
 
     def mute(self, seconds: float) -> float:
-        """Nothing is read for so long from now on, at most `MUTED_SECONDS_MAX`; answers still leave. Returns how long that is."""
+        """Nothing is read for so long, answers still leave. Returns how long: at most `MUTED_SECONDS_MAX`."""
         seconds = min(seconds, MUTED_SECONDS_MAX)
         self.muted_until = max(trio.current_time() + seconds, self.muted_until or 0.0)
         return seconds

@@ -1,8 +1,9 @@
 """Handlers behind a guard: what who is connected may not do does not reach them.
 
-A handler whose needs nobody enforces stays what it is, so that access costs its requests nothing. A whole request is refused by its
-`on_error`; of several items those that are refused are taken out of the request, and what `on_error` says of them is added to the answer
-behind the others, as Kafka does. Left out: items that name a topic by id, which the request's own handler must find.
+A handler whose needs nobody enforces stays what it is, so access costs its requests nothing. A whole request is refused
+by its `on_error`. Of several items the refused ones are taken out of the request; what `on_error` says of them is added
+to the answer, behind the others, as in Kafka.
+Left out: items that name a topic by its id, which the handler of that request must look up.
 """
 
 from __future__ import annotations

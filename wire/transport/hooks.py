@@ -1,7 +1,7 @@
-"""What is called for every request of a registry: for quotas before it is handled, for metrics when its answer is known.
+"""What is called for every request of a registry: quotas before it is handled, metrics when its answer is known.
 
-Without hooks a request costs one look. Source: KIP-219: a client that asks too much is answered at once, told for how long, and not read meanwhile.
-Left out: quotas themselves.
+Without hooks a request costs one look. Source: KIP-219: who asks too much is answered at once, told for how long, and
+not read meanwhile. Left out: quotas themselves. An answer that another node wrote is not told the time.
 """
 
 from __future__ import annotations

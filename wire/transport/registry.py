@@ -76,8 +76,8 @@ def handles(
 
     `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is not
     just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused. A large
-    request is handled in `slices`, if the function can. An async function that `takes_frame` gets the bytes of the request, header
-    and all, and no message: it is decoded only where an error must be answered.
+    request is handled in `slices`, if the function can. An async function that `takes_frame` gets the bytes of the
+    request, header and all: no message is made of them but to answer an error.
     """
 
     def note(function: F) -> F:
@@ -146,7 +146,8 @@ class DeferredFrame:
     call: Call
     # Bytes of the request that stay in memory meanwhile, about.
     held: int = 0
-    # The connection's next request must not begin before this is answered: its effects come in stage two. The answer is large.
+    # The connection's next request must not begin before this is answered: its effects come in stage two.
+    # The answer is large, so a thread encodes it.
     alone: bool = False
 
     def ready(self) -> bool:
@@ -203,7 +204,7 @@ AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
 class Registry(Generic[C]):
     """The handlers of one kind of node; `features` tells what ApiVersions says beside versions.
 
-    `hooks` are called for every request; `judge` says who may do what the handlers declare (`wire.transport.guard`); None where everybody may do everything.
+    `judge` says who may do what the handlers declare; without one everybody may. `hooks` see every request.
     """
 
     def __init__(
@@ -456,7 +457,7 @@ def _decode_body(
 
 
 def _decode_late(route: Route, frame: bytes) -> Message:
-    """For the answer to an error. Raises CloseConnection: what was passed on was no such request, as who sent it must know."""
+    """For the answer to an error. Raises CloseConnection: what was passed on is no such request."""
     try:
         header, start = decode_request_header(memoryview(frame), DECODE_BUDGET)
         return _decode_body(route, header, memoryview(frame), start, DECODE_BUDGET)[0]

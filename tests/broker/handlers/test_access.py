@@ -1,4 +1,4 @@
-"""Who may not ask a broker is refused, and who fetches as a follower; `tests/test_access.py` holds what every request needs."""
+"""Who may not ask a broker is refused, and who fetches as a follower without being one."""
 
 from __future__ import annotations
 

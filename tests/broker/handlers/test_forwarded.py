@@ -1,4 +1,4 @@
-"""Requests that a broker passes on: bytes go to the controller and come back as they are; what fails is told in the words of each API."""
+"""Requests that a broker passes on: bytes go and come as they are; what fails is told in the words of each API."""
 
 from __future__ import annotations
 
