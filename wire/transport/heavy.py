@@ -21,6 +21,9 @@ LIGHT_ELEMENTS_MAX = 20_000
 FEW_ELEMENTS_MAX = 1000
 # For requests about users and quotas, which are written one at a time or some hundred: 30 ms.
 MANY_ELEMENTS_MAX = 10_000
+# For changes of metadata, of which one may write 10,000 records (Kafka's MAX_RECORDS_PER_USER_OP): as many partitions with three
+# replicas each, by hand.
+DECISION_ELEMENTS_MAX = 60_000
 
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("wire.transport.heavy")
 

@@ -15,10 +15,13 @@ from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AlterConfigsRequest, versions="0-2", on_error=fail_legacy)
+@handles(
+    AlterConfigsRequest, versions="0-2", on_error=fail_legacy, elements_max=DECISION_ELEMENTS_MAX
+)
 def alter_configs(
     request: AlterConfigsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[AlterConfigsResponse]:

@@ -26,10 +26,16 @@ from wire.messages.incremental_alter_configs import (
 )
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(IncrementalAlterConfigsRequest, versions="0-1", on_error=fail_incremental)
+@handles(
+    IncrementalAlterConfigsRequest,
+    versions="0-1",
+    on_error=fail_incremental,
+    elements_max=DECISION_ELEMENTS_MAX,
+)
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[IncrementalAlterConfigsResponse]:
