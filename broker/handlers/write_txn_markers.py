@@ -21,7 +21,6 @@ from wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from wire.transport.calls import Call
-from wire.transport.heavy import LIGHT_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 REPLICATION_SECONDS_MAX = 30.0  # Kafka's request.timeout.ms: the coordinator asks again
@@ -50,7 +49,7 @@ def _fail(
     return WriteTxnMarkersResponse(markers=results)
 
 
-@handles(WriteTxnMarkersRequest, versions="0-2", on_error=_fail, elements_max=LIGHT_ELEMENTS_MAX)
+@handles(WriteTxnMarkersRequest, versions="0-2", on_error=_fail)
 async def write_txn_markers(
     request: WriteTxnMarkersRequest, ctx: Context, _call: Call
 ) -> WriteTxnMarkersResponse:

@@ -26,7 +26,7 @@ from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Versions
 from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
 from wire.transport.error_answers import GeneralError, OnError, general_error
-from wire.transport.heavy import HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
+from wire.transport.heavy import FEW_ELEMENTS_MAX, HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
 from wire.transport.limited_log import LimitedLog
 from wire.transport.memory import ELEMENT_BYTES
 from wire.transport.slices import ITEMS_PER_SLICE, Slices
@@ -100,6 +100,11 @@ class Route:
     guard: Guard | None
     elements_max: int
     slices: Slices | None
+
+    @property
+    def is_light(self) -> bool:
+        """Whether its requests are decoded at once, however many bytes they have."""
+        return self.elements_max in (FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX)
 
     def error_response(
         self,
@@ -277,7 +282,7 @@ class Registry(Generic[C]):
         if len(frame) <= HEAVY_BYTES:
             return False
         route = self._routes.get(_HEAD.unpack_from(frame)[0])
-        return route is not None and route.elements_max > LIGHT_ELEMENTS_MAX
+        return route is not None and not route.is_light
 
     def _route(self, frame: memoryview) -> Route | Outgoing:
         """Who handles this; or the answer to a version that is too new.

@@ -1,0 +1,35 @@
+"""Long work on the loop, with checkpoints in between: others have their turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import trio
+
+from node.runtime.steps import Steps
+
+T = TypeVar("T")
+
+
+async def in_turns(items: Iterable[object], per_turn: int) -> None:
+    """Goes through `items`, and lets others have their turn after so many."""
+    for count, _ in enumerate(items, 1):
+        if count % per_turn == 0:
+            await trio.lowlevel.checkpoint()
+
+
+async def with_checkpoints(steps: Steps[T]) -> T:
+    """Runs to the end; others have their turn at each step."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await trio.lowlevel.checkpoint()
+
+
+def pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
