@@ -191,7 +191,7 @@ class Fetch:
         topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
         for some in pieces(found, ANSWERED_PER_TURN):
             if topics:
-                yield len(some)
+                yield ANSWERED_PER_TURN
             for slot, one in some:
                 key = (slot.topic, slot.topic_id)
                 topic = topics.get(key)

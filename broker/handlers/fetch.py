@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 
 import trio
 
-from broker.fetching.fetch import CONSUMER, SLOTS_PER_TURN, Fetch, FetchReader, FetchTerms
+from broker.fetching.fetch import (
+    ANSWERED_PER_TURN,
+    CONSUMER,
+    SLOTS_PER_TURN,
+    Fetch,
+    FetchReader,
+    FetchTerms,
+)
 from broker.fetching.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted, stored_bytes
 from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
 from broker.fetching.slots import Slot, SlotKey
@@ -218,7 +225,11 @@ def _prepared(
 def _answered(
     fetch: Fetch, answer: Callable[[], Steps[FetchResponse]]
 ) -> FetchResponse | Parked[FetchResponse]:
-    return at_once(answer()) if fetch.is_small else Parked(lambda: with_checkpoints(answer()))
+    return (
+        at_once(answer())
+        if fetch.is_small
+        else Parked(lambda: with_checkpoints(answer(), ANSWERED_PER_TURN))
+    )
 
 
 def _look_first(
@@ -337,7 +348,7 @@ def _park(
             if not reader.standing:
                 for slot in passing:
                     slot.detach()
-        return await with_checkpoints(answer())
+        return await with_checkpoints(answer(), ANSWERED_PER_TURN)
 
     return Parked(finish)
 

@@ -19,15 +19,18 @@ async def in_turns(items: Iterable[object], per_turn: int) -> None:
             await trio.lowlevel.checkpoint()
 
 
-async def with_checkpoints(steps: Steps[T]) -> T:
-    """Runs to the end; others have their turn at each step."""
+async def with_checkpoints(steps: Steps[T], per_turn: int) -> T:
+    """Runs to the end; others have their turn whenever so much is done."""
+    done = 0
     while True:
         try:
-            next(steps)
+            done += next(steps)
         except StopIteration as end:
             result: T = end.value
             return result
-        await trio.lowlevel.checkpoint()
+        if done >= per_turn:
+            done = 0
+            await trio.lowlevel.checkpoint()
 
 
 def pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
