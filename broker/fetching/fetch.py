@@ -20,8 +20,7 @@ from broker.partitions.leader import LeaderEpoch
 from broker.partitions.registry import Partitions
 from log.old_formats.down_conversion import OVERFLOW
 from log.segments.slices import LogSlice
-from node.runtime.steps import Steps
-from node.runtime.turns import pieces
+from node.runtime.steps import Steps, pieces
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import (
     AbortedTransaction,

@@ -13,7 +13,7 @@ import trio
 
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
-from node.runtime.turns import pieces
+from node.runtime.steps import pieces
 from wire.errors import KafkaError
 from wire.schema import Message
 from wire.transport.calls import Parked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 
 import trio
@@ -31,8 +31,3 @@ async def with_checkpoints(steps: Steps[T], per_turn: int) -> T:
         if done >= per_turn:
             done = 0
             await trio.lowlevel.checkpoint()
-
-
-def pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
