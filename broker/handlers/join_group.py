@@ -12,6 +12,7 @@ from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 NULLABLE_PROTOCOL_NAME_VERSION = 7
@@ -23,7 +24,7 @@ def _fail(request: JoinGroupRequest, code: ErrorCode, _message: str) -> JoinGrou
     return response
 
 
-@handles(JoinGroupRequest, versions="0-9", on_error=_fail)
+@handles(JoinGroupRequest, versions="0-9", on_error=_fail, elements_max=FEW_ELEMENTS_MAX)
 def join_group(
     request: JoinGroupRequest, ctx: Context, call: Call
 ) -> JoinGroupResponse | Parked[JoinGroupResponse]:

@@ -104,3 +104,5 @@ class Call:
 
     header: RequestHeader
     connection: ConnectionInfo
+    # The frame was large: what is computed of the whole request belongs into the thread for that (`heavy.run_apart`).
+    heavy: bool = False

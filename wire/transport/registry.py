@@ -12,7 +12,7 @@ import struct
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, TypeVarTuple, cast
 
 import trio
 
@@ -26,7 +26,7 @@ from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Versions
 from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
 from wire.transport.error_answers import GeneralError, OnError, general_error
-from wire.transport.heavy import HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
+from wire.transport.heavy import FEW_ELEMENTS_MAX, HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
 from wire.transport.limited_log import LimitedLog
 from wire.transport.memory import ELEMENT_BYTES
 from wire.transport.slices import ITEMS_PER_SLICE, Slices
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])
+Ts = TypeVarTuple("Ts")
 
 API_VERSIONS_KEY = 18
 
@@ -100,36 +101,42 @@ class Route:
     elements_max: int
     slices: Slices | None
 
+    @property
+    def is_light(self) -> bool:
+        """Whether its requests are decoded at once, however many bytes they have."""
+        return self.elements_max in (FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX)
+
     def error_response(
         self,
-        error: Exception,
+        error: KafkaError,
         version: int,
         special: Callable[[ErrorCode, str], Message] | None = None,
     ) -> Message:
-        """What to answer for an exception out of the handler; `special` is the handler's own way to say it.
+        """What to answer for what `told` made of an exception; `special` is the handler's own way to say it.
 
         Raises:
             CloseConnection: no answer can say it.
         """
-        code, text = self._code_of(error)
         if special is not None:
-            return special(code, text)
+            return special(error.code, error.message)
         if self.general_error is not None and version in self.general_error.versions:
-            return self.general_error.build(code, text)
+            return self.general_error.build(error.code, error.message)
         raise CloseConnection(f"{self.request.__name__} failed: {error!r}") from error
 
-    def error_response_to(self, request: Message, error: Exception, version: int) -> Message:
+    def error_response_to(self, request: Message, error: KafkaError, version: int) -> Message:
         """The same while the request is at hand."""
         special = None if self.on_error is None else partial(self.on_error, request)
         return self.error_response(error, version, special)
 
-    def _code_of(self, error: Exception) -> tuple[ErrorCode, str]:
-        """The code to answer. The text of an error that was not meant for the peer does not reach it."""
+    def told(self, error: Exception) -> KafkaError:
+        """What the peer hears of an exception out of the handler; the text of one that was not meant for it stays in our log."""
         if isinstance(error, KafkaError):
-            return error.code, error.message
+            return error
         name = self.request.__name__
         self.log.exception(name, error, "%s failed", name)
-        return ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"
+        return KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"
+        )
 
 
 @dataclass(slots=True)
@@ -143,6 +150,8 @@ class Pending:
     held: int = 0
     # The connection's next request must not begin before this is answered: its effects come in stage two.
     alone: bool = False
+    # Its answer may be large: it is made in the thread for such work.
+    heavy: bool = False
 
     def ready(self) -> bool:
         return self.parked.ready is not None and self.parked.ready()
@@ -158,9 +167,15 @@ class Pending:
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            version = self.header.api_version
-            response = self.route.error_response(error, version, self.parked.on_error)
-        return _encode(response, self.header)
+            return await self._write(self._error, self.route.told(error))
+        return await self._write(_encode, response, self.header)
+
+    async def _write(self, write: Callable[[*Ts], Outgoing | None], *args: *Ts) -> Outgoing | None:
+        return await run_apart(write, *args) if self.heavy else write(*args)
+
+    def _error(self, error: KafkaError) -> Outgoing | None:
+        version = self.header.api_version
+        return _encode(self.route.error_response(error, version, self.parked.on_error), self.header)
 
 
 Answer = Outgoing | Pending | None
@@ -253,16 +268,21 @@ class Registry(Generic[C]):
             return route
         decoded = await run_apart(_decode, route, frame, budget)
         if route.slices is None or route.slices.count(decoded.request) <= ITEMS_PER_SLICE:
-            return _begin(route, decoded, context, connection)
+            found = _stage_one(route, decoded, context, connection, heavy=True)
+            return (
+                found
+                if isinstance(found, Pending)
+                else await run_apart(_answer, route, decoded, found)
+            )
         handling = _handling_slices(route, route.slices, decoded, context, connection)
-        return Pending(handling, route, decoded.header, decoded.size, alone=True)
+        return Pending(handling, route, decoded.header, decoded.size, alone=True, heavy=True)
 
     def is_heavy(self, frame: memoryview) -> bool:
         """Whether `dispatch_heavy` must be taken."""
         if len(frame) <= HEAVY_BYTES:
             return False
         route = self._routes.get(_HEAD.unpack_from(frame)[0])
-        return route is not None and route.elements_max > LIGHT_ELEMENTS_MAX
+        return route is not None and not route.is_light
 
     def _route(self, frame: memoryview) -> Route | Outgoing:
         """Who handles this; or the answer to a version that is too new.
@@ -338,11 +358,25 @@ class _Decoded:
 
 
 def _begin(route: Route, decoded: _Decoded, context: Any, connection: ConnectionInfo) -> Answer:
-    """Stage one of the handler."""
+    """Stage one of the handler, and the answer if that gives it."""
+    found = _stage_one(route, decoded, context, connection)
+    return found if isinstance(found, Pending) else _answer(route, decoded, found)
+
+
+def _stage_one(
+    route: Route,
+    decoded: _Decoded,
+    context: Any,
+    connection: ConnectionInfo,
+    *,
+    heavy: bool = False,
+) -> Message | Outgoing | Pending | KafkaError | None:
+    """What the handler returns, or raises."""
     header, request = decoded.header, decoded.request
-    call = Call(header, connection)
+    call = Call(header, connection, heavy)
     if route.is_async:
-        return Pending(_handling(route, request, context, call), route, header, decoded.size)
+        handling = _handling(route, request, context, call)
+        return Pending(handling, route, header, decoded.size, heavy=heavy)
     try:
         if route.guard is not None:
             route.guard(context, call)
@@ -350,13 +384,21 @@ def _begin(route: Route, decoded: _Decoded, context: Any, connection: Connection
     except (CloseConnection, RemoteProtocolError):
         raise
     except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-        response = route.error_response_to(request, error, header.api_version)
-    if response is None:
-        return None
+        return route.told(error)
     if isinstance(response, Parked):
         held = decoded.size if response.holds_request else 0
-        return Pending(response, route, header, held)
-    return _encode(response, header)
+        return Pending(response, route, header, held, heavy=heavy)
+    return cast(Message | Outgoing | None, response)
+
+
+def _answer(
+    route: Route, decoded: _Decoded, found: Message | Outgoing | KafkaError | None
+) -> Outgoing | None:
+    """Raises CloseConnection: there is no answer for what went wrong."""
+    if isinstance(found, KafkaError):
+        version = decoded.header.api_version
+        found = route.error_response_to(decoded.request, found, version)
+    return _encode(found, decoded.header)
 
 
 def _handling(route: Route, request: Message, context: Any, call: Call) -> Parked[Any]:
@@ -371,7 +413,10 @@ def _handling(route: Route, request: Message, context: Any, call: Call) -> Parke
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            return route.error_response_to(request, error, call.header.api_version)
+            told, version = route.told(error), call.header.api_version
+            if call.heavy:
+                return await run_apart(route.error_response_to, request, told, version)
+            return route.error_response_to(request, told, version)
 
     return Parked(cast(Any, finish))
 
@@ -379,8 +424,8 @@ def _handling(route: Route, request: Message, context: Any, call: Call) -> Parke
 def _handling_slices(
     route: Route, slices: Slices, decoded: _Decoded, context: Any, connection: ConnectionInfo
 ) -> Parked[Any]:
-    """One slice after the other, then the answer is written in a thread."""
-    call = Call(decoded.header, connection)
+    """One slice after the other. An error of the whole, of any slice, is the answer to all."""
+    call = Call(decoded.header, connection, heavy=True)
 
     async def handle(part: Message) -> Message:
         response = route.handler(part, context, call)
@@ -390,15 +435,20 @@ def _handling_slices(
             response = await response
         return cast(Message, response)
 
-    async def finish() -> Outgoing | None:
+    async def finish() -> Message:
         if route.guard is not None:
             route.guard(context, call)
         parts = slices.of(decoded.request)
         whole = await handle(next(parts)[0])
         for part, goes_on in parts:
+            if getattr(whole, "error_code", ErrorCode.NONE):
+                break
             await trio.lowlevel.checkpoint()
-            slices.join(whole, await handle(part), goes_on)
-        return await run_apart(_encode, whole, decoded.header)
+            answer = await handle(part)
+            if getattr(answer, "error_code", ErrorCode.NONE):
+                return answer
+            slices.join(whole, answer, goes_on)
+        return whole
 
     on_error = None if route.on_error is None else partial(route.on_error, decoded.request)
     return Parked(cast(Any, finish), on_error=on_error)
