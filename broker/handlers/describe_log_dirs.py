@@ -54,10 +54,8 @@ async def describe_log_dirs(
             await trio.lowlevel.checkpoint()
         if partition is None:
             continue
-        directory = directories.holding(partition.topic, partition.index)
-        if directory is None:
-            assigned = partition.state.directory_of(ctx.node_id)
-            directory = next((o for o in found if o.directory_id == assigned), next(iter(found)))
+        assigned = partition.state.directory_of(ctx.node_id)
+        directory = directories.where(partition.topic, partition.index, assigned)
         if directory in found:
             found[directory].replicas.append((partition, _open_size(partition)))
         move = ctx.moves.of(partition)
