@@ -27,7 +27,7 @@ SURVIVED_STATUS, KILLED_STATUS, NOT_RUN_STATUS = 0, 1, 2
 # A test that takes so many times as long as it did, and PATIENCE_SECONDS more, hangs: a busy machine is not as slow as that.
 SLOWER_MAX, PATIENCE_SECONDS = 5, 5
 # Tests beyond this many seconds together are left out of a mutant's run, the slowest first.
-SECONDS_OF_MUTANT = 60
+SECONDS_OF_MUTANT = 30
 # A mutant that makes lists without end.
 MEMORY_BYTES_MAX = 6 << 30
 
