@@ -164,6 +164,32 @@ def test_a_new_leader_gives_its_isr_the_full_time_to_show_up(harness, followers)
     assert proposals(harness) == [(11,)]
 
 
+def test_who_becomes_a_replica_and_a_member_at_once_has_the_full_time_too(harness):
+    leader = lead(harness, (11,))
+    write(harness)
+    lead(harness, (11, 12), isr=(11, 12), partition_epoch=1)
+    harness.now += LAG_SECONDS
+    leader.drop_lagging()
+    assert proposals(harness) == []
+    harness.now += 0.5
+    leader.drop_lagging()
+    assert proposals(harness) == [(11,)]
+
+
+def test_who_may_have_been_admitted_meanwhile_has_the_full_time_too(harness, followers):
+    """The log was let go of while the controller decided, and with it what the follower had proved."""
+    lead(harness, isr=(11,))
+    followers.fetch(12, 0)
+    harness.partitions.reopen([harness.partitions.find("t", 0)])
+    leader = harness.leader()
+    write(harness)
+    owner, change = harness.isr_changes.submitted[-1]
+    owner.isr_committed(change, (11, 12), 0, 1)
+    count = len(harness.isr_changes.submitted)
+    leader.drop_lagging()
+    assert len(harness.isr_changes.submitted) == count
+
+
 def test_a_member_of_the_isr_that_is_no_replica_any_more_leaves_it(harness, followers):
     leader = lead(harness, (11, 12, 13), isr=(11, 12, 13))
     lead(harness, (11, 13), isr=(11, 12, 13), partition_epoch=1)
@@ -216,6 +242,27 @@ def test_the_watermark_does_not_wait_for_who_is_not_caught_up(harness, followers
     harness.now += 2 * LAG_SECONDS
     write(harness)
     assert (leader.high_watermark.offset, proposals(harness)) == (2, [])
+
+
+def test_a_new_leader_does_not_wait_for_who_is_far_behind_and_in_no_isr(harness, followers):
+    write_to = lead(harness, isr=(11,))
+    write(harness, b"a", b"b")
+    leader = lead(harness, isr=(11,), leader_epoch=1, partition_epoch=1)
+    assert write_to.ended
+    followers.fetch(12, 0)
+    write(harness)
+    assert leader.high_watermark.offset == 3
+
+
+def test_a_leader_knows_at_once_what_needs_nobody_else(tmp_path):
+    """Its checkpoint is old, its log is on disk to the end."""
+    harness = open_harness(tmp_path)
+    lead(harness, (11,))
+    write(harness, b"a", b"b")
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=5)
+    again = open_harness(tmp_path)
+    assert lead(again, (11,), leader_epoch=1).high_watermark.offset == 2
 
 
 def test_the_watermark_does_not_wait_for_who_may_not_join(harness, followers):
@@ -436,6 +483,46 @@ def test_a_topic_that_is_only_compacted_keeps_its_records(harness, policy, refus
     with pytest.raises(KafkaError) as raised:
         harness.leader().delete_records_before(1)
     assert raised.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_what_a_live_replica_has_deleted_is_unknown_before_it_has_fetched(harness, followers):
+    """Who deletes records waits for it, from offset 0 on."""
+    leader = lead(harness)
+    assert not leader.low_watermark.reached(0)
+    followers.fetch(12, 0)
+    assert leader.low_watermark.offset == 0
+
+
+# -- idempotent producers
+
+
+def produce(leader, producer_id, sequence=0):
+    data = batch(b"a", producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+    return leader.produce(data, list(iter_batches(data)), acks=-1)
+
+
+def test_what_an_idempotent_producer_sends_twice_is_written_once(harness):
+    """Producer ids begin at 0; the offset to wait for is that of the first time."""
+    leader = lead(harness)
+    produce(leader, 0)
+    first, reached_at = produce(leader, 0, 1)
+    produce(leader, 0, 2)
+    again, again_reached_at = produce(leader, 0, 1)
+    assert (first.base_offset, reached_at) == (1, 2)
+    assert (again.base_offset, again.last_offset, again_reached_at) == (1, 1, 2)
+    assert leader.log.log_end_offset == 3
+
+
+def test_who_is_no_idempotent_producer_has_no_producer_state_read(harness):
+    """Idea 10: it may be a scan of the whole log."""
+    write_to = lead(harness)
+    write(harness)
+    harness.partitions.reopen([write_to.partition])
+    leader = harness.leader()
+    before = leader.log.knows_producers
+    data = batch(b"a")
+    assert leader.produce(data, list(iter_batches(data)), acks=-1)[1] == 2
+    assert leader.log.knows_producers == before
 
 
 # -- the end of the epoch
