@@ -470,7 +470,8 @@ def test_records_are_deleted_up_to_the_watermark_or_not_at_all(harness):
 
 
 @pytest.mark.parametrize(
-    ("policy", "refused"), [("compact", True), ("compact,delete", False), ("delete", False)]
+    ("policy", "refused"),
+    [("compact", True), ("compact,delete", False), ("delete", False), ("", False)],
 )
 def test_a_topic_that_is_only_compacted_keeps_its_records(harness, policy, refused):
     state = topic("t", partition())
@@ -493,6 +494,37 @@ def test_what_a_live_replica_has_deleted_is_unknown_before_it_has_fetched(harnes
     assert leader.low_watermark.offset == 0
 
 
+def test_what_only_the_leader_has_is_deleted_at_once(harness):
+    leader = lead(harness, (11,))
+    write(harness)
+    leader.delete_records_before(1)
+    assert leader.low_watermark.offset == 1
+
+
+# -- records that may be damaged
+
+
+def test_records_that_a_follower_is_given_again_and_again_are_looked_at(harness):
+    """P17: it cannot take them over."""
+    leader = lead(harness)
+    suspected = []
+    leader.partition.services.suspects.add = lambda *what: suspected.append(what)
+    leader.given(12, 5, 100)
+    leader.given(12, 7, 100)
+    leader.given(12, 5, 100)
+    assert suspected == []
+    for _ in range(2):
+        leader.given(12, 5, 100)
+    assert suspected == [(leader.partition, 5, 100)]
+
+
+def test_who_is_no_replica_any_more_is_not_looked_after(harness):
+    leader = lead(harness)
+    leader.partition.services.suspects.add = lambda *_: pytest.fail("nobody follows")
+    for _ in range(5):
+        leader.given(13, 5, 100)
+
+
 # -- idempotent producers
 
 
@@ -510,6 +542,7 @@ def test_what_an_idempotent_producer_sends_twice_is_written_once(harness):
     again, again_reached_at = produce(leader, 0, 1)
     assert (first.base_offset, reached_at) == (1, 2)
     assert (again.base_offset, again.last_offset, again_reached_at) == (1, 1, 2)
+    assert again.log_append_time_ms == -1
     assert leader.log.log_end_offset == 3
 
 

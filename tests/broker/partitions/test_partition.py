@@ -55,6 +55,14 @@ def test_followers_hear_of_what_is_written_consumers_of_what_is_committed(harnes
     assert (follower.taken(), consumer.taken()) == (["watermark"], ["data"])
 
 
+def test_nobody_is_woken_by_a_flush_that_commits_nothing(harness):
+    held = assign(harness)
+    append(harness, b"a")
+    consumer = watch(held, upto_end=False)
+    harness.flush()
+    assert (harness.leader().high_watermark.offset, consumer.taken()) == (0, [])
+
+
 def test_who_does_not_listen_any_more_hears_nothing(harness):
     held = assign(harness, (11,))
     for upto_end in (True, False):
