@@ -273,10 +273,12 @@ def _park(
             attach_changed(passing, reader, ctx)
         reader.wake = wake
         try:
-            with trio.move_on_at(deadline):
+            with trio.move_on_at(deadline) as waiting:
                 while not fetch.look():
                     await changed.wait()
                     changed = trio.Event()
+            if waiting.cancelled_caught:
+                fetch.look()  # at watermarks that moved, for which a follower is not woken
         finally:
             if reader.wake is wake:
                 reader.wake = None

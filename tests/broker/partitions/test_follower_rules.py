@@ -75,15 +75,26 @@ def test_an_epoch_that_begins_with_what_is_not_durable_waits_for_its_flush(harne
     assert heard == [follower]
 
 
+def test_what_recovery_found_is_flushed_before_more_is_asked_for(harness):
+    """It may be in the page cache only, and nobody else has it flushed."""
+    held = follow(harness)
+    held.follower().append(record(0))
+    held.let_go()
+    follower = held.follower()
+    assert not follower.ready
+    harness.flush()
+    assert follower.ready
+
+
 def test_an_ended_epoch_is_not_told_of_a_flush(harness):
     follower = follow(harness).follower()
     heard = []
     follower.on_ready = heard.append
     follower.append(record(0))
     follow(harness, 1)
-    assert follower.ended
-    follower.flushed()
     harness.flush()
+    follower.flushed()
+    assert follower.ended
     assert heard == []
 
 
