@@ -546,16 +546,11 @@ def test_what_an_idempotent_producer_sends_twice_is_written_once(harness):
     assert leader.log.log_end_offset == 3
 
 
-def test_who_is_no_idempotent_producer_has_no_producer_state_read(harness):
-    """Idea 10: it may be a scan of the whole log."""
-    write_to = lead(harness)
-    write(harness)
-    harness.partitions.reopen([write_to.partition])
-    leader = harness.leader()
-    before = leader.log.knows_producers
-    data = batch(b"a")
-    assert leader.produce(data, list(iter_batches(data)), acks=-1)[1] == 2
-    assert leader.log.knows_producers == before
+def test_who_is_no_idempotent_producer_has_sent_nothing_before(harness):
+    leader = lead(harness)
+    for offset in range(3):
+        info, reached_at = produce(leader, -1, -1)
+        assert (info.base_offset, reached_at) == (offset, offset + 1)
 
 
 # -- the end of the epoch
