@@ -164,6 +164,7 @@ async def test_an_error_is_told_at_once(harness):
     """However little there is of the others."""
     for message in (
         request(wanted(0), wanted(9), max_wait_ms=60_000),
+        request(wanted(9), wanted(0), max_wait_ms=60_000),
         request(wanted(0), wanted(1, 77), max_wait_ms=60_000),
     ):
         assert not isinstance(start(harness, message), Parked)

@@ -36,8 +36,9 @@ def identified(name, *partitions):
     return FetchTopic(topic_id=topic_id(name), partitions=list(partitions))
 
 
-def request(*topics, session_id=0, epoch=0, forgotten=(), max_wait_ms=0, min_bytes=1):
+def request(*topics, session_id=0, epoch=0, forgotten=(), max_wait_ms=0, min_bytes=1, **fields):
     return FetchRequest(
+        **fields,
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         session_id=session_id,
@@ -306,6 +307,21 @@ async def test_what_a_released_long_poll_had_found_is_given_to_the_next(harness)
         assert found(await parked.finish()) == {}
     third = await ask(harness, request(session_id=session_id, epoch=3))
     assert found(third)[0][1] > 0, "it has not asked beyond it yet"
+
+
+async def test_what_a_released_long_poll_had_no_room_for_is_looked_at_by_the_next(harness):
+    first = await ask(harness, request(identified("t", wanted(0), wanted(1))))
+    for index in (0, 1):
+        append(harness, b"a", index=index)
+    harness.flush()
+    one = {"session_id": first.session_id, "max_bytes": 1}
+    parked = start(harness, request(epoch=1, max_wait_ms=60_000, min_bytes=1 << 20, **one))
+    assert isinstance(parked, Parked)
+    given = set()
+    for epoch in (2, 3):
+        answer = await ask(harness, request(epoch=epoch, **one))
+        given |= {index for index, (_, size) in found(answer).items() if size}
+    assert given == {0, 1}
 
 
 async def test_who_released_another_is_released_in_turn(harness):

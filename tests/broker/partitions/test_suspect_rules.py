@@ -92,6 +92,19 @@ async def test_damaged_records_take_the_replica_out_of_service(harness):
     assert await look(harness)
 
 
+@pytest.mark.parametrize(
+    "position",
+    [
+        BATCH_BYTES + 7,  # offset 1 becomes 0, that of the batch before it
+        2 * BATCH_BYTES + 7,  # offset 2 becomes 3, where the log ends
+    ],
+)
+async def test_offsets_that_cannot_be_there_take_it_out_of_service_too(harness, position):
+    """No CRC covers them."""
+    flip(harness, position)
+    assert await look(harness)
+
+
 async def test_sound_records_change_nothing(harness):
     assert not await look(harness)
 
