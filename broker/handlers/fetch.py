@@ -337,11 +337,13 @@ def _park(
             if not reader.standing:
                 await in_turns(attach_changed(passing, reader, ctx), SLOTS_PER_TURN)
             reader.wake = wake
-            with trio.move_on_at(deadline):
+            with trio.move_on_at(deadline) as waiting:
                 while not fetch.look():
                     await changed.wait()
                     changed = trio.Event()
                     await fetch.look_ahead()
+            if waiting.cancelled_caught:
+                fetch.look()  # at watermarks that moved, for which a follower is not woken
         finally:
             if reader.wake is wake:
                 reader.wake = None
