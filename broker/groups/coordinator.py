@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import trio
 
+from broker.coordination.partitioning import partition_for
 from broker.groups.describe import describe_group, described, list_groups
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
-from broker.groups.partitioning import partition_for
 from broker.groups.ports import OFFSETS_TOPIC, Metadata, OffsetsPartition
 from broker.groups.shard import GroupShard, Parking, ShardState
 from node.runtime.deferred import Deferred

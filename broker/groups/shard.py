@@ -16,14 +16,14 @@ from typing import Generic, TypeVar
 
 import trio
 
-from broker.groups.errors import response_code
+from broker.coordination.errors import response_code
+from broker.coordination.timers import Instant
 from broker.groups.limits import GroupLimits
 from broker.groups.loader import StoreLoader
 from broker.groups.ports import OFFSETS_TOPIC, KnowsTopic, OffsetsPartition
 from broker.groups.records import GroupRecord, group_record
 from broker.groups.shard_core import ShardCore
 from broker.groups.store import GroupStore
-from broker.groups.timers import Instant
 from broker.groups.turn import GroupWrite
 from log.batches.batch import iter_batches
 from log.batches.records import build_batch

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from broker.coordination.timers import Instant, Timers
 from broker.groups import joining, offsets, rebalance, syncing
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.joining import Join
@@ -20,7 +21,6 @@ from broker.groups.member import Token
 from broker.groups.ports import KnowsTopic
 from broker.groups.records import GroupRecord, group_record, offset_tombstone
 from broker.groups.store import GroupStore
-from broker.groups.timers import Instant, Timers
 from broker.groups.turn import (
     Answer,
     GroupWrite,

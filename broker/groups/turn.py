@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from broker.coordination.timers import Instant, Timers
 from broker.groups.group import ClassicGroup
 from broker.groups.limits import GroupLimits
 from broker.groups.member import Member, Protocols, Token
 from broker.groups.records import GroupRecord
-from broker.groups.timers import Instant, Timers
 from wire.errors import ErrorCode
 from wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from wire.messages.sync_group import SyncGroupResponse

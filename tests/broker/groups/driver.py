@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from broker.coordination.timers import Instant
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
 from broker.groups.records import GroupRecord, group_record
 from broker.groups.shard_core import ShardCore
 from broker.groups.store import GroupStore
-from broker.groups.timers import Instant
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.heartbeat import HeartbeatRequest

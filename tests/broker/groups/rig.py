@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import trio
 from immutables import Map
 
+from broker.coordination.partitioning import partition_for
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
-from broker.groups.partitioning import partition_for
 from broker.groups.ports import OFFSETS_TOPIC
 from broker.groups.shard import ShardState
 from log.batches.batch import BatchView
