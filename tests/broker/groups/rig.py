@@ -11,10 +11,10 @@ import trio
 from immutables import Map
 
 from broker.coordination.partitioning import partition_for
+from broker.coordination.shard_epoch import ShardEpoch, ShardState
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
 from broker.groups.ports import OFFSETS_TOPIC
-from broker.groups.shard import ShardState
 from log.batches.batch import BatchView
 from log.config import LogConfig
 from log.partitions.partition_log import AppendInfo, PartitionLog
@@ -41,7 +41,7 @@ TOPIC_ID = b"topic-id-of-t---"
 
 
 class Leader:
-    """An `OffsetsPartition`; `holding` keeps the watermark where it is until `commit`."""
+    """A `CoordinatorPartition`; `holding` keeps the watermark where it is until `commit`."""
 
     def __init__(self, log: PartitionLog, epoch: int) -> None:
         self.log = log
@@ -118,13 +118,13 @@ class Rig:
     def lead(self, index: int, epoch: int = 0) -> Leader:
         log = self.leaders[index].log if index in self.leaders else self._open(index)
         leader = self.leaders[index] = Leader(log, epoch)
-        self.groups.began(index, leader)
+        self.groups.runtime.began(index, leader)
         return leader
 
     def resign(self, index: int) -> None:
         leader = self.leaders[index]
         leader.high_watermark.close()
-        self.groups.ended(index, leader.epoch)
+        self.groups.runtime.ended(index, leader.epoch)
 
     def _open(self, index: int) -> PartitionLog:
         path = self.directory / f"{OFFSETS_TOPIC}-{index}"
@@ -133,8 +133,11 @@ class Rig:
             path, LogConfig(), recovery_point=0, clean_shutdown=True, now_ms=now_ms()
         )
 
+    def epoch(self, index: int) -> ShardEpoch:
+        return self.groups.runtime.epoch_of(index)
+
     async def loaded(self, index: int) -> None:
-        await self.groups._shards[index]._state.wait_not(ShardState.LOADING)
+        await self.epoch(index)._state.wait_not(ShardState.LOADING)
 
     # -- requests
 
@@ -160,7 +163,7 @@ class Rig:
 async def open_rig(directory: Path, limits: GroupLimits | None = None):
     rig = Rig(directory, limits or GroupLimits(partition_count=4))
     async with trio.open_nursery() as nursery:
-        await nursery.start(rig.groups.run)
+        await nursery.start(rig.groups.runtime.run)
         try:
             yield rig
         finally:
