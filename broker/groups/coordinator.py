@@ -12,8 +12,10 @@ from collections.abc import Callable, Collection, Iterable
 from uuid import uuid4
 
 from broker.coordination.partitioning import partition_for
+from broker.coordination.ports import AppendInfo
 from broker.coordination.responses import CompletableResponse, PendingResponse
 from broker.coordination.runtime import CoordinatorRuntime
+from broker.coordination.shard import Producer
 from broker.coordination.shard_epoch import CoordinatorSpec, ShardEpoch, ShardState
 from broker.groups.describe import describe_group, described, list_groups
 from broker.groups.joining import Join
@@ -21,6 +23,7 @@ from broker.groups.limits import GroupLimits
 from broker.groups.ports import OFFSETS_TOPIC, Metadata
 from broker.groups.records import GroupRecord, GroupRecordSerde
 from broker.groups.shard import GroupCoordinatorShard
+from log.producers.marker import EndMarker
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import MetadataImage
 from quorum.metadata.loader import Manifest
@@ -155,6 +158,14 @@ class GroupCoordinator:
         _check_group_id(group_id)
         epoch = self._epoch_of(group_id)
         return epoch.submit(epoch.active().delete_offsets(group_id, partitions))
+
+    def complete_transaction(
+        self, partition_index: int, producer: Producer, marker: EndMarker, transaction_version: int
+    ) -> AppendInfo:
+        """Ends a transaction in a partition of `__consumer_offsets`; as `CoordinatorRuntime.complete_transaction`."""
+        return self.runtime.complete_transaction(
+            partition_index, producer, marker, transaction_version
+        )
 
     def publish(self, delta: MetadataDelta, _image: MetadataImage, _manifest: Manifest) -> None:
         """Forgets the offsets of topics that were deleted (a `Publisher` of the metadata loader)."""
