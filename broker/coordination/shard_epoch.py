@@ -124,7 +124,6 @@ class ShardEpoch(Generic[S, R]):
         if self.state is ShardState.CLOSED:
             return
         self._state.set(ShardState.CLOSED)
-        self._uncommitted.clear()
         if self._shard is not None:
             self._shard.close(current_instant())
             for token, response in self._shard.take().responses:

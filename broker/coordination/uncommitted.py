@@ -52,6 +52,3 @@ class UncommittedWrites(Generic[W]):
         while self._writes and self._writes[0].deadline <= now:
             expired.append(self._writes.popleft().write)
         return expired
-
-    def clear(self) -> None:
-        self._writes.clear()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+import weakref
 
 import pytest
 import trio
@@ -51,8 +53,9 @@ async def test_the_state_is_that_of_the_log(tmp_path):
 async def test_of_each_key_the_last_record_is_replayed_in_the_order_of_the_log(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
-        for name in ("a", "b", "a"):
+        for name in ("a", "b", "a", "c"):
             rig.add(name)
+        rig.epoch().append([Count("c", None)])
         shard = await rig.reload()
         assert shard.replayed == [(1, Count("b", 1), None), (2, Count("a", 2), None)]
 
@@ -199,6 +202,35 @@ async def test_no_timer_of_an_ended_epoch_goes_off(tmp_path, autojump_clock):
         await trio.sleep(2 * IDLE_MS / 1000)
         assert leader.log.log_end_offset == before
         assert shard.outcomes == []
+
+
+async def test_what_was_due_when_the_epoch_ended_is_not_done(tmp_path, caplog):
+    """Its tasks are awake already, one for a commit, one for a deadline."""
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        rig.add("a")
+        rig.add("b")
+        leader.holding = True
+        rig.epoch().step(lambda shard, at: shard._timers.set("a", at.now))
+        await trio.testing.wait_all_tasks_blocked()
+        before = leader.log.log_end_offset
+        rig.epoch().step(lambda shard, at: shard._timers.set("b", at.now))
+        leader.commit()
+        rig.resign()
+        await trio.testing.wait_all_tasks_blocked()
+        assert leader.log.log_end_offset == before
+        assert shard.outcomes == []
+        assert not caplog.records
+
+
+async def test_nothing_holds_on_to_the_state_of_an_ended_epoch(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        state = weakref.ref(rig.epoch().active())
+        rig.resign()
+        await trio.testing.wait_all_tasks_blocked()
+        gc.collect()
+        assert state() is None
 
 
 async def test_who_waits_is_told_when_the_epoch_ends(tmp_path):

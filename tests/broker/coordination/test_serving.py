@@ -99,6 +99,7 @@ async def test_a_rule_of_the_shard_completes_a_response(tmp_path):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
             nursery.start_soon(wait)
+            nursery.cancel_scope.deadline = trio.current_time() + 10
             rig.add("a")
             await trio.testing.wait_all_tasks_blocked()
             assert heard == []

@@ -133,7 +133,7 @@ class Driver:
         return woken
 
     def close(self) -> None:
-        self.uncommitted.clear()
+        self.uncommitted = UncommittedWrites()
         self.shard.close(self.at)
         self.settle()
 
