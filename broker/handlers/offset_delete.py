@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.groups.answering import answer_deferred
+from broker.coordination.responses import respond
 from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_delete import (
@@ -28,14 +28,14 @@ def offset_delete(
     asked = [(t.name, p.partition_index) for t in request.topics for p in t.partitions]
     known = [one for one in asked if one[0] in topics and one[1] in topics[one[0]].partitions]
 
-    def answer(codes: Codes) -> OffsetDeleteResponse:
+    def to_response(codes: Codes) -> OffsetDeleteResponse:
         return OffsetDeleteResponse(topics=_topics(asked, codes))
 
     try:
-        deferred = ctx.groups.delete_offsets(request.group_id, known)
+        pending = ctx.groups.delete_offsets(request.group_id, known)
     except KafkaError as error:
         return _refuse(error.code)
-    return answer_deferred(deferred, ctx.groups.commit_timeout_seconds, answer, _refuse)
+    return respond(pending, to_response, _refuse)
 
 
 def _refuse(code: ErrorCode) -> OffsetDeleteResponse:

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 
 import trio
 
-from broker.groups.answering import wait_committed
+from broker.coordination.responses import PendingResponse
 from broker.groups.offsets import not_found
 from broker.handlers.context import Context
-from node.runtime.deferred import Deferred
 from quorum.metadata.image import MetadataImage
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_fetch import (
@@ -61,10 +60,9 @@ def offset_fetch(
     fetches = [_GroupFetch(group, ctx, version) for group in _groups(request, version)]
     if all(fetch.ready() for fetch in fetches):
         return _respond([fetch.answer() for fetch in fetches], version)
-    deadline = trio.current_time() + ctx.groups.commit_timeout_seconds
 
     async def finish() -> OffsetFetchResponse:
-        return _respond([await fetch.finish(deadline) for fetch in fetches], version)
+        return _respond([await fetch.finish() for fetch in fetches], version)
 
     return Parked(finish, ready=lambda: all(fetch.ready() for fetch in fetches))
 
@@ -126,12 +124,12 @@ class _GroupFetch:
         self._version = version
         self._unknown: list[OffsetFetchResponseTopics] = []
         self._refused: ErrorCode | None = None
-        self._deferred: Deferred[OffsetFetchResponseGroup] | None = None
+        self._pending: PendingResponse[OffsetFetchResponseGroup] | None = None
         asked = group
         if version >= TOPIC_ID_VERSION and group.topics is not None:
             asked = self._name_topics(group.group_id, group.topics)
         try:
-            self._deferred = ctx.groups.fetch_offsets(asked)
+            self._pending = ctx.groups.fetch_offsets(asked)
         except KafkaError as error:
             self._refused = error.code
 
@@ -150,23 +148,23 @@ class _GroupFetch:
         return OffsetFetchRequestGroup(group_id=group_id, topics=known)
 
     def ready(self) -> bool:
-        return self._deferred is None or self._deferred.ready()
+        return self._pending is None or self._pending.ready()
 
     def answer(self) -> OffsetFetchResponseGroup:
         """What is known; only when `ready`."""
         if self._refused is not None:
             return _group_error(self._group, self._refused, self._version)
-        assert self._deferred is not None
-        response = self._deferred.response
+        assert self._pending is not None
+        response = self._pending.response
         if self._version >= TOPIC_ID_VERSION and self._group.topics is None:
             response.topics = _with_ids(response.topics, self._image)
         response.topics += self._unknown
         return response
 
-    async def finish(self, deadline: float) -> OffsetFetchResponseGroup:
-        if self._deferred is not None:
+    async def finish(self) -> OffsetFetchResponseGroup:
+        if self._pending is not None:
             try:
-                await wait_committed(self._deferred, deadline)
+                await self._pending.wait()
             except KafkaError:
                 # Consumers before 3.9 do not retry COORDINATOR_NOT_AVAILABLE here.
                 self._refused = ErrorCode.NOT_COORDINATOR

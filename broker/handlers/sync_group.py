@@ -5,8 +5,8 @@ Versions: 3 static members (KIP-345), 5 protocol type and name, which must then 
 
 from __future__ import annotations
 
-from broker.groups.answering import answer_parking
-from broker.groups.turn import sync_error
+from broker.coordination.responses import respond
+from broker.groups.operation import sync_error
 from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -25,7 +25,7 @@ def sync_group(
     if call.header.api_version >= PROTOCOL_VERSION and unnamed:
         return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     try:
-        parking = ctx.groups.sync(request)
+        pending = ctx.groups.sync(request)
     except KafkaError as error:
         return sync_error(error.code)
-    return answer_parking(parking, lambda response: response)
+    return respond(pending, lambda response: response, sync_error)

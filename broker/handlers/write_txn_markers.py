@@ -1,16 +1,20 @@
 """WriteTxnMarkers (27): a transaction coordinator ends transactions in the partitions led here (KIP-98, KIP-890, KIP-1228).
 
-Answered when every marker is on the whole ISR. Markers of `__consumer_offsets` are written, but the group coordinator's pending
-transactional commits are not served yet. Source: `KafkaApis.handleWriteTxnMarkersRequest`.
+Answered when every marker is on the whole ISR. Those of `__consumer_offsets` go through the group coordinator, whose pending offsets
+they complete. Source: `KafkaApis.handleWriteTxnMarkersRequest`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from broker.coordination.ports import AppendInfo
+from broker.coordination.shard import Producer
 from broker.handlers.context import Context
+from broker.metadata.internal_topics import CONSUMER_OFFSETS
 from broker.partitions.awaiting import UnderWay, wait_for_all
 from broker.partitions.end_markers import append_end_marker
+from broker.partitions.leader import LeaderEpoch
 from broker.partitions.opening import Key, open_leaders, unopened_of_many
 from log.producers.marker import EndMarker
 from node.runtime.turns import in_turns
@@ -105,16 +109,28 @@ def _append_to(
     result = WritableTxnMarkerPartitionResult(partition_index=index)
     try:
         leader = ctx.partitions.leader_of(topic, index)
-        info = append_end_marker(
-            leader,
-            EndMarker(marker.transaction_result, marker.coordinator_epoch),
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            transaction_version=marker.transaction_version,
-            now_ms=ctx.now_ms(),
-        )
+        info = _write(topic, index, marker, leader, ctx)
     except KafkaError as error:
         result.error_code = error.code
     else:
         under_way.append(UnderWay(leader.high_watermark, info.last_offset + 1, result))
     return result
+
+
+def _write(
+    topic: str, index: int, marker: WritableTxnMarker, leader: LeaderEpoch, ctx: Context
+) -> AppendInfo:
+    end_marker = EndMarker(marker.transaction_result, marker.coordinator_epoch)
+    if topic == CONSUMER_OFFSETS:
+        producer = Producer(marker.producer_id, marker.producer_epoch)
+        return ctx.groups.complete_transaction(
+            index, producer, end_marker, marker.transaction_version
+        )
+    return append_end_marker(
+        leader,
+        end_marker,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        transaction_version=marker.transaction_version,
+        now_ms=ctx.now_ms(),
+    )
