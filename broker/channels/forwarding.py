@@ -19,6 +19,7 @@ from wire.outgoing import Outgoing
 from wire.schema import Message
 from wire.security.principal import Principal
 from wire.transport.calls import Call
+from wire.transport.heavy import HEAVY_BYTES, run_apart
 
 PRINCIPAL_VERSION = 0
 
@@ -39,13 +40,15 @@ class Forwarder:
 
     async def forward(self, request: Message, call: Call, answer_type: type[M]) -> M:
         """The controller's answer to `request`. Raises as `forward_request`."""
-        return decode_answer(await self.forward_request(request, call), call, answer_type)
+        forwarded = await self.forward_request(request, call)
+        if len(forwarded) > HEAVY_BYTES:
+            return await run_apart(decode_answer, forwarded, call, answer_type)
+        return decode_answer(forwarded, call, answer_type)
 
     async def forward_request(self, request: Message, call: Call) -> Outgoing:
         """As `forward_frame`, for `request` in the version in which the client asked."""
-        header = call.header
-        frame = encode_request(request, header.api_version, header.correlation_id, header.client_id)
-        return await self.forward_frame(bytes(frame), call)
+        data = await run_apart(_encoded, request, call) if call.heavy else _encoded(request, call)
+        return await self.forward_frame(data, call)
 
     async def forward_frame(self, frame: bytes, call: Call) -> Outgoing:
         """The controller's answer to the request in `frame` as the client is to have it: header and body.
@@ -76,6 +79,13 @@ def decode_answer(forwarded: Outgoing, call: Call, answer_type: type[M]) -> M:
         return answer_type.decode(
             memoryview(forwarded)[_body_of(forwarded, call) :], call.header.api_version
         )
+
+
+def _encoded(request: Message, call: Call) -> bytes:
+    header = call.header
+    return bytes(
+        encode_request(request, header.api_version, header.correlation_id, header.client_id)
+    )
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.member import Member
-from broker.groups.shard_core import ShardCore
+from broker.groups.shard import GroupCoordinatorShard
 from wire.errors import ErrorCode
 from wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from wire.messages.list_groups import ListedGroup
@@ -21,15 +21,15 @@ NOT_FOUND_VERSION = 6
 
 
 def list_groups(
-    core: ShardCore, states: Collection[str], types: Collection[str]
+    shard: GroupCoordinatorShard, states: Collection[str], types: Collection[str]
 ) -> list[ListedGroup]:
     """The groups of a shard; filters are not case-sensitive, and an empty one lets everything through."""
     wanted = {state.strip().lower() for state in states}
     if types and CLASSIC.lower() not in {kind.strip().lower() for kind in types}:
         return []
     listed = []
-    for group_id in core.group_ids():
-        group = core.groups.get(group_id)
+    for group_id in shard.group_ids():
+        group = shard.groups.get(group_id)
         state = (group.state if group else GroupState.EMPTY).value
         if not wanted or state.lower() in wanted:
             listed.append(
@@ -43,10 +43,10 @@ def list_groups(
     return listed
 
 
-def describe_group(core: ShardCore, group_id: str, version: int) -> DescribedGroup:
+def describe_group(shard: GroupCoordinatorShard, group_id: str, version: int) -> DescribedGroup:
     """State and members; what members said and got is told of stable groups only."""
-    group = core.groups.get(group_id)
-    if group is None and not core.store.knows(group_id):
+    group = shard.groups.get(group_id)
+    if group is None and not shard.store.knows(group_id):
         return _not_found(group_id, version)
     if group is None:
         return described(group_id, GroupState.EMPTY.value)

@@ -18,7 +18,7 @@ GENERATION_MAX = 0x7FFFFFFF
 
 
 class GroupState(Enum):
-    """The value is how Kafka's protocol spells it."""
+    """The value is how Kafka's protocol writes it."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

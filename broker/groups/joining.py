@@ -1,7 +1,7 @@
 """JoinGroup: who may enter a group, as whom, and whether that makes it rebalance.
 
 Source: `GroupMetadataManager.classicGroupJoin` of Kafka 4.3 (KIP-62, KIP-345 static members, KIP-394 member ids,
-KIP-814 `skip_assignment`). Different on purpose: a parked join that the same member repeats is answered
+KIP-814 `skip_assignment`). Different on purpose: an awaiting join that the same member repeats is answered
 REBALANCE_IN_PROGRESS at once (Kafka forgets it), pending members have a bound, and a full group takes back a static member that
 has forgotten its id (Kafka keeps it out until its session ends).
 """
@@ -10,13 +10,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from broker.coordination.shard import ResponseToken
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.limits import (
     MEMBER_NAME_CHARACTERS_MAX,
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     PENDING_MEMBERS_MAX,
 )
-from broker.groups.member import Member, Protocols, Token
+from broker.groups.member import Member, Protocols
+from broker.groups.operation import (
+    GroupOperation,
+    GroupWrite,
+    Purpose,
+    StaticReplacement,
+    Timer,
+    join_error,
+    sync_error,
+)
 from broker.groups.rebalance import (
     complete_if_all_joined,
     delay_initial_rebalance,
@@ -25,16 +35,6 @@ from broker.groups.rebalance import (
     rebalance_or_complete,
 )
 from broker.groups.records import group_value
-from broker.groups.turn import (
-    Answer,
-    GroupWrite,
-    Purpose,
-    StaticReplacement,
-    Timer,
-    Turn,
-    join_error,
-    sync_error,
-)
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.join_group import JoinGroupRequest
 
@@ -52,7 +52,7 @@ class Join:
     version: int
     client_id: str
     client_host: str
-    token: Token
+    token: ResponseToken
     member_id_suffix: str
 
     @property
@@ -67,25 +67,25 @@ class Join:
         return tuple({p.name: p.metadata for p in reversed(self.request.protocols)}.items())[::-1]
 
 
-def join(turn: Turn, join: Join) -> None:
-    """Answers or parks `join`."""
-    group, request = turn.group, join.request
-    if not _accepts(turn, _present_id(group, request)):
-        drop(turn, request.member_id)
-        _refuse(turn, join, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-        complete_if_all_joined(turn)
+def join(operation: GroupOperation, join: Join) -> None:
+    """Gives `join.token` its response, now or later."""
+    group, request = operation.group, join.request
+    if not _accepts(operation, _present_id(group, request)):
+        drop(operation, request.member_id)
+        _refuse(operation, join, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+        complete_if_all_joined(operation)
     elif not group.supports(request.protocol_type, [p.name for p in request.protocols]):
-        _refuse(turn, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+        _refuse(operation, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     elif not request.member_id:
-        _join_unknown(turn, join)
+        _join_unknown(operation, join)
     elif request.member_id in group.pending and request.group_instance_id is None:
-        _add(turn, join, request.member_id)
+        _add(operation, join, request.member_id)
     else:
-        _join_known(turn, join)
+        _join_known(operation, join)
 
 
-def _refuse(turn: Turn, join: Join, code: ErrorCode, member_id: str) -> None:
-    turn.out.answers.append(Answer(join.token, join_error(code, member_id)))
+def _refuse(operation: GroupOperation, join: Join, code: ErrorCode, member_id: str) -> None:
+    operation.respond(join.token, join_error(code, member_id))
 
 
 def _present_id(group: ClassicGroup, request: JoinGroupRequest) -> str:
@@ -93,9 +93,9 @@ def _present_id(group: ClassicGroup, request: JoinGroupRequest) -> str:
     return request.member_id or group.instances.get(request.group_instance_id or "", "")
 
 
-def _accepts(turn: Turn, member_id: str) -> bool:
+def _accepts(operation: GroupOperation, member_id: str) -> bool:
     """Holds the group to its maximal size, which may have been lowered: then the last to join again must go."""
-    group, members_max = turn.group, turn.limits.members_max
+    group, members_max = operation.group, operation.limits.members_max
     if len(group.pending) >= PENDING_MEMBERS_MAX and member_id not in group.pending:
         return member_id in group.members
     if len(group.members) < members_max:
@@ -111,25 +111,25 @@ def _accepts(turn: Turn, member_id: str) -> bool:
 # -- members without an id
 
 
-def _join_unknown(turn: Turn, join: Join) -> None:
-    group, instance_id = turn.group, join.request.group_instance_id
+def _join_unknown(operation: GroupOperation, join: Join) -> None:
+    group, instance_id = operation.group, join.request.group_instance_id
     name = (instance_id or join.client_id)[:MEMBER_NAME_CHARACTERS_MAX]
     member_id = f"{name}-{join.member_id_suffix}"
     if instance_id is not None:
         if instance_id in group.instances:
-            _replace_static(turn, join, group.members[group.instances[instance_id]], member_id)
+            _replace_static(operation, join, group.members[group.instances[instance_id]], member_id)
         else:
-            _add(turn, join, member_id)
+            _add(operation, join, member_id)
     elif join.version >= MEMBER_ID_VERSION:
         group.pending.add(member_id)
-        turn.set_timer(Timer.SESSION, join.request.session_timeout_ms, member_id)
-        _refuse(turn, join, ErrorCode.MEMBER_ID_REQUIRED, member_id)
+        operation.set_timer(Timer.SESSION, join.request.session_timeout_ms, member_id)
+        _refuse(operation, join, ErrorCode.MEMBER_ID_REQUIRED, member_id)
     else:
-        _add(turn, join, member_id)
+        _add(operation, join, member_id)
 
 
-def _add(turn: Turn, join: Join, member_id: str) -> None:
-    group, request = turn.group, join.request
+def _add(operation: GroupOperation, join: Join, member_id: str) -> None:
+    group, request = operation.group, join.request
     member = Member(
         id=member_id,
         instance_id=request.group_instance_id,
@@ -143,15 +143,17 @@ def _add(turn: Turn, join: Join, member_id: str) -> None:
         join=join.token,
     )
     group.add(member)
-    turn.expect_heartbeat(member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    operation.expect_heartbeat(member, NEW_MEMBER_JOIN_TIMEOUT_MS)
     if group.in_initial_rebalance:
-        delay_initial_rebalance(turn)
-    rebalance_or_complete(turn, f"new member {member_id} ({request.reason or 'no reason given'})")
+        delay_initial_rebalance(operation)
+    rebalance_or_complete(
+        operation, f"new member {member_id} ({request.reason or 'no reason given'})"
+    )
 
 
-def _replace_static(turn: Turn, join: Join, member: Member, member_id: str) -> None:
+def _replace_static(operation: GroupOperation, join: Join, member: Member, member_id: str) -> None:
     """A static member is back, having forgotten its id: it takes its own place, and its older self is fenced."""
-    group = turn.group
+    group = operation.group
     before = StaticReplacement(
         member=member,
         token=join.token,
@@ -163,35 +165,35 @@ def _replace_static(turn: Turn, join: Join, member: Member, member_id: str) -> N
         version=join.version,
     )
     fenced = ErrorCode.FENCED_INSTANCE_ID
-    turn.answer_join(member, join_error(fenced, member.id))
-    turn.answer_sync(member, sync_error(fenced))
-    turn.forget_heartbeat(member.id)
+    operation.answer_join(member, join_error(fenced, member.id))
+    operation.answer_sync(member, sync_error(fenced))
+    operation.forget_heartbeat(member.id)
     group.rename(member, member_id)
-    _update(turn, join, member)
+    _update(operation, join, member)
     member.is_new = False
-    turn.expect_heartbeat(member)
+    operation.expect_heartbeat(member)
     if group.state is S.STABLE and group.select_protocol() == group.protocol_name:
         assignments = {m.id: m.assignment for m in group.members.values()}
         value = group_value(group, assignments)
-        turn.out.writes.append(
+        operation.effects.writes.append(
             GroupWrite(group.id, group.generation, Purpose.STATIC_MEMBER, value, replacement=before)
         )
     elif group.state is S.PREPARING_REBALANCE:
-        complete_if_all_joined(turn)
+        complete_if_all_joined(operation)
     else:
         # The leader may have seen the old id already and would assign to it.
-        prepare(turn, f"static member {join.request.group_instance_id} is back as {member_id}")
+        prepare(operation, f"static member {join.request.group_instance_id} is back as {member_id}")
 
 
 # -- members with an id
 
 
-def _join_known(turn: Turn, join: Join) -> None:
-    group, request = turn.group, join.request
+def _join_known(operation: GroupOperation, join: Join) -> None:
+    group, request = operation.group, join.request
     try:
         member = group.check_member(request.member_id, request.group_instance_id)
     except KafkaError as error:
-        _refuse(turn, join, error.code, request.member_id)
+        _refuse(operation, join, error.code, request.member_id)
         return
     changed = join.protocols() != member.protocols
     must_rebalance = (
@@ -201,18 +203,18 @@ def _join_known(turn: Turn, join: Join) -> None:
         or (group.state is S.STABLE and group.leader == member.id)
     )
     if must_rebalance:
-        _update(turn, join, member)
+        _update(operation, join, member)
         rebalance_or_complete(
-            turn, f"{member.id} joins again ({request.reason or 'no reason given'})"
+            operation, f"{member.id} joins again ({request.reason or 'no reason given'})"
         )
     else:
         # It may have missed the answer: this generation is still the right one.
-        turn.out.answers.append(Answer(join.token, turn.joined(member)))
+        operation.respond(join.token, operation.joined(member))
 
 
-def _update(turn: Turn, join: Join, member: Member) -> None:
-    turn.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
-    turn.group.set_protocols(member, join.protocols())
+def _update(operation: GroupOperation, join: Join, member: Member) -> None:
+    operation.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
+    operation.group.set_protocols(member, join.protocols())
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
     member.session_timeout_ms = join.request.session_timeout_ms
     member.join = join.token

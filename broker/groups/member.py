@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Any
+
+from broker.coordination.shard import ResponseToken
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Assignors a member supports, the preferred first, each with the member's metadata for it."""
 
-Token = Any
-"""Whoever waits for an answer; the core hands it back beside the answer and never looks inside."""
-
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """`join` and `sync` are the parked requests of this member: at most one of each, None when there is none."""
+    """`join` and `sync` are the awaiting requests of this member: at most one of each, None when there is none."""
 
     id: str
     instance_id: str | None
@@ -29,10 +27,10 @@ class Member:
     protocol_type: str
     protocols: Protocols
     assignment: bytes = b""
-    # Has not been told a generation yet, so it cannot heartbeat: a parked join does not keep it alive.
+    # Has not been told a generation yet, so it cannot heartbeat: an awaiting join does not keep it alive.
     is_new: bool = False
-    join: Token | None = None
-    sync: Token | None = None
+    join: ResponseToken | None = None
+    sync: ResponseToken | None = None
 
     @property
     def is_static(self) -> bool:

@@ -12,16 +12,16 @@ import logging
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.limits import JOIN_PHASE_MS_MIN
 from broker.groups.member import Member
-from broker.groups.records import group_value
-from broker.groups.turn import (
+from broker.groups.operation import (
+    GroupOperation,
     GroupWrite,
     Purpose,
     Timer,
     TimerKey,
-    Turn,
     join_error,
     sync_error,
 )
+from broker.groups.records import group_value
 from wire.errors import ErrorCode
 from wire.messages.sync_group import SyncGroupResponse
 
@@ -34,101 +34,101 @@ CAN_REBALANCE = frozenset({S.STABLE, S.COMPLETING_REBALANCE, S.EMPTY})
 # -- beginning
 
 
-def rebalance_or_complete(turn: Turn, reason: str) -> None:
+def rebalance_or_complete(operation: GroupOperation, reason: str) -> None:
     """Something about the members has changed: starts a rebalance, or ends the join phase that waited for it."""
-    if turn.group.state in CAN_REBALANCE:
-        prepare(turn, reason)
+    if operation.group.state in CAN_REBALANCE:
+        prepare(operation, reason)
     else:
-        complete_if_all_joined(turn)
+        complete_if_all_joined(operation)
 
 
-def prepare(turn: Turn, reason: str) -> None:
+def prepare(operation: GroupOperation, reason: str) -> None:
     """Starts a rebalance: everybody must join again."""
-    group = turn.group
+    group = operation.group
     if group.state is S.COMPLETING_REBALANCE:
-        reset_assignments(turn, ErrorCode.REBALANCE_IN_PROGRESS)
+        reset_assignments(operation, ErrorCode.REBALANCE_IN_PROGRESS)
     group.awaiting_sync.clear()
-    turn.cancel_timer(Timer.SYNC)
+    operation.cancel_timer(Timer.SYNC)
     initial = group.state is S.EMPTY
-    group.transition(S.PREPARING_REBALANCE, turn.at.now_ms)
+    group.transition(S.PREPARING_REBALANCE, operation.at.now_ms)
     log.info("preparing to rebalance %s: %s", group, reason)
     if initial:
-        wait_ms = max(turn.limits.initial_rebalance_delay_ms, group.rebalance_timeout_ms())
-        group.initial_rebalance_end = turn.at.after_ms(wait_ms)
-        delay_initial_rebalance(turn)
+        wait_ms = max(operation.limits.initial_rebalance_delay_ms, group.rebalance_timeout_ms())
+        group.initial_rebalance_end = operation.at.after_ms(wait_ms)
+        delay_initial_rebalance(operation)
     elif group.all_joined():
-        complete_join(turn)
+        complete_join(operation)
     else:
-        turn.set_timer(Timer.JOIN, group.rebalance_timeout_ms())
+        operation.set_timer(Timer.JOIN, group.rebalance_timeout_ms())
 
 
-def delay_initial_rebalance(turn: Turn) -> None:
+def delay_initial_rebalance(operation: GroupOperation) -> None:
     """A new group waits for more members: a delay from the newest, a rebalance timeout from the first at the most."""
-    delayed = turn.at.after_ms(turn.limits.initial_rebalance_delay_ms)
-    key = TimerKey(Timer.JOIN, turn.group.id)
-    turn.timers.set(key, min(delayed, turn.group.initial_rebalance_end))
+    delayed = operation.at.after_ms(operation.limits.initial_rebalance_delay_ms)
+    key = TimerKey(Timer.JOIN, operation.group.id)
+    operation.timers.set(key, min(delayed, operation.group.initial_rebalance_end))
 
 
 # -- the end of the join phase
 
 
-def complete_if_all_joined(turn: Turn) -> None:
+def complete_if_all_joined(operation: GroupOperation) -> None:
     """Ends the join phase early, unless it is the first of a group, which waits for its delay."""
-    group = turn.group
+    group = operation.group
     if (
         group.state is S.PREPARING_REBALANCE
         and not group.in_initial_rebalance
         and group.all_joined()
     ):
-        complete_join(turn)
+        complete_join(operation)
 
 
-def complete_join(turn: Turn) -> None:
+def complete_join(operation: GroupOperation) -> None:
     """Ends the join phase with whoever has joined; static members keep their place until their session ends."""
-    group = turn.group
-    turn.cancel_timer(Timer.JOIN)
+    group = operation.group
+    operation.cancel_timer(Timer.JOIN)
     for member in [m for m in group.members.values() if m.join is None and not m.is_static]:
-        drop(turn, member.id)
+        drop(operation, member.id)
     if not group.elect_joined_leader() and group.members:
         # Only static members, none of them back: their sessions decide, and somebody may yet come.
-        turn.set_timer(Timer.JOIN, max(group.rebalance_timeout_ms(), JOIN_PHASE_MS_MIN))
+        operation.set_timer(Timer.JOIN, max(group.rebalance_timeout_ms(), JOIN_PHASE_MS_MIN))
         return
-    group.begin_generation(turn.at.now_ms)
+    group.begin_generation(operation.at.now_ms)
     if group.state is S.EMPTY:
-        turn.out.writes.append(
+        operation.effects.writes.append(
             GroupWrite(group.id, group.generation, Purpose.EMPTY_GENERATION, group_value(group, {}))
         )
         return
     log.info("joined: %s", group)
     for member in group.members.values():
-        turn.answer_join(member, turn.joined(member))
-        turn.expect_heartbeat(member)
+        operation.answer_join(member, operation.joined(member))
+        operation.expect_heartbeat(member)
         member.is_new = False
         group.awaiting_sync.add(member.id)
-    turn.set_timer(Timer.SYNC, group.rebalance_timeout_ms())
+    operation.set_timer(Timer.SYNC, group.rebalance_timeout_ms())
 
 
 # -- assignments
 
 
-def reset_assignments(turn: Turn, code: ErrorCode) -> None:
+def reset_assignments(operation: GroupOperation, code: ErrorCode) -> None:
     """The assignment of this generation will not come; whoever waits for it is told `code`."""
-    turn.group.storing_generation = None
-    for member in turn.group.members.values():
+    operation.group.storing_generation = None
+    for member in operation.group.members.values():
         member.assignment = b""
-        if turn.answer_sync(member, sync_error(code)):
-            turn.expect_heartbeat(member)
+        if operation.answer_sync(member, sync_error(code)):
+            operation.expect_heartbeat(member)
 
 
-def assign(turn: Turn, assignments: dict[str, bytes]) -> None:
+def assign(operation: GroupOperation, assignments: dict[str, bytes]) -> None:
     """The leader's assignment is committed: the generation is stable."""
-    group = turn.group
+    group = operation.group
     group.storing_generation = None
     for member in group.members.values():
         member.assignment = assignments.get(member.id, b"")
-        if turn.answer_sync(member, synced(group, member)):
-            turn.expect_heartbeat(member)
-    group.transition(S.STABLE, turn.at.now_ms)
+        if operation.answer_sync(member, synced(group, member)):
+            operation.expect_heartbeat(member)
+    group.transition(S.STABLE, operation.at.now_ms)
 
 
 def synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:
@@ -142,120 +142,120 @@ def synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:
 # -- members go
 
 
-def drop(turn: Turn, member_id: str) -> Member | None:
-    """Takes a member or pending member out; what it had parked is answered UNKNOWN_MEMBER_ID, so it may come back."""
-    turn.forget_heartbeat(member_id)
-    member = turn.group.remove(member_id)
+def drop(operation: GroupOperation, member_id: str) -> Member | None:
+    """Takes a member or pending member out; what it awaits is answered UNKNOWN_MEMBER_ID, so it may come back."""
+    operation.forget_heartbeat(member_id)
+    member = operation.group.remove(member_id)
     if member is not None:
-        turn.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        turn.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        operation.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        operation.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
     return member
 
 
-def session_expired(turn: Turn, member_id: str) -> None:
+def session_expired(operation: GroupOperation, member_id: str) -> None:
     """The session of a member or pending member is over."""
-    group = turn.group
+    group = operation.group
     member = group.members.get(member_id)
     if member is not None and member.satisfies_heartbeat:
         return  # a new session begins with the answer it waits for
     if member is None and member_id not in group.pending:
         return
     log.info("member %s of %s has failed", member_id, group.id)
-    drop(turn, member_id)
+    drop(operation, member_id)
     if group.state in {S.STABLE, S.COMPLETING_REBALANCE} and member is not None:
-        prepare(turn, f"the session of {member_id} expired")
+        prepare(operation, f"the session of {member_id} expired")
     elif group.state is S.PREPARING_REBALANCE and group.all_joined():
-        complete_join(turn)
+        complete_join(operation)
 
 
-def sync_expired(turn: Turn) -> None:
+def sync_expired(operation: GroupOperation) -> None:
     """Members that were told the generation and never synced would hold their partitions for nothing."""
-    group = turn.group
+    group = operation.group
     late = sorted(group.awaiting_sync)
     if group.state not in {S.COMPLETING_REBALANCE, S.STABLE} or not late:
         return
     for member_id in late:
-        drop(turn, member_id)
-    prepare(turn, f"{', '.join(late)} did not sync in time")
+        drop(operation, member_id)
+    prepare(operation, f"{', '.join(late)} did not sync in time")
 
 
 # -- writes
 
 
-def committed(turn: Turn, write: GroupWrite) -> None:
+def committed(operation: GroupOperation, write: GroupWrite) -> None:
     """The record of `write` is committed."""
-    group = turn.group
+    group = operation.group
     if write.generation != group.generation:
         return
     if write.purpose is Purpose.ASSIGNMENT and group.state is S.COMPLETING_REBALANCE:
         if group.storing_generation == write.generation:
-            assign(turn, write.assignments)
+            assign(operation, write.assignments)
     elif write.purpose is Purpose.STATIC_MEMBER and group.state is S.STABLE:
-        _admit_replacement(turn, write)
+        _admit_replacement(operation, write)
 
 
-def write_failed(turn: Turn, write: GroupWrite, code: ErrorCode) -> None:
+def write_failed(operation: GroupOperation, write: GroupWrite, code: ErrorCode) -> None:
     """The record of `write` was not written, or not committed in time."""
-    group = turn.group
+    group = operation.group
     log.warning("storing %s (%s) failed: %s", group, write.purpose.value, code.name)
     if write.generation != group.generation:
         return
     if write.purpose is Purpose.ASSIGNMENT and group.state is S.COMPLETING_REBALANCE:
-        reset_assignments(turn, code)
-        prepare(turn, f"the assignment could not be stored: {code.name}")
+        reset_assignments(operation, code)
+        prepare(operation, f"the assignment could not be stored: {code.name}")
     elif write.purpose is Purpose.STATIC_MEMBER and group.state is S.STABLE:
-        _revert_replacement(turn, write, code)
+        _revert_replacement(operation, write, code)
 
 
-def _admit_replacement(turn: Turn, write: GroupWrite) -> None:
+def _admit_replacement(operation: GroupOperation, write: GroupWrite) -> None:
     """A static member is back under a new id and nothing else has changed: no rebalance (KIP-345, KIP-814)."""
     replaced = write.replacement
     assert replaced is not None
     member = replaced.member
     if member.join is not replaced.token:
         return
-    response = turn.joined(member)
+    response = operation.joined(member)
     if replaced.version >= 9:
-        response.skip_assignment = turn.group.leader == member.id
+        response.skip_assignment = operation.group.leader == member.id
     else:
         # Told that it leads it would compute an assignment that nobody waits for.
         response.leader = replaced.old_leader or ""
         response.members = []
-    turn.answer_join(member, response)
+    operation.answer_join(member, response)
     member.is_new = False
-    turn.expect_heartbeat(member)
+    operation.expect_heartbeat(member)
 
 
-def _revert_replacement(turn: Turn, write: GroupWrite, code: ErrorCode) -> None:
-    replaced, group = write.replacement, turn.group
+def _revert_replacement(operation: GroupOperation, write: GroupWrite, code: ErrorCode) -> None:
+    replaced, group = write.replacement, operation.group
     assert replaced is not None
     member = replaced.member
     if member.join is not replaced.token or group.members.get(member.id) is not member:
         return
-    response = turn.joined(member)
+    response = operation.joined(member)
     response.error_code, response.member_id, response.members = code, "", []
     response.leader = replaced.old_leader or ""
-    turn.answer_join(member, response)
-    turn.forget_heartbeat(member.id)
+    operation.answer_join(member, response)
+    operation.forget_heartbeat(member.id)
     group.set_protocols(member, replaced.old_protocols)
     member.rebalance_timeout_ms = replaced.old_rebalance_timeout_ms
     member.session_timeout_ms = replaced.old_session_timeout_ms
     group.rename(member, replaced.old_member_id)
-    turn.expect_heartbeat(member)
+    operation.expect_heartbeat(member)
 
 
 # -- the end of the group
 
 
-def close(turn: Turn, code: ErrorCode) -> None:
+def close(operation: GroupOperation, code: ErrorCode) -> None:
     """Deletes the group, or gives it up: answers everybody and leaves no timer behind."""
-    group = turn.group
+    group = operation.group
     for member in group.members.values():
-        turn.forget_heartbeat(member.id)
-        turn.answer_join(member, join_error(code, member.id))
-        turn.answer_sync(member, sync_error(code))
+        operation.forget_heartbeat(member.id)
+        operation.answer_join(member, join_error(code, member.id))
+        operation.answer_sync(member, sync_error(code))
     for member_id in group.pending:
-        turn.timers.cancel(TimerKey(Timer.SESSION, group.id, member_id))
-    turn.cancel_timer(Timer.JOIN)
-    turn.cancel_timer(Timer.SYNC)
-    group.transition(S.DEAD, turn.at.now_ms)
+        operation.timers.cancel(TimerKey(Timer.SESSION, group.id, member_id))
+    operation.cancel_timer(Timer.JOIN)
+    operation.cancel_timer(Timer.SYNC)
+    group.transition(S.DEAD, operation.at.now_ms)

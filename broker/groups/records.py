@@ -6,7 +6,8 @@ groups at version 3. Left out: records of KIP-848 groups and share groups, which
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker.groups.group import ClassicGroup
@@ -18,6 +19,7 @@ from wire.records.groups import (
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
+    decode_group_key,
     decode_group_metadata_value,
     decode_offset_commit_value,
     encode_group_key,
@@ -39,6 +41,27 @@ class GroupRecord(NamedTuple):
 
     def encode(self, now_ms: int) -> NewRecord:
         return NewRecord(encode_group_key(self.key), _encode_value(self.value), now_ms)
+
+
+class GroupRecordSerde:
+    """The records of this coordinator and their bytes, a `RecordSerde`."""
+
+    def encode(self, record: GroupRecord, now_ms: int) -> NewRecord:
+        return record.encode(now_ms)
+
+    def decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
+        group_key = decode_group_key(key)
+        if group_key is None:
+            return None
+        return GroupRecord(group_key, None if value is None else decode_value(group_key, value))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tombstones:
+    """To be written in order, in one batch or several; nobody waits for them."""
+
+    records: Sequence[GroupRecord]
+    atomic: bool = False
 
 
 def _encode_value(value: GroupValue | None) -> bytes | None:

@@ -1,324 +1,330 @@
-"""One reign over one partition of `__consumer_offsets`: the trio shell around `ShardCore`.
+"""One partition of `__consumer_offsets` as a state machine: groups, their offsets, their timers. No I/O.
 
-It loads the log, then serves until its epoch ends (invariant G5): before, requests get COORDINATOR_LOAD_IN_PROGRESS,
-after, NOT_COORDINATOR. Two tasks: one sleeps until the earliest deadline of all groups, one awaits the commit of what
-was written last. Requests that wait hold a `Parking` or a `Deferred`, never a task of the shard.
+A `CoordinatorShard`: its inputs are calls with an `Instant`, its outputs what they return (decisions: `Result(records, response)`),
+`Effects` (responses to requests that wait, groups to write) and `deadline()`. A group that is written comes back twice: `replay` when
+it is in the log, `written` when it is on the disks of the ISR. Source: Kafka's `GroupCoordinatorShard`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from enum import Enum
-from functools import partial
-from math import inf
-from typing import Generic, TypeVar
+from collections.abc import Collection, Iterable, Iterator
 
-import trio
-
-from broker.groups.errors import response_code
+from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
+from broker.coordination.timers import Instant, Timers
+from broker.groups import joining, offsets, rebalance, syncing
+from broker.groups.group import ClassicGroup, GroupState
+from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
-from broker.groups.loader import StoreLoader
-from broker.groups.ports import OFFSETS_TOPIC, KnowsTopic, OffsetsPartition
-from broker.groups.records import GroupRecord, group_record
-from broker.groups.shard_core import ShardCore
+from broker.groups.loaded import restore_group
+from broker.groups.operation import (
+    GroupOperation,
+    GroupWrite,
+    Timer,
+    TimerKey,
+    join_error,
+    sync_error,
+)
+from broker.groups.ports import KnowsTopic
+from broker.groups.records import GroupRecord, Tombstones, group_record, offset_tombstone
 from broker.groups.store import GroupStore
-from broker.groups.timers import Instant
-from broker.groups.turn import GroupWrite
-from log.batches.batch import iter_batches
-from log.batches.records import build_batch
-from log.segments.slices import LogSlice
-from node.runtime.clock import now_ms
-from node.runtime.deferred import Deferred, ReplicatedState, Result
-from node.runtime.epoch import open_epoch
-from node.runtime.errors import NotLeaderError
-from node.runtime.latest import Latest
-from node.runtime.steps import Steps
-from node.runtime.threads import run_blocking
+from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from wire.messages.sync_group import SyncGroupRequest
+from wire.primitives import NIL_UUID
+from wire.records.groups import GroupMetadataKey
+from wire.schema import Message
+
+S = GroupState
+
+_EXPIRY = TimerKey(Timer.EXPIRY)
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
-# Kafka's default `message.max.bytes`: a larger batch could not be replicated by a follower with default settings.
-BATCH_BYTES_MAX = 1_048_588
-# Tombstones of one deletion or expiry are cut into batches of this many: some hundred bytes each, well below the above.
-BATCH_RECORDS_MAX = 1_000
+class GroupCoordinatorShard:
+    """The groups of one partition, from `loaded` on.
 
+    `groups` has a group while it has members or pending members, or a record of its own; others are known by their
+    offsets alone.
+    """
 
-class Parking(Generic[T]):
-    """A response that comes when a group's members have done their part."""
-
-    __slots__ = ("_come", "response")
-
-    def __init__(self) -> None:
-        self.response: T | None = None
-        self._come: trio.Event | None = None
-
-    def resolve(self, response: T) -> None:
-        """Gives the response; only the first counts."""
-        if self.response is None:
-            self.response = response
-            if self._come is not None:
-                self._come.set()
-
-    def ready(self) -> bool:
-        return self.response is not None
-
-    async def wait(self) -> T:
-        if self.response is None:
-            self._come = trio.Event()
-            await self._come.wait()
-        assert self.response is not None
-        return self.response
-
-
-class ShardState(Enum):
-    LOADING = "loading"
-    ACTIVE = "active"
-    CLOSED = "closed"
-
-
-def current_instant() -> Instant:
-    return Instant(trio.current_time(), now_ms())
-
-
-class GroupShard:
-    """The coordinator of the groups of one partition in one leader epoch."""
-
-    def __init__(
-        self,
-        partition_index: int,
-        leader: OffsetsPartition,
-        limits: GroupLimits,
-        storage_failed: Callable[[], object],
-        knows_topic: KnowsTopic,
-    ) -> None:
-        self.partition_index = partition_index
-        self._state = Latest(ShardState.LOADING)
-        self._leader = leader
-        self._limits = limits
-        self._storage_failed = storage_failed
+    def __init__(self, limits: GroupLimits, knows_topic: KnowsTopic) -> None:
+        self.store = GroupStore()
+        self.limits = limits
         self._knows_topic = knows_topic
-        self._core = ShardCore(GroupStore(), limits, knows_topic)
-        # By name and id, in order: topics deleted while the shard is loaded; at most those that there are then.
-        self._deleted_meanwhile: list[dict[str, bytes]] = []
-        self._log_state: ReplicatedState[GroupRecord] | None = None
-        self._retimed = trio.Event()
-        self._sleeping_until = inf
-        self._commit_awaited = trio.Event()
-
-    def __repr__(self) -> str:
-        return f"<groups of {OFFSETS_TOPIC}-{self.partition_index} epoch {self._leader.epoch} {self.state.value}>"
-
-    @property
-    def epoch(self) -> int:
-        return self._leader.epoch
+        self.groups: dict[str, ClassicGroup] = {}
+        self._timers: Timers[TimerKey] = Timers()
+        self._effects = Effects[GroupRecord]()
 
     # -- life
 
-    @property
-    def state(self) -> ShardState:
-        return self._state.value
-
-    async def reign(self) -> None:
-        """Loads and serves until `close`; a shard that fails takes no other with it."""
-        try:
-            async with open_epoch(self.close) as nursery:
-                nursery.start_soon(self._serve)
-                await self._state.wait_for(lambda state: state is ShardState.CLOSED)
-        except Exception:  # one partition's groups are isolated from those of the others
-            log.exception("%r has failed, and stays closed until another epoch begins", self)
-
-    def close(self) -> None:
-        """Ends the reign at once: nothing is served any more, and who waits is told NOT_COORDINATOR."""
-        if self.state is ShardState.CLOSED:
-            return
-        self._state.set(ShardState.CLOSED)
-        self._core.close(current_instant())
-        for token, response in self._core.take().answers:
-            token.resolve(response)
-
-    async def _serve(self) -> None:
-        core, gone, end_offset = await self._load()
-        if self.state is not ShardState.LOADING:
-            return  # the epoch ended while a thread was reading
-        self._core = core
-        self._log_state = ReplicatedState(
-            self._append, core.replay, self._leader.high_watermark, end_offset
+    def finish_load(self) -> None:
+        """Writes off the offsets of topics that were deleted while nobody served this shard."""
+        self._remove(
+            tombstone
+            for group_id in self.store.offsets
+            for tombstone in offsets.of_gone_topics(self.store, group_id, self._knows_topic)
         )
-        self._state.set(ShardState.ACTIVE)
-        self.step(core.restore)
-        self._store_tombstones(gone)
-        for topic_ids in self._deleted_meanwhile:
-            self.forget_topics(topic_ids)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._keep_time)
-            nursery.start_soon(self._watch_commits)
 
-    async def _load(self) -> tuple[ShardCore, list[GroupRecord], int]:
-        """Reads the whole log in a thread, piece by piece: nobody else appends to it, so its end stays.
+    def loaded(self, at: Instant) -> None:
+        """Brings groups to life from what was loaded: every member gets a whole session to show up."""
+        for group_id, value in self.store.groups.items():
+            group = self.groups[group_id] = restore_group(group_id, value)
+            operation = self._operation(group, at)
+            for member in group.members.values():
+                operation.expect_heartbeat(member)
+            if len(group.members) > self.limits.members_max:
+                rebalance.prepare(operation, "the loaded group is over its maximal size")
+        self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
 
-        Where a piece lies is looked up on the loop, which moves the log's files when they are compacted.
+    def close(self, at: Instant) -> None:
+        """The epoch is over: whoever waits is told NOT_COORDINATOR."""
+        for group in self.groups.values():
+            rebalance.close(self._operation(group, at), ErrorCode.NOT_COORDINATOR)
+        self.groups.clear()
 
-        Returns:
-            What was loaded, tombstones of the offsets in it whose topics are gone, and the log's end.
-        """
-        loader, source = StoreLoader(), self._leader.log
-        offset, end_offset = source.log_start_offset, source.log_end_offset
-        began = trio.current_time()
+    def take(self) -> Effects[GroupRecord]:
+        """What has come of the inputs since the last call."""
+        effects, self._effects = self._effects, Effects[GroupRecord]()
+        return effects
 
-        def take(piece: LogSlice) -> int | None:
-            with source.storage(f"loading {OFFSETS_TOPIC}-{self.partition_index}"):
-                data = piece.read()
-            return loader.feed(data)
+    # -- members
 
-        def finish() -> tuple[ShardCore, list[GroupRecord]]:
-            core = ShardCore(loader.finish(), self._limits, self._knows_topic)
-            return core, core.offsets_of_gone_topics()
+    def join(self, join: Join, at: Instant) -> None:
+        """Gives `join.token` its response, now or later."""
+        request = join.request
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.member_id:
+                self._respond(
+                    join.token, join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+                )
+                return
+            group = self.groups[request.group_id] = ClassicGroup(request.group_id, at.now_ms)
+        joining.join(self._operation(group, at), join)
+        self._forget_if_unused(group)
 
-        while offset < end_offset and self.state is ShardState.LOADING:
-            buffer_bytes = self._limits.load_buffer_bytes
-            piece = source.read(offset, buffer_bytes, upto_offset=end_offset, min_one=True)
-            next_offset = None if piece is None else await run_blocking(take, piece)
-            if next_offset is None:
-                break
-            offset = next_offset
-        core, gone = await run_blocking(finish)
-        if loader.record_count:
-            seconds = trio.current_time() - began
-            log.info("%r: %d records in %.3f s", self, loader.record_count, seconds)
-        return core, gone, end_offset
-
-    # -- inputs
-
-    def active(self) -> ShardCore:
-        """The core, for reading and for decisions that go into `submit`.
-
-        Raises:
-            KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
-        """
-        if self.state is ShardState.LOADING:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if self.state is not ShardState.ACTIVE:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        return self._core
-
-    def step(self, act: Callable[[Instant], T]) -> T:
-        """Gives the core one input and carries out what comes of it."""
-        result = act(current_instant())
-        self._settle()
-        return result
-
-    def submit(self, result: Result[GroupRecord, T]) -> Deferred[T]:
-        """Writes what was decided.
-
-        Raises:
-            KafkaError: it was not written, or (if not atomic) not all of it; with the code for clients.
-        """
-        assert self._log_state is not None
-        records: Sequence[GroupRecord] = result.records
-        try:
-            if not result.atomic:
-                while len(records) > BATCH_RECORDS_MAX:
-                    self._log_state.submit(Result(records[:BATCH_RECORDS_MAX], None))
-                    records = records[BATCH_RECORDS_MAX:]
-            deferred = self._log_state.submit(Result(records, result.response))
-        except NotLeaderError:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR) from None
-        except KafkaError as error:
-            raise KafkaError(response_code(error.code), error.message) from error
-        self._settle()
-        return deferred
-
-    def forget_topics(self, topic_ids: dict[str, bytes]) -> None:
-        """Writes tombstones for the offsets of deleted topics, as soon as the shard is loaded."""
-        if self.state is ShardState.ACTIVE:
-            self._store_tombstones(self._core.topics_deleted(topic_ids))
-        elif self.state is ShardState.LOADING:
-            self._deleted_meanwhile.append(topic_ids)
-
-    # -- outputs
-
-    def _settle(self) -> None:
-        """Writes and answers until nothing more comes of it; what is committed at once is done at once."""
-        core = self._core
-        while True:
-            out = core.take()
-            for write in out.writes:
-                self._store(write)
-            if out.tombstones:
-                self._store_tombstones(out.tombstones)
-            for token, response in out.answers:
-                token.resolve(response)
-            awaited = core.awaited_commit()
-            if awaited is not None and self._leader.high_watermark.reached(awaited):
-                core.committed(self._leader.high_watermark.offset, current_instant())
-            elif not (out.writes or out.tombstones or out.answers):
-                break
-        if core.awaited_commit() is not None:
-            self._commit_awaited.set()
-        deadline = core.deadline()
-        if deadline is not None and deadline < self._sleeping_until:
-            self._retimed.set()
-
-    def _store(self, write: GroupWrite) -> None:
-        assert self._log_state is not None
-        record = group_record(write.group_id, write.value)
-        at = current_instant()
-        try:
-            deferred = self._log_state.submit(Result((record,), None))
-        except NotLeaderError:
-            self._core.write_failed(write, ErrorCode.NOT_COORDINATOR, at)
-        except KafkaError as error:
-            self._core.write_failed(write, response_code(error.code), at)
+    def sync(self, request: SyncGroupRequest, token: ResponseToken, at: Instant) -> None:
+        """Gives `token` its response, now or later."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            self._respond(token, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         else:
-            self._core.write_appended(write, deferred.end_offset, at)
+            syncing.sync(self._operation(group, at), request, token)
 
-    def _store_tombstones(self, tombstones: list[GroupRecord]) -> None:
-        assert self._log_state is not None
+    def heartbeat(self, request: HeartbeatRequest, at: Instant) -> ErrorCode:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
         try:
-            for start in range(0, len(tombstones), BATCH_RECORDS_MAX):
-                batch = tombstones[start : start + BATCH_RECORDS_MAX]
-                self._log_state.submit(Result(batch, None))
-        except (NotLeaderError, KafkaError) as error:
-            log.warning("%r: expired offsets stay until the next time: %s", self, error)
-
-    def _append(self, records: Sequence[GroupRecord], _atomic: bool) -> Steps[int]:
-        now = now_ms()
-        batch = bytearray(build_batch(record.encode(now) for record in records))
-        yield len(records)
-        if len(batch) > BATCH_BYTES_MAX:
-            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE)
-        view = memoryview(batch)
-        try:
-            return self._leader.append(view, list(iter_batches(view))).last_offset
+            return syncing.heartbeat(self._operation(group, at), request)
         except KafkaError as error:
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._storage_failed()
-            raise
+            return error.code
 
-    # -- tasks
+    def leave(self, request: LeaveGroupRequest, version: int, at: Instant) -> list[MemberResponse]:
+        """One response per identity, in their order; versions below 3 have one identity."""
+        members = request.members if version >= 3 else [MemberIdentity(member_id=request.member_id)]
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return [
+                MemberResponse(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+                )
+                for member in members
+            ]
+        responses = syncing.leave(self._operation(group, at), members)
+        self._forget_if_unused(group)
+        return responses
 
-    async def _keep_time(self) -> None:
-        while True:
-            self._retimed = trio.Event()
-            deadline = self._core.deadline()
-            self._sleeping_until = inf if deadline is None else deadline
-            with trio.move_on_at(self._sleeping_until):
-                await self._retimed.wait()
-            self._sleeping_until = inf
-            self.step(self._core.handle_timeout)
+    # -- offsets
 
-    async def _watch_commits(self) -> None:
-        watermark = self._leader.high_watermark
-        while True:
-            await self._commit_awaited.wait()
-            self._commit_awaited = trio.Event()
-            while (awaited := self._core.awaited_commit()) is not None:
-                try:
-                    await watermark.wait_reached(awaited)
-                except NotLeaderError:
-                    return  # `close` follows and answers everybody
-                self.step(partial(self._core.committed, watermark.offset))
+    def commit_offsets(
+        self, request: OffsetCommitRequest, version: int, at: Instant
+    ) -> Result[GroupRecord, OffsetCommitResponse]:
+        """Raises KafkaError: the whole request is refused (`offsets.check_commit`)."""
+        group = self.groups.get(request.group_id)
+        exists = request.group_id in self.store.offsets
+        offsets.check_commit(group, request, version, exists)
+        if group is not None and group.state in {S.STABLE, S.PREPARING_REBALANCE}:
+            self._operation(group, at).expect_heartbeat(group.members[request.member_id])
+        return offsets.decide_commit(request, self.limits, at.now_ms)
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup
+    ) -> Result[GroupRecord, OffsetFetchResponseGroup]:
+        """Without records, so that the answer waits until what it says is committed (invariant G3)."""
+        return Result((), offsets.fetch(self.store, request, self._knows_topic))
+
+    def check_offset_delete(self, group_id: str) -> None:
+        """Raises KafkaError: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP: it has members that are no consumers."""
+        group = self.groups.get(group_id)
+        if group is None and not self.store.knows(group_id):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group is not None and group.state is not S.EMPTY and not group.uses_consumer_protocol:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    def delete_offsets(
+        self, group_id: str, partitions: Collection[tuple[str, int]]
+    ) -> Result[GroupRecord, dict[tuple[str, int], ErrorCode]]:
+        """Raises KafkaError as `check_offset_delete`; topics that members read are refused one by one."""
+        self.check_offset_delete(group_id)
+        group = self.groups.get(group_id)
+        codes: dict[tuple[str, int], ErrorCode] = {}
+        records = []
+        for topic, partition in partitions:
+            if group is not None and group.is_subscribed_to(topic):
+                codes[topic, partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                continue
+            codes[topic, partition] = ErrorCode.NONE
+            if self.store.offset(group_id, topic, partition) is not None:
+                records.append(offset_tombstone(group_id, topic, partition))
+        return Result(records, codes, atomic=False)
+
+    def topics_deleted(self, topic_ids: dict[str, bytes]) -> None:
+        """Writes off the offsets of topics that are gone, by name and the id that was deleted."""
+        self._remove(
+            offset_tombstone(group_id, topic, partition)
+            for group_id, offsets_by_topic in self.store.offsets.items()
+            for topic in offsets_by_topic.keys() & topic_ids.keys()
+            for partition, value in offsets_by_topic[topic].items()
+            if value.topic_id in (topic_ids[topic], NIL_UUID)
+        )
+
+    # -- groups
+
+    def delete_groups(
+        self, group_ids: Collection[str]
+    ) -> Result[GroupRecord, dict[str, ErrorCode]]:
+        """Groups without members go, with their offsets."""
+        records: list[GroupRecord] = []
+        codes = {}
+        for group_id in group_ids:
+            group = self.groups.get(group_id)
+            if group is None and not self.store.knows(group_id):
+                codes[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
+            elif group is not None and group.state is not S.EMPTY:
+                codes[group_id] = ErrorCode.NON_EMPTY_GROUP
+            else:
+                codes[group_id] = ErrorCode.NONE
+                records += self._tombstones(group_id)
+        return Result(records, codes, atomic=False)
+
+    def _tombstones(self, group_id: str) -> Iterator[GroupRecord]:
+        """The group's own comes last: a log cut in between leaves a group that can be deleted again."""
+        for topic, partition, _ in self.store.offsets_of(group_id):
+            yield offset_tombstone(group_id, topic, partition)
+        yield group_record(group_id, None)
+
+    def group_ids(self) -> list[str]:
+        """Every group that is known, whether it has members or only offsets."""
+        return list({**self.groups, **self.store.groups, **self.store.offsets})
+
+    # -- what has become of records
+
+    def replay(self, offset: int, record: GroupRecord, producer: Producer | None = None) -> None:
+        """Takes over a record that is in the log: the only way in which anything changes that a record tells of.
+
+        One thing is ahead of its records, as in Kafka: the members of a classic group and the generation they are in, because they join
+        before there is anything to write. Whoever loads the group begins with the generation that was written last.
+        """
+        self.store.replay(offset, record, producer)
+        if producer is None and isinstance(record.key, GroupMetadataKey) and record.value is None:
+            group = self.groups.pop(record.key.group, None)
+            if group is not None:
+                at = Instant(0.0, group.state_timestamp_ms)
+                rebalance.close(self._operation(group, at), ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
+        """Offsets of the producer's transaction count from now on, or never."""
+        self.store.complete_transaction(producer, is_commit)
+
+    def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
+        """A group is committed, which is what its members wait for, or is not in the log, or was not committed in time."""
+        if not isinstance(write, GroupWrite):
+            if code:
+                log.warning("expired offsets stay until the next time: %s", code.name)
+            return
+        group = self.groups.get(write.group_id)
+        if group is None:
+            return
+        if code is ErrorCode.NONE:
+            rebalance.committed(self._operation(group, at), write)
+        else:
+            rebalance.write_failed(self._operation(group, at), write, code)
+
+    # -- time
+
+    def deadline(self) -> float | None:
+        """When `handle_timeout` wants to be called at the latest."""
+        return self._timers.earliest()
+
+    def handle_timeout(self, at: Instant) -> None:
+        """Does what is due at `at`; calling it early does nothing."""
+        while (key := self._timers.pop_due(at.now)) is not None:
+            if key == _EXPIRY:
+                self._expire(at)
+            elif (group := self.groups.get(key.group_id)) is not None:
+                self._timer_due(self._operation(group, at), key)
+                self._forget_if_unused(group)
+
+    def _timer_due(self, operation: GroupOperation, key: TimerKey) -> None:
+        if key.kind is Timer.SESSION:
+            rebalance.session_expired(operation, key.member_id)
+        elif key.kind is Timer.JOIN:
+            rebalance.complete_join(operation)
+        else:
+            rebalance.sync_expired(operation)
+
+    def _expire(self, at: Instant) -> None:
+        self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
+        tombstones: list[GroupRecord] = []
+        for group_id in self.group_ids():
+            group = self.groups.get(group_id)
+            gone = list(
+                offsets.expired(
+                    group, self.store, group_id, self.limits, at.now_ms, self._knows_topic
+                )
+            )
+            tombstones += gone
+            if len(gone) == sum(1 for _ in self.store.offsets_of(group_id)):
+                tombstones += self._expire_group(group_id, group, at)
+        self._remove(tombstones)
+
+    def _expire_group(
+        self, group_id: str, group: ClassicGroup | None, at: Instant
+    ) -> list[GroupRecord]:
+        """A group without offsets goes too, unless somebody is or wants to be its member."""
+        if group is not None and (group.state is not S.EMPTY or group.pending):
+            return []
+        if group_id in self.store.groups:
+            return [group_record(group_id, None)]
+        if group is not None:
+            rebalance.close(self._operation(group, at), ErrorCode.UNKNOWN_MEMBER_ID)
+            del self.groups[group_id]
+        return []
+
+    def _remove(self, tombstones: Iterable[GroupRecord]) -> None:
+        records = tuple(tombstones)
+        if records:
+            self._effects.writes.append(Tombstones(records))
+
+    # -- helpers
+
+    def _operation(self, group: ClassicGroup, at: Instant) -> GroupOperation:
+        return GroupOperation(group, at, self._timers, self.limits, self._effects)
+
+    def _respond(self, token: ResponseToken, response: Message) -> None:
+        self._effects.responses.append(Completion(token, response))
+
+    def _forget_if_unused(self, group: ClassicGroup) -> None:
+        """A group that somebody asked for and left again, before anything was written of it."""
+        never_led = group.state is S.EMPTY and not group.pending and group.generation == 0
+        if never_led and group.id not in self.store.groups:
+            self.groups.pop(group.id, None)

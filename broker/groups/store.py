@@ -1,17 +1,19 @@
 """What a shard of `__consumer_offsets` says: the last value of every key, and nothing else.
 
-`replay` is the only mutator, the same for records just written and for those loaded after a fail-over. Sessions, parked
-requests and groups that nothing was written of are not in here. A group without a record of its own exists as long as
-it has offsets (Kafka's "simple" group). Source: `OffsetMetadataManager` and `GroupMetadataManager`, their `replay`.
-Left out: pending transactional offsets; the loader applies those whose transaction has ended.
+`replay` and `complete_transaction` are the only mutators, the same for what was just written and for what is loaded after a
+fail-over. Sessions, awaiting requests and groups that nothing was written of are not in here. A group without a record of its own
+exists as long as it has offsets (Kafka's "simple" group). Source: `OffsetMetadataManager` and `GroupMetadataManager`, their `replay`.
+Left out: telling readers that want stable offsets of those that are pending (KIP-447).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from broker.coordination.shard import Producer
+from broker.coordination.transactions import PendingTransactions
 from broker.groups.records import GroupRecord
-from wire.records.groups import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from wire.records.groups import GroupKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 Offsets = dict[str, dict[int, OffsetCommitValue]]
 """Committed offsets by topic and partition."""
@@ -23,9 +25,21 @@ class GroupStore:
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadataValue] = {}
         self.offsets: dict[str, Offsets] = {}
+        self._pending = PendingTransactions[tuple[str | int, ...], GroupRecord]()
 
-    def replay(self, record: GroupRecord) -> None:
-        """Takes over one record; never fails."""
+    def replay(self, offset: int, record: GroupRecord, producer: Producer | None = None) -> None:
+        """Takes over one record, now or when the producer's transaction is committed; never fails."""
+        if producer is None:
+            self._pending.supersede(_hashable(record.key), offset)
+            self._apply(record)
+        else:
+            self._pending.add(offset, producer, _hashable(record.key), record)
+
+    def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
+        for pending in self._pending.end(producer.id, is_commit):
+            self._apply(pending.value)
+
+    def _apply(self, record: GroupRecord) -> None:
         key, value = record
         if isinstance(key, OffsetCommitKey):
             if isinstance(value, OffsetCommitValue):
@@ -58,3 +72,9 @@ class GroupStore:
 
     def knows(self, group_id: str) -> bool:
         return group_id in self.groups or group_id in self.offsets
+
+
+def _hashable(key: GroupKey) -> tuple[str | int, ...]:
+    if isinstance(key, OffsetCommitKey):
+        return key.group, key.topic, key.partition
+    return (key.group,)

@@ -17,9 +17,8 @@ How the parts meet:
   `partition.leader` is its `LeaderEpoch` (asking opens the log); after it, or on a follower, None.
 - `ctx.controller.call(request)` asks the active controller, finding the new one when it changes; `ctx.forwarder` wraps
   a client's request in an Envelope; `ctx.topic_creation.create(names)` makes missing topics (also internal ones).
-- `ctx.groups` is the coordinator of consumer groups: constructed as `GroupCoordinator(config, partitions, metadata)`,
-  registered with `partitions.listen("__consumer_offsets", coordinator)`, its `async def run(task_status)` started
-  by `broker.process.server`. Only the group handlers look inside.
+- `ctx.groups` is the coordinator of consumer groups; its `runtime` is registered with `partitions.listen("__consumer_offsets", …)`
+  and run by `broker.process.server`. Only the group handlers look inside.
 """
 
 from __future__ import annotations

@@ -12,10 +12,16 @@ from wire.messages.create_delegation_token import (
 )
 from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(CreateDelegationTokenRequest, versions="0-3", access=BY_CONTROLLER)
+@handles(
+    CreateDelegationTokenRequest,
+    versions="0-3",
+    access=BY_CONTROLLER,
+    elements_max=FEW_ELEMENTS_MAX,
+)
 async def create_delegation_token(
     request: CreateDelegationTokenRequest, ctx: Context, call: Call
 ) -> CreateDelegationTokenResponse:

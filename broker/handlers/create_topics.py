@@ -14,6 +14,7 @@ from wire.messages.create_topics import (
 from wire.outgoing import Outgoing
 from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 # The client will ask this broker for metadata next; a broker far behind must not hold the answer back.
@@ -22,7 +23,13 @@ SEEN_SECONDS = 1.0
 LOOKED_AT_BYTES_MAX = 1 << 20
 
 
-@handles(CreateTopicsRequest, versions="0-7", access=BY_CONTROLLER, on_error=fail_create_topics)
+@handles(
+    CreateTopicsRequest,
+    versions="0-7",
+    access=BY_CONTROLLER,
+    on_error=fail_create_topics,
+    elements_max=DECISION_ELEMENTS_MAX,
+)
 async def create_topics(request: CreateTopicsRequest, ctx: Context, call: Call) -> Outgoing:
     answer = await ctx.forwarder.forward_request(request, call)
     if not request.validate_only:

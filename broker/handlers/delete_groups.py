@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import trio
-
-from broker.groups.answering import wait_committed
+from broker.coordination.responses import PendingResponse
 from broker.handlers.context import Context
-from node.runtime.deferred import Deferred
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -36,24 +33,21 @@ def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> Delet
 def delete_groups(
     request: DeleteGroupsRequest, ctx: Context, _call: Call
 ) -> DeferredResponse[DeleteGroupsResponse]:
-    codes, deferred = ctx.groups.delete_groups(dict.fromkeys(request.groups_names))
-    deadline = trio.current_time() + ctx.groups.commit_timeout_seconds
+    codes, pending = ctx.groups.delete_groups(dict.fromkeys(request.groups_names))
 
     async def finish() -> DeleteGroupsResponse:
-        for one in deferred:
-            codes.update(await _settled(one, deadline))
+        for one in pending:
+            codes.update(await _settled(one))
         return _respond(codes)
 
     return DeferredResponse(finish)
 
 
-async def _settled(
-    deferred: Deferred[dict[str, ErrorCode]], deadline: float
-) -> dict[str, ErrorCode]:
+async def _settled(pending: PendingResponse[dict[str, ErrorCode]]) -> dict[str, ErrorCode]:
     try:
-        return await wait_committed(deferred, deadline)
+        return await pending.wait()
     except KafkaError as error:
-        return dict.fromkeys(deferred.response, error.code)
+        return dict.fromkeys(pending.response, error.code)
 
 
 def _respond(codes: Mapping[str, ErrorCode]) -> DeleteGroupsResponse:

@@ -13,10 +13,17 @@ from wire.messages.delete_topics import (
 )
 from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(DeleteTopicsRequest, versions="0-6", access=BY_CONTROLLER, on_error=fail_delete_topics)
+@handles(
+    DeleteTopicsRequest,
+    versions="0-6",
+    access=BY_CONTROLLER,
+    on_error=fail_delete_topics,
+    elements_max=DECISION_ELEMENTS_MAX,
+)
 async def delete_topics(
     request: DeleteTopicsRequest, ctx: Context, call: Call
 ) -> DeleteTopicsResponse:

@@ -11,10 +11,16 @@ from wire.messages.describe_client_quotas import (
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(DescribeClientQuotasRequest, versions="0-1", access=cluster(Operation.DESCRIBE_CONFIGS))
+@handles(
+    DescribeClientQuotasRequest,
+    versions="0-1",
+    access=cluster(Operation.DESCRIBE_CONFIGS),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def describe_client_quotas(
     request: DescribeClientQuotasRequest, ctx: Context, _call: Call
 ) -> DescribeClientQuotasResponse:

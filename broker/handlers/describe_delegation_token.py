@@ -15,6 +15,7 @@ from wire.records.security import DelegationTokenRecord
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import tokens, users
 from wire.transport.calls import Call
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -22,6 +23,7 @@ from wire.transport.registry import handles
     DescribeDelegationTokenRequest,
     versions="0-3",
     access=(tokens(Operation.DESCRIBE), users(Operation.DESCRIBE_TOKENS)),
+    elements_max=MANY_ELEMENTS_MAX,
 )
 def describe_delegation_token(
     request: DescribeDelegationTokenRequest, ctx: Context, call: Call

@@ -38,22 +38,24 @@ from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from wire.messages.unregister_broker import UnregisterBrokerRequest
 from wire.messages.update_features import UpdateFeaturesRequest
 from wire.outgoing import Outgoing
-from wire.schema import Message
+from wire.schema import DECODE_BUDGET, Message
 from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
 from wire.transport.error_answers import OnError
+from wire.transport.heavy import DECISION_ELEMENTS_MAX, FEW_ELEMENTS_MAX, MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 Check = Callable[[Context, Call], None]
 
 
 class Row(NamedTuple):
-    """`on_error` as of `handles`; `check` raises KafkaError for what is refused here."""
+    """`on_error` and `elements_max` as of `handles`; `check` raises KafkaError for what is refused here."""
 
     request: type[Message]
     versions: str
     on_error: OnError | None = None
     check: Check | None = None
+    elements_max: int = DECODE_BUDGET.elements_max
 
 
 def _check_tokens(ctx: Context, call: Call) -> None:
@@ -63,20 +65,20 @@ def _check_tokens(ctx: Context, call: Call) -> None:
 
 
 ROWS = (
-    Row(AddRaftVoterRequest, "0-1"),
-    Row(AlterClientQuotasRequest, "0-1", fail_alter_quotas),
-    Row(AlterPartitionReassignmentsRequest, "0-1"),
-    Row(AlterUserScramCredentialsRequest, "0", fail_alter_scram),
-    Row(CreatePartitionsRequest, "0-3", fail_create_partitions),
-    Row(DeleteAclsRequest, "0-3", fail_delete),
-    Row(DescribeQuorumRequest, "0-2"),
-    Row(ElectLeadersRequest, "0-2", fail_elect_leaders),
+    Row(AddRaftVoterRequest, "0-1", elements_max=FEW_ELEMENTS_MAX),
+    Row(AlterClientQuotasRequest, "0-1", fail_alter_quotas, elements_max=MANY_ELEMENTS_MAX),
+    Row(AlterPartitionReassignmentsRequest, "0-1", elements_max=DECISION_ELEMENTS_MAX),
+    Row(AlterUserScramCredentialsRequest, "0", fail_alter_scram, elements_max=MANY_ELEMENTS_MAX),
+    Row(CreatePartitionsRequest, "0-3", fail_create_partitions, elements_max=DECISION_ELEMENTS_MAX),
+    Row(DeleteAclsRequest, "0-3", fail_delete, elements_max=DECISION_ELEMENTS_MAX),
+    Row(DescribeQuorumRequest, "0-2", elements_max=FEW_ELEMENTS_MAX),
+    Row(ElectLeadersRequest, "0-2", fail_elect_leaders, elements_max=DECISION_ELEMENTS_MAX),
     Row(ExpireDelegationTokenRequest, "0-2", fail_expire_token, _check_tokens),
-    Row(ListPartitionReassignmentsRequest, "0"),
+    Row(ListPartitionReassignmentsRequest, "0", elements_max=DECISION_ELEMENTS_MAX),
     Row(RemoveRaftVoterRequest, "0"),
     Row(RenewDelegationTokenRequest, "0-2", fail_renew_token, _check_tokens),
     Row(UnregisterBrokerRequest, "0"),
-    Row(UpdateFeaturesRequest, "0-2"),
+    Row(UpdateFeaturesRequest, "0-2", elements_max=FEW_ELEMENTS_MAX),
 )
 
 
@@ -86,6 +88,7 @@ def _handler(row: Row) -> Callable[..., Any]:
         versions=row.versions,
         access=BY_CONTROLLER,
         on_error=row.on_error,
+        elements_max=row.elements_max,
         takes_frame=True,
     )
     async def forward_request(frame: bytes, ctx: Context, call: Call) -> Outgoing:

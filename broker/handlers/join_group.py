@@ -5,15 +5,16 @@ Versions: 4 members come with an id (KIP-394), 5 static members (KIP-345), 9 lea
 
 from __future__ import annotations
 
-from broker.groups.answering import answer_parking
+from broker.coordination.responses import respond
 from broker.groups.limits import MEMBER_BYTES_MAX
-from broker.groups.turn import join_error
+from broker.groups.operation import join_error
 from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.security.acls import Operation
 from wire.transport.access import groups
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 NULLABLE_PROTOCOL_NAME_VERSION = 7
@@ -26,24 +27,33 @@ def _fail(request: JoinGroupRequest, code: ErrorCode, _message: str) -> JoinGrou
 
 
 @handles(
-    JoinGroupRequest, versions="0-9", access=groups(Operation.READ, "group_id"), on_error=_fail
+    JoinGroupRequest,
+    versions="0-9",
+    access=groups(Operation.READ, "group_id"),
+    on_error=_fail,
+    elements_max=FEW_ELEMENTS_MAX,
 )
 def join_group(
     request: JoinGroupRequest, ctx: Context, call: Call
 ) -> JoinGroupResponse | DeferredResponse[JoinGroupResponse]:
     version = call.header.api_version
 
-    def spell(response: JoinGroupResponse) -> JoinGroupResponse:
+    def to_response(response: JoinGroupResponse) -> JoinGroupResponse:
         name = response.protocol_name
         if version < NULLABLE_PROTOCOL_NAME_VERSION:
             response.protocol_name = name or ""
         return response
 
+    member_id = request.member_id
+
+    def refuse(code: ErrorCode) -> JoinGroupResponse:
+        return to_response(join_error(code, member_id))
+
     if sum(len(one.name) + len(one.metadata) for one in request.protocols) > MEMBER_BYTES_MAX:
-        return spell(join_error(ErrorCode.INVALID_REQUEST, request.member_id))
+        return refuse(ErrorCode.INVALID_REQUEST)
     host = f"/{call.connection.peer[0]}"  # as Java prints an address
     try:
-        parking = ctx.groups.join(request, version, call.header.client_id or "", host)
+        pending = ctx.groups.join(request, version, call.header.client_id or "", host)
     except KafkaError as error:
-        return spell(join_error(error.code, request.member_id))
-    return answer_parking(parking, spell)
+        return refuse(error.code)
+    return respond(pending, to_response, refuse)

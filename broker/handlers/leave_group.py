@@ -11,12 +11,18 @@ from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from wire.security.acls import Operation
 from wire.transport.access import groups
 from wire.transport.calls import Call
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 MANY_MEMBERS_VERSION = 3
 
 
-@handles(LeaveGroupRequest, versions="0-5", access=groups(Operation.READ, "group_id"))
+@handles(
+    LeaveGroupRequest,
+    versions="0-5",
+    access=groups(Operation.READ, "group_id"),
+    elements_max=MANY_ELEMENTS_MAX,
+)
 def leave_group(request: LeaveGroupRequest, ctx: Context, call: Call) -> LeaveGroupResponse:
     version = call.header.api_version
     try:

@@ -25,6 +25,7 @@ from wire.messages.list_config_resources import (
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 ALL = (
@@ -36,7 +37,12 @@ ALL = (
 )
 
 
-@handles(ListConfigResourcesRequest, versions="0-1", access=cluster(Operation.DESCRIBE_CONFIGS))
+@handles(
+    ListConfigResourcesRequest,
+    versions="0-1",
+    access=cluster(Operation.DESCRIBE_CONFIGS),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def list_config_resources(
     request: ListConfigResourcesRequest, ctx: Context, call: Call
 ) -> ListConfigResourcesResponse:

@@ -11,6 +11,7 @@ from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from wire.security.acls import Operation
 from wire.transport.access import groups
 from wire.transport.calls import Call
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -18,6 +19,7 @@ from wire.transport.registry import handles
     ListGroupsRequest,
     versions="0-5",
     access=groups(Operation.DESCRIBE, listed="groups.group_id").or_cluster(Operation.DESCRIBE),
+    elements_max=FEW_ELEMENTS_MAX,
 )
 def list_groups(request: ListGroupsRequest, ctx: Context, _call: Call) -> ListGroupsResponse:
     try:

@@ -7,7 +7,7 @@ Not done: authorization; members of KIP-848 groups.
 
 from __future__ import annotations
 
-from broker.groups.answering import answer_deferred
+from broker.coordination.responses import respond
 from broker.handlers.context import Context
 from quorum.metadata.image import TopicImage
 from wire.errors import ErrorCode, KafkaError
@@ -72,10 +72,10 @@ def offset_commit(
         return merge(_fail(request, code, ""))
 
     try:
-        deferred = ctx.groups.commit_offsets(request, version)
+        pending = ctx.groups.commit_offsets(request, version)
     except KafkaError as error:
         return refuse(error.code)
-    return answer_deferred(deferred, ctx.groups.commit_timeout_seconds, merge, refuse)
+    return respond(pending, merge, refuse)
 
 
 def _admit(

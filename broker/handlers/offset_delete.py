@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.groups.answering import answer_deferred
+from broker.coordination.responses import respond
 from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_delete import (
@@ -17,6 +17,7 @@ from wire.security.acls import Operation
 from wire.transport.access import groups, topics
 from wire.transport.calls import Call, DeferredResponse
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 Codes = Mapping[tuple[str, int], ErrorCode]
 
@@ -25,6 +26,7 @@ Codes = Mapping[tuple[str, int], ErrorCode]
     OffsetDeleteRequest,
     versions="0",
     access=(groups(Operation.DELETE, "group_id"), topics(Operation.READ, "topics.name", "topics")),
+    slices=Slices("topics.partitions", "topics.partitions"),
 )
 def offset_delete(
     request: OffsetDeleteRequest, ctx: Context, _call: Call
@@ -33,14 +35,14 @@ def offset_delete(
     asked = [(t.name, p.partition_index) for t in request.topics for p in t.partitions]
     known = [one for one in asked if one[0] in topics and one[1] in topics[one[0]].partitions]
 
-    def answer(codes: Codes) -> OffsetDeleteResponse:
+    def to_response(codes: Codes) -> OffsetDeleteResponse:
         return OffsetDeleteResponse(topics=_topics(asked, codes))
 
     try:
-        deferred = ctx.groups.delete_offsets(request.group_id, known)
+        pending = ctx.groups.delete_offsets(request.group_id, known)
     except KafkaError as error:
         return _refuse(error.code)
-    return answer_deferred(deferred, ctx.groups.commit_timeout_seconds, answer, _refuse)
+    return respond(pending, to_response, _refuse)
 
 
 def _refuse(code: ErrorCode) -> OffsetDeleteResponse:

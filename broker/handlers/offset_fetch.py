@@ -10,10 +10,9 @@ from collections.abc import Iterable
 
 import trio
 
-from broker.groups.answering import wait_committed
+from broker.coordination.responses import PendingResponse
 from broker.groups.offsets import not_found
 from broker.handlers.context import Context
-from node.runtime.deferred import Deferred
 from quorum.metadata.image import MetadataImage
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.offset_fetch import (
@@ -29,8 +28,11 @@ from wire.messages.offset_fetch import (
 from wire.security.acls import Operation
 from wire.transport.access import groups, topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
+TOPICS = Slices("topics.partition_indexes", "topics.partitions")
 GROUP_ERROR_VERSION = 2
 MANY_GROUPS_VERSION = 8
 TOPIC_ID_VERSION = 10
@@ -52,6 +54,7 @@ def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> Offset
         topics(Operation.DESCRIBE).in_handler("topics of each group"),
     ),
     on_error=_fail,
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, call: Call
@@ -63,15 +66,52 @@ def offset_fetch(
             for group in _groups(request, version)
         ]
         return _respond(groups, version)
+    if call.heavy:
+        return DeferredResponse(lambda: _of_many(request, ctx, version))
     fetches = [_GroupFetch(group, ctx, version) for group in _groups(request, version)]
     if all(fetch.ready() for fetch in fetches):
         return _respond([fetch.answer() for fetch in fetches], version)
-    deadline = trio.current_time() + ctx.groups.commit_timeout_seconds
 
     async def finish() -> OffsetFetchResponse:
-        return _respond([await fetch.finish(deadline) for fetch in fetches], version)
+        return _respond([await fetch.finish() for fetch in fetches], version)
 
     return DeferredResponse(finish, ready=lambda: all(fetch.ready() for fetch in fetches))
+
+
+async def _of_many(request: OffsetFetchRequest, ctx: Context, version: int) -> OffsetFetchResponse:
+    """Some partitions of a group after the other."""
+    deadline = trio.current_time() + ctx.groups.commit_timeout_seconds
+    answers = []
+    for group in _groups(request, version):
+        whole: OffsetFetchResponseGroup | None = None
+        for part, goes_on in TOPICS.of(group) if group.topics else [(group, False)]:
+            answer = await _GroupFetch(part, ctx, version).finish(deadline)
+            await trio.lowlevel.checkpoint()
+            if whole is None or answer.error_code:
+                whole = answer
+            else:
+                _join(whole.topics, answer.topics, goes_on)
+            if whole.error_code:
+                break
+        assert whole is not None
+        answers.append(whole)
+    return await run_apart(_respond, answers, version)
+
+
+def _join(
+    found: list[OffsetFetchResponseTopics], more: list[OffsetFetchResponseTopics], goes_on: bool
+) -> None:
+    """Adds answers about further topics; one of them may go on with one of before: those that are unknown come last, so any."""
+    if goes_on:
+        known = {(topic.name, topic.topic_id): topic for topic in found}
+        for topic in more:
+            before = known.get((topic.name, topic.topic_id))
+            if before is None:
+                found.append(topic)
+            else:
+                before.partitions.extend(topic.partitions)
+    else:
+        found.extend(more)
 
 
 def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
@@ -95,12 +135,12 @@ class _GroupFetch:
         self._version = version
         self._unknown: list[OffsetFetchResponseTopics] = []
         self._refused: ErrorCode | None = None
-        self._deferred: Deferred[OffsetFetchResponseGroup] | None = None
+        self._pending: PendingResponse[OffsetFetchResponseGroup] | None = None
         asked = group
         if version >= TOPIC_ID_VERSION and group.topics is not None:
             asked = self._name_topics(group.group_id, group.topics)
         try:
-            self._deferred = ctx.groups.fetch_offsets(asked)
+            self._pending = ctx.groups.fetch_offsets(asked)
         except KafkaError as error:
             self._refused = error.code
 
@@ -119,23 +159,23 @@ class _GroupFetch:
         return OffsetFetchRequestGroup(group_id=group_id, topics=known)
 
     def ready(self) -> bool:
-        return self._deferred is None or self._deferred.ready()
+        return self._pending is None or self._pending.ready()
 
     def answer(self) -> OffsetFetchResponseGroup:
         """What is known; only when `ready`."""
         if self._refused is not None:
             return _group_error(self._group, self._refused, self._version)
-        assert self._deferred is not None
-        response = self._deferred.response
+        assert self._pending is not None
+        response = self._pending.response
         if self._version >= TOPIC_ID_VERSION and self._group.topics is None:
             response.topics = _with_ids(response.topics, self._image)
         response.topics += self._unknown
         return response
 
-    async def finish(self, deadline: float) -> OffsetFetchResponseGroup:
-        if self._deferred is not None:
+    async def finish(self) -> OffsetFetchResponseGroup:
+        if self._pending is not None:
             try:
-                await wait_committed(self._deferred, deadline)
+                await self._pending.wait()
             except KafkaError:
                 # Consumers before 3.9 do not retry COORDINATOR_NOT_AVAILABLE here.
                 self._refused = ErrorCode.NOT_COORDINATOR

@@ -5,20 +5,26 @@ Versions: 3 static members (KIP-345), 5 protocol type and name, which must then 
 
 from __future__ import annotations
 
-from broker.groups.answering import answer_parking
-from broker.groups.turn import sync_error
+from broker.coordination.responses import respond
+from broker.groups.operation import sync_error
 from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from wire.security.acls import Operation
 from wire.transport.access import groups
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 PROTOCOL_VERSION = 5
 
 
-@handles(SyncGroupRequest, versions="0-5", access=groups(Operation.READ, "group_id"))
+@handles(
+    SyncGroupRequest,
+    versions="0-5",
+    access=groups(Operation.READ, "group_id"),
+    elements_max=MANY_ELEMENTS_MAX,
+)
 def sync_group(
     request: SyncGroupRequest, ctx: Context, call: Call
 ) -> SyncGroupResponse | DeferredResponse[SyncGroupResponse]:
@@ -26,7 +32,7 @@ def sync_group(
     if call.header.api_version >= PROTOCOL_VERSION and unnamed:
         return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     try:
-        parking = ctx.groups.sync(request)
+        pending = ctx.groups.sync(request)
     except KafkaError as error:
         return sync_error(error.code)
-    return answer_parking(parking, lambda response: response)
+    return respond(pending, lambda response: response, sync_error)

@@ -5,21 +5,42 @@ Source: `ReplicaManager.appendRecords` with `AppendOrigin.COORDINATOR`, `Produce
 
 from __future__ import annotations
 
-from broker.partitions.leader import LeaderEpoch
-from log.batches.batch import iter_batches
-from log.partitions.partition_log import AppendInfo
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from log.batches.batch import BatchView, iter_batches
 from log.producers.marker import EndMarker, build_end_marker
+from log.producers.state import ProducerState
+
+A_co = TypeVar("A_co", covariant=True)
+A = TypeVar("A")
+
+
+class HasProducers(Protocol):
+    """A log that knows who wrote to it, as `PartitionLog`."""
+
+    @property
+    def producers(self) -> ProducerState: ...
+
+
+class Leads(Protocol[A_co]):
+    """The part of `LeaderEpoch` that is used."""
+
+    @property
+    def log(self) -> HasProducers: ...
+
+    def append(self, records: memoryview, views: Sequence[BatchView]) -> A_co: ...
 
 
 def append_end_marker(
-    leader: LeaderEpoch,
+    leader: Leads[A],
     marker: EndMarker,
     *,
     producer_id: int,
     producer_epoch: int,
     transaction_version: int,
     now_ms: int,
-) -> AppendInfo:
+) -> A:
     """Appends the marker, which is durable when the high watermark has passed it.
 
     Raises:

@@ -101,7 +101,7 @@ def compose(config: ServerConfig, controller: RunningController | None) -> Parts
     fetchers = _fetchers(config, metadata, lifecycle, to_brokers)
     partitions = Partitions(services, fetchers, directories.high_watermark)
     groups = GroupCoordinator(GroupLimits.of(config), metadata, directories.storage_failed)
-    partitions.listen(CONSUMER_OFFSETS, groups)
+    partitions.listen(CONSUMER_OFFSETS, groups.runtime)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
     tracker = RegistrationTracker(node_id, lifecycle.register_again)
     altered = AlteredSecurity(

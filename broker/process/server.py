@@ -131,7 +131,7 @@ async def _start(
         await _recover_logs(parts)
         await parts.publisher.activate()
         nursery.start_soon(parts.publisher.run)
-        await nursery.start(ctx.groups.run)
+        await nursery.start(ctx.groups.runtime.run)
         nursery.start_soon(parts.maintenance.run)
         nursery.start_soon(ctx.moves.run)
         nursery.start_soon(ctx.partitions.check_suspects)

@@ -96,6 +96,16 @@ class ProducerState:
             )
         return None
 
+    def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        """Whether a coordinator may write in a transaction of this producer: nobody looks at sequences then.
+
+        Raises:
+            KafkaError: INVALID_PRODUCER_EPOCH, a newer epoch wrote here.
+        """
+        entry = self._producers.get(producer_id)
+        if entry is not None and producer_epoch < entry.epoch:
+            raise _fenced(producer_id, producer_epoch, entry.epoch)
+
     def check_marker(
         self, marker: EndMarker, producer_id: int, producer_epoch: int, transaction_version: int
     ) -> None:

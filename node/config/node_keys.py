@@ -79,6 +79,7 @@ ROLES = (
         LONG_MAX,
         "Time after which a node stops that has not started.",
         at_least(0),
+        internal=True,
     ),
 )
 LISTENERS = (
@@ -196,8 +197,8 @@ QUORUM = (
     ConfigKey(
         "controller.quorum.append.linger.ms",
         "int",
-        25,
-        "How long a change of metadata waits for others to be written with it. When not set it does not wait:"
+        0,
+        "How long a change of metadata waits for others to be written with it. By default it does not wait, in Kafka for 25 ms:"
         " what comes in one turn is written together anyhow, and what comes meanwhile shares an fsync.",
         check=at_least(0),
     ),

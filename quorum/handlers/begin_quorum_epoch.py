@@ -14,10 +14,16 @@ from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuoru
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(BeginQuorumEpochRequest, versions="0-1", access=cluster(Operation.CLUSTER_ACTION))
+@handles(
+    BeginQuorumEpochRequest,
+    versions="0-1",
+    access=cluster(Operation.CLUSTER_ACTION),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def begin_quorum_epoch(
     request: BeginQuorumEpochRequest, ctx: QuorumContext, call: Call
 ) -> BeginQuorumEpochResponse | DeferredResponse[BeginQuorumEpochResponse]:

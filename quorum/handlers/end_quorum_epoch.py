@@ -14,10 +14,16 @@ from wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpoch
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(EndQuorumEpochRequest, versions="0-1", access=cluster(Operation.CLUSTER_ACTION))
+@handles(
+    EndQuorumEpochRequest,
+    versions="0-1",
+    access=cluster(Operation.CLUSTER_ACTION),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def end_quorum_epoch(
     request: EndQuorumEpochRequest, ctx: QuorumContext, call: Call
 ) -> EndQuorumEpochResponse | DeferredResponse[EndQuorumEpochResponse]:

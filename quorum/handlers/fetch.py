@@ -14,10 +14,16 @@ from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(FetchRequest, versions="12-18", access=cluster(Operation.CLUSTER_ACTION))
+@handles(
+    FetchRequest,
+    versions="12-18",
+    access=cluster(Operation.CLUSTER_ACTION),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def fetch(
     request: FetchRequest, ctx: QuorumContext, call: Call
 ) -> FetchResponse | DeferredResponse[FetchResponse]:

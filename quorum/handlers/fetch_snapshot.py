@@ -14,10 +14,16 @@ from wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResp
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(FetchSnapshotRequest, versions="0-1", access=cluster(Operation.CLUSTER_ACTION))
+@handles(
+    FetchSnapshotRequest,
+    versions="0-1",
+    access=cluster(Operation.CLUSTER_ACTION),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def fetch_snapshot(
     request: FetchSnapshotRequest, ctx: QuorumContext, call: Call
 ) -> FetchSnapshotResponse | DeferredResponse[FetchSnapshotResponse]:

@@ -9,10 +9,16 @@ from wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVo
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(UpdateRaftVoterRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
+@handles(
+    UpdateRaftVoterRequest,
+    versions="0",
+    access=cluster(Operation.CLUSTER_ACTION),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def update_raft_voter(
     request: UpdateRaftVoterRequest, ctx: QuorumContext, call: Call
 ) -> DeferredResponse[UpdateRaftVoterResponse]:

@@ -14,10 +14,16 @@ from wire.messages.vote import VoteRequest, VoteResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(VoteRequest, versions="0-2", access=cluster(Operation.CLUSTER_ACTION))
+@handles(
+    VoteRequest,
+    versions="0-2",
+    access=cluster(Operation.CLUSTER_ACTION),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def vote(
     request: VoteRequest, ctx: QuorumContext, call: Call
 ) -> VoteResponse | DeferredResponse[VoteResponse]:

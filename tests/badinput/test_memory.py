@@ -80,7 +80,7 @@ async def peak_growth_kib(node, *floods):
         nonlocal slowest
         while True:
             began = time.monotonic()
-            await trio.to_thread.run_sync(node.serves)
+            await trio.to_thread.run_sync(node.assert_serves)
             slowest = max(slowest, time.monotonic() - began)
             await trio.sleep(0.2)
 
@@ -110,7 +110,7 @@ def large_metadata(size):
 async def test_b1_requests_behind_one_that_waits(own):
     data = frame_of(long_poll(), 12) + frame_of(large_metadata(3_600_000), 9) * 4
     assert await peak_growth_kib(own.broker, data) < ALLOWED_KIB
-    own.broker.serves()
+    own.broker.assert_serves()
 
 
 @pytest.mark.parametrize("role", ["broker", "controller"])
@@ -119,7 +119,7 @@ async def test_b1_frames_that_never_end(own, role):
     node = getattr(own, role)
     frame = sized(frame_of(ApiVersionsRequest(), 0)[4:] + bytes(100 * MIB - 100))
     assert await peak_growth_kib(node, memoryview(frame)[: 8 * MIB]) < ALLOWED_KIB
-    node.serves()
+    node.assert_serves()
 
 
 async def test_b1_answers_that_nobody_takes(own):
@@ -135,7 +135,7 @@ async def test_b1_answers_that_nobody_takes(own):
         topics=[FetchTopic(topic=TOPIC, partitions=[partition])],
     )
     assert await peak_growth_kib(own.broker, frame_of(request, 3) * 5) < ALLOWED_KIB
-    own.broker.serves()
+    own.broker.assert_serves()
 
 
 def produce(node, value):

@@ -13,7 +13,7 @@ import trio
 from broker.background.log_cleaner import CleanerSettings
 from quorum.metadata.image import MetadataImage
 from quorum.serving.node_configs import NodeConfigs
-from tests.broker.test_admin_requests import Admin, described, incremental
+from tests.broker.administration import Admin, described, incremental
 from tests.certificates import Certificates
 from tests.cluster.in_process import cluster
 from wire.client.errors import AuthenticationRefused

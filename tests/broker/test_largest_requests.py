@@ -7,8 +7,8 @@ import trio
 
 from broker.handlers.registry import broker_registry
 from tests.badinput.peer import Peer, frame_of
-from tests.broker.cluster import cluster
 from tests.broker.large_requests import array_paths, large_request
+from tests.cluster.in_process import cluster
 from tests.slow_steps import no_slow_steps as assert_no_slow_steps
 from wire.messages.registry import REQUESTS
 from wire.schema import DECODE_BUDGET

@@ -1,7 +1,7 @@
 """What a handler is given, and what it may give back.
 
 A handler is a function `(request, context, call)` of two stages. Stage one is the plain call: it puts effects in order
-(a batch is appended) and returns the response, None where none is owed, or a `DeferredResponse`. Stage two is what the
+(a batch is appended) and returns the response, or None where none is owed, or a `DeferredResponse`. Stage two is what the
 connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two.
 Left out: quotas; what they do is `ConnectionInfo.mute`.
 """
@@ -117,5 +117,7 @@ class Call:
 
     header: RequestHeader
     connection: ConnectionInfo
+    # The frame was large: what is computed of the whole request belongs into the thread for that (`heavy.run_apart`).
+    heavy: bool = False
     # For how long the connection is muted on account of this request.
     throttle_ms: int = 0

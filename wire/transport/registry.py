@@ -1,7 +1,7 @@
 """Which handler answers which request, and the way from a frame to its answer.
 
 ApiVersions is computed from the handlers, so it cannot lie. Source: KIP-35, KIP-511; `RequestHandlerHelper` for errors.
-Left out: reading and writing.
+Left out: reading and writing; quotas.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import struct
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, TypeVarTuple, cast
 
 import trio
 
@@ -28,7 +28,7 @@ from wire.transport.api_versions import Features, answer_api_versions, unsupport
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
 from wire.transport.error_answers import GeneralError, OnError, general_error
 from wire.transport.guard import Judge, guarded
-from wire.transport.heavy import HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
+from wire.transport.heavy import FEW_ELEMENTS_MAX, HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
 from wire.transport.hooks import Hooks
 from wire.transport.limited_log import LimitedLog
 from wire.transport.memory import ELEMENT_BYTES
@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 API_VERSIONS_KEY = 18
 
@@ -105,36 +107,42 @@ class Route:
     hooks: Hooks | None
     takes_frame: bool
 
+    @property
+    def is_light(self) -> bool:
+        """Whether its requests are decoded at once, however many bytes they have."""
+        return self.takes_frame or self.elements_max in (FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX)
+
     def error_response(
         self,
-        error: Exception,
+        error: KafkaError,
         version: int,
         special: Callable[[ErrorCode, str], Message] | None = None,
     ) -> Message:
-        """What to answer for an exception out of the handler; `special` is the handler's own way to say it.
+        """What to answer for what `told` made of an exception; `special` is the handler's own way to say it.
 
         Raises:
             CloseConnection: no answer can say it.
         """
-        code, text = self._code_of(error)
         if special is not None:
-            return special(code, text)
+            return special(error.code, error.message)
         if self.general_error is not None and version in self.general_error.versions:
-            return self.general_error.build(code, text)
+            return self.general_error.build(error.code, error.message)
         raise CloseConnection(f"{self.request.__name__} failed: {error!r}") from error
 
-    def error_response_to(self, request: Message, error: Exception, version: int) -> Message:
+    def error_response_to(self, request: Message, error: KafkaError, version: int) -> Message:
         """The same while the request is at hand."""
         special = None if self.on_error is None else partial(self.on_error, request)
         return self.error_response(error, version, special)
 
-    def _code_of(self, error: Exception) -> tuple[ErrorCode, str]:
-        """The code to answer. The text of an error that was not meant for the peer does not reach it."""
+    def told(self, error: Exception) -> KafkaError:
+        """What the peer hears of an exception out of the handler; the text of one that was not meant for it stays in our log."""
         if isinstance(error, KafkaError):
-            return error.code, error.message
+            return error
         name = self.request.__name__
         self.log.exception(name, error, "%s failed", name)
-        return ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"
+        return KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"
+        )
 
 
 @dataclass(slots=True)
@@ -147,7 +155,6 @@ class DeferredFrame:
     # Bytes of the request that stay in memory meanwhile, about.
     held: int = 0
     # The connection's next request must not begin before this is answered: its effects come in stage two.
-    # The answer is large, so a thread encodes it.
     alone: bool = False
 
     def ready(self) -> bool:
@@ -164,13 +171,19 @@ class DeferredFrame:
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            version = self.call.header.api_version
-            response = self.route.error_response(error, version, self.deferred.on_error)
+            response = await self._apart(self._error, self.route.told(error))
         if self.route.hooks is not None:
             self.route.hooks.end(self.call, response)
-        if self.alone:
-            return await run_apart(_encode, response, self.call.header)
-        return _encode(response, self.call.header)
+        return await self._apart(_encode, response, self.call.header)
+
+    async def _apart(self, make: Callable[[*Ts], T], *args: *Ts) -> T:
+        """An answer to a large request may be large: it is made in the thread for such work."""
+        return await run_apart(make, *args) if self.call.heavy else make(*args)
+
+    def _error(self, error: KafkaError) -> Message:
+        return self.route.error_response(
+            error, self.call.header.api_version, self.deferred.on_error
+        )
 
 
 Answer = Outgoing | DeferredFrame | None
@@ -270,20 +283,14 @@ class Registry(Generic[C]):
         if isinstance(route, Outgoing):
             return route
         decoded = await run_apart(_decode, route, frame, budget)
-        if route.slices is None or route.slices.count(decoded.request) <= ITEMS_PER_SLICE:
-            return _begin(route, decoded, context, connection)
-        call = _call(route, decoded, connection)
-        handling = _handling_slices(route, route.slices, decoded.request, context, call)
-        return DeferredFrame(handling, route, call, decoded.size, alone=True)
+        return await _begin_heavy(route, decoded, context, connection)
 
     def is_heavy(self, frame: memoryview) -> bool:
         """Whether `dispatch_heavy` must be taken."""
         if len(frame) <= HEAVY_BYTES:
             return False
         route = self._routes.get(_HEAD.unpack_from(frame)[0])
-        if route is None or route.takes_frame:
-            return False
-        return route.elements_max > LIGHT_ELEMENTS_MAX
+        return route is not None and not route.is_light
 
     def _route(self, frame: memoryview) -> Route | Outgoing:
         """Who handles this; or the answer to a version that is too new.
@@ -366,17 +373,54 @@ class _Decoded:
     size: int
 
 
-def _call(route: Route, decoded: _Decoded, connection: ConnectionInfo) -> Call:
-    call = Call(decoded.header, connection)
+def _call(
+    route: Route, decoded: _Decoded, connection: ConnectionInfo, *, heavy: bool = False
+) -> Call:
+    call = Call(decoded.header, connection, heavy)
+    if route.takes_frame:
+        call.heavy = decoded.size > HEAVY_BYTES
     if route.hooks is not None:
         route.hooks.begin(call)
     return call
 
 
 def _begin(route: Route, decoded: _Decoded, context: Any, connection: ConnectionInfo) -> Answer:
-    """Stage one of the handler."""
-    header, request = decoded.header, decoded.request
+    """Stage one of the handler, and the answer if that gives it."""
     call = _call(route, decoded, connection)
+    found = _stage_one(route, decoded, context, call)
+    if isinstance(found, DeferredFrame):
+        return found
+    if isinstance(found, KafkaError):
+        found = route.error_response_to(decoded.request, found, decoded.header.api_version)
+    if route.hooks is not None:
+        route.hooks.end(call, found)
+    return _encode(found, decoded.header)
+
+
+async def _begin_heavy(
+    route: Route, decoded: _Decoded, context: Any, connection: ConnectionInfo
+) -> Answer:
+    """As `_begin`; the answer is made in a thread, and hooks are called here."""
+    call = _call(route, decoded, connection, heavy=True)
+    if route.slices is not None and route.slices.count(decoded.request) > ITEMS_PER_SLICE:
+        handling = _handling_slices(route, route.slices, decoded.request, context, call)
+        return DeferredFrame(handling, route, call, decoded.size, alone=True)
+    found = _stage_one(route, decoded, context, call)
+    if isinstance(found, DeferredFrame):
+        return found
+    if isinstance(found, KafkaError):
+        version = decoded.header.api_version
+        found = await run_apart(route.error_response_to, decoded.request, found, version)
+    if route.hooks is not None:
+        route.hooks.end(call, found)
+    return await run_apart(_encode, found, decoded.header)
+
+
+def _stage_one(
+    route: Route, decoded: _Decoded, context: Any, call: Call
+) -> Message | Outgoing | DeferredFrame | KafkaError | None:
+    """What the handler returns, or raises."""
+    request = decoded.request
     if route.is_async:
         return DeferredFrame(_handling(route, request, context, call), route, call, decoded.size)
     try:
@@ -384,13 +428,11 @@ def _begin(route: Route, decoded: _Decoded, context: Any, connection: Connection
     except (CloseConnection, RemoteProtocolError):
         raise
     except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-        response = route.error_response_to(request, error, header.api_version)
+        return route.told(error)
     if isinstance(response, DeferredResponse):
         held = decoded.size if response.holds_request else 0
         return DeferredFrame(response, route, call, held)
-    if route.hooks is not None:
-        route.hooks.end(call, response)
-    return _encode(response, header)
+    return cast(Message | Outgoing | None, response)
 
 
 def _handling(route: Route, request: Any, context: Any, call: Call) -> DeferredResponse[Any]:
@@ -403,8 +445,12 @@ def _handling(route: Route, request: Any, context: Any, call: Call) -> DeferredR
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            asked = await run_apart(_decode_late, route, request) if route.takes_frame else request
-            return route.error_response_to(asked, error, call.header.api_version)
+            told, version = route.told(error), call.header.api_version
+            if route.takes_frame:
+                return await run_apart(_error_response_to_frame, route, request, told)
+            if call.heavy:
+                return await run_apart(route.error_response_to, request, told, version)
+            return route.error_response_to(request, told, version)
 
     return DeferredResponse(cast(Any, finish))
 
@@ -412,7 +458,7 @@ def _handling(route: Route, request: Any, context: Any, call: Call) -> DeferredR
 def _handling_slices(
     route: Route, slices: Slices, request: Message, context: Any, call: Call
 ) -> DeferredResponse[Any]:
-    """One slice after the other."""
+    """One slice after the other. An error of the whole, of any slice, is the answer to all."""
 
     async def handle(part: Message) -> Message:
         response = route.handler(part, context, call)
@@ -426,8 +472,13 @@ def _handling_slices(
         parts = slices.of(request)
         whole = await handle(next(parts)[0])
         for part, goes_on in parts:
+            if getattr(whole, "error_code", ErrorCode.NONE):
+                break
             await trio.lowlevel.checkpoint()
-            slices.join(whole, await handle(part), goes_on)
+            answer = await handle(part)
+            if getattr(answer, "error_code", ErrorCode.NONE):
+                return answer
+            slices.join(whole, answer, goes_on)
         return whole
 
     on_error = None if route.on_error is None else partial(route.on_error, request)
@@ -435,7 +486,7 @@ def _handling_slices(
 
 
 def _decode(route: Route, frame: memoryview, budget: DecodeBudget) -> _Decoded:
-    """The request in `frame`; that of an async handler on bytes of its own, as the receive buffer has moved on by its turn.
+    """The request in `frame`; that of an async handler on bytes of its own, as the receive buffer has moved on by then.
 
     What follows it is ignored, as Kafka ignores it: librdkafka 2.16 asks for the metadata of all topics with three bytes
     too many.
@@ -443,26 +494,22 @@ def _decode(route: Route, frame: memoryview, budget: DecodeBudget) -> _Decoded:
     header, start = decode_request_header(frame, budget)
     if route.takes_frame:
         return _Decoded(header, bytes(frame), len(frame))
-    return _Decoded(header, *_decode_body(route, header, frame, start, budget))
-
-
-def _decode_body(
-    route: Route, header: RequestHeader, frame: memoryview, start: int, budget: DecodeBudget
-) -> tuple[Message, int]:
     if budget.elements_max > route.elements_max:
         budget = budget._replace(elements_max=route.elements_max)
     body = bytes(frame[start:]) if route.is_async else frame[start:]
     request, _, elements = route.request.decode_counted(body, header.api_version, budget)
-    return request, len(frame) + elements * ELEMENT_BYTES
+    return _Decoded(header, request, len(frame) + elements * ELEMENT_BYTES)
 
 
-def _decode_late(route: Route, frame: bytes) -> Message:
-    """For the answer to an error. Raises CloseConnection: what was passed on is no such request."""
+def _error_response_to_frame(route: Route, frame: bytes, error: KafkaError) -> Message:
+    """Raises CloseConnection: what was passed on is no such request, or there is no answer for what went wrong."""
+    budget = DECODE_BUDGET._replace(elements_max=route.elements_max)
     try:
-        header, start = decode_request_header(memoryview(frame), DECODE_BUDGET)
-        return _decode_body(route, header, memoryview(frame), start, DECODE_BUDGET)[0]
-    except RemoteProtocolError as error:
-        raise CloseConnection(str(error)) from error
+        header, start = decode_request_header(frame, budget)
+        request = route.request.decode_prefix(frame[start:], header.api_version, budget)[0]
+    except RemoteProtocolError as malformed:
+        raise CloseConnection(str(malformed)) from malformed
+    return route.error_response_to(request, error, header.api_version)
 
 
 def _encode(response: Message | Outgoing | None, header: RequestHeader) -> Outgoing | None:

@@ -11,10 +11,16 @@ from wire.messages.alter_partition_reassignments import (
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AlterPartitionReassignmentsRequest, versions="0-1", access=cluster(Operation.ALTER))
+@handles(
+    AlterPartitionReassignmentsRequest,
+    versions="0-1",
+    access=cluster(Operation.ALTER),
+    elements_max=DECISION_ELEMENTS_MAX,
+)
 def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[AlterPartitionReassignmentsResponse]:

@@ -17,10 +17,16 @@ from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbe
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(BrokerHeartbeatRequest, versions="0-2", access=cluster(Operation.CLUSTER_ACTION))
+@handles(
+    BrokerHeartbeatRequest,
+    versions="0-2",
+    access=cluster(Operation.CLUSTER_ACTION),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def broker_heartbeat(
     request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[BrokerHeartbeatResponse]:

@@ -32,10 +32,16 @@ from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerR
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(BrokerRegistrationRequest, versions="0-4", access=cluster(Operation.CLUSTER_ACTION))
+@handles(
+    BrokerRegistrationRequest,
+    versions="0-4",
+    access=cluster(Operation.CLUSTER_ACTION),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 async def broker_registration(
     request: BrokerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> BrokerRegistrationResponse:

@@ -11,10 +11,16 @@ from wire.messages.controller_registration import (
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(ControllerRegistrationRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
+@handles(
+    ControllerRegistrationRequest,
+    versions="0",
+    access=cluster(Operation.CLUSTER_ACTION),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def controller_registration(
     request: ControllerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[ControllerRegistrationResponse]:

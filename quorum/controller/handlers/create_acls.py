@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.acls import create_acls as decide
 from quorum.controller.acls import fail_create
 from quorum.controller.active import Reign
@@ -17,10 +18,17 @@ from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(CreateAclsRequest, versions="0-3", access=cluster(Operation.ALTER), on_error=fail_create)
+@handles(
+    CreateAclsRequest,
+    versions="0-3",
+    access=cluster(Operation.ALTER),
+    on_error=fail_create,
+    elements_max=DECISION_ELEMENTS_MAX,
+)
 def create_acls(
     request: CreateAclsRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[CreateAclsResponse]:
@@ -28,8 +36,8 @@ def create_acls(
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     judged, merge = judged_part(request)
 
-    def decided(reign: Reign) -> Result[Message, CreateAclsResponse]:
-        result = decide(judged, reign.image.acls, new_topic_id)
+    def decided(reign: Reign) -> Steps[Result[Message, CreateAclsResponse]]:
+        result = yield from decide(judged, reign.image.acls, new_topic_id)
         return Result(result.records, merge(result.response))
 
     return ctx.controller.submit(decided, partial(fail_create, request))

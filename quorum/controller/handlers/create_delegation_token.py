@@ -25,10 +25,16 @@ from wire.schema import Message
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import users
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(CreateDelegationTokenRequest, versions="0-3", access=users(Operation.CREATE_TOKENS))
+@handles(
+    CreateDelegationTokenRequest,
+    versions="0-3",
+    access=users(Operation.CREATE_TOKENS),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def create_delegation_token(
     request: CreateDelegationTokenRequest, ctx: ControllerContext, call: Call
 ) -> CreateDelegationTokenResponse | DeferredResponse[CreateDelegationTokenResponse]:

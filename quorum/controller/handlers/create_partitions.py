@@ -14,6 +14,7 @@ from wire.messages.create_partitions import (
 from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -22,6 +23,7 @@ from wire.transport.registry import handles
     versions="0-3",
     access=topics(Operation.ALTER, "topics.name", "results"),
     on_error=fail_create_partitions,
+    elements_max=DECISION_ELEMENTS_MAX,
 )
 def create_partitions(
     request: CreatePartitionsRequest, ctx: ControllerContext, _call: Call

@@ -18,6 +18,7 @@ from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 # The first version that tells what was created: some 40 configs of each topic, most of them the same for all.
@@ -32,6 +33,7 @@ WITH_CONFIGS = 5
         topics(Operation.DESCRIBE_CONFIGS).in_handler("configs in the answer"),
     ),
     on_error=fail_create_topics,
+    elements_max=DECISION_ELEMENTS_MAX,
 )
 def create_topics(
     request: CreateTopicsRequest, ctx: ControllerContext, call: Call

@@ -12,10 +12,17 @@ from wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(DeleteAclsRequest, versions="0-3", access=cluster(Operation.ALTER), on_error=fail_delete)
+@handles(
+    DeleteAclsRequest,
+    versions="0-3",
+    access=cluster(Operation.ALTER),
+    on_error=fail_delete,
+    elements_max=DECISION_ELEMENTS_MAX,
+)
 def delete_acls(
     request: DeleteAclsRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[DeleteAclsResponse]:

@@ -14,6 +14,7 @@ from wire.messages.delete_topics import (
 from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -25,6 +26,7 @@ from wire.transport.registry import handles
         topics(Operation.DELETE, "topics.name", "responses").or_cluster(Operation.DELETE),
     ),
     on_error=fail_delete_topics,
+    elements_max=DECISION_ELEMENTS_MAX,
 )
 def delete_topics(
     request: DeleteTopicsRequest, ctx: ControllerContext, call: Call

@@ -9,6 +9,7 @@ from wire.security.acls import Operation
 from wire.transport.access import configs, not_yet
 from wire.transport.calls import Call
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 
 @handles(
@@ -16,6 +17,7 @@ from wire.transport.registry import handles
     versions="1-4",
     access=not_yet(configs(Operation.DESCRIBE_CONFIGS)),
     on_error=fail_all,
+    slices=Slices("resources", "results"),
 )
 def describe_configs(
     request: DescribeConfigsRequest, ctx: ControllerContext, _call: Call

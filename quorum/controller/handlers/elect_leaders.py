@@ -20,6 +20,7 @@ from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -36,6 +37,7 @@ def _fail_at_top(
         "who elects everywhere is refused at the top alone, where version 0 has no room"
     ),
     on_error=fail_elect_leaders,
+    elements_max=DECISION_ELEMENTS_MAX,
 )
 def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call

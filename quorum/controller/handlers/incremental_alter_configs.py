@@ -6,6 +6,7 @@ from functools import partial
 
 from node.config.loggers import alter_loggers
 from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.active import Reign
 from quorum.controller.configs import (
     NONE,
@@ -27,6 +28,7 @@ from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import configs
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -35,16 +37,16 @@ from wire.transport.registry import handles
     versions="0-1",
     access=configs(Operation.ALTER_CONFIGS),
     on_error=fail_incremental,
+    elements_max=DECISION_ELEMENTS_MAX,
 )
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[IncrementalAlterConfigsResponse]:
-    answered = _answered_here(request, ctx, call)
-    left = [one for one in request.resources if resource_of(one) not in answered]
-
-    def decide(reign: Reign) -> Result[Message, IncrementalAlterConfigsResponse]:
+    def decide(reign: Reign) -> Steps[Result[Message, IncrementalAlterConfigsResponse]]:
+        answered = yield from _answered_here(request, ctx, call)
+        left = [one for one in request.resources if resource_of(one) not in answered]
         wanted = request.replace(resources=left)
-        result = alter_configs(wanted, reign.image, forwarded=ctx.forwarded)
+        result = yield from alter_configs(wanted, reign.image, forwarded=ctx.forwarded)
         result.response.responses.extend(incremental_response(answered).responses)
         return result
 
@@ -53,10 +55,11 @@ def incremental_alter_configs(
 
 def _answered_here(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
-) -> dict[ConfigResource, KafkaError]:
+) -> Steps[dict[ConfigResource, KafkaError]]:
     """Loggers, which are not in the log, and what the caller may not change."""
     answered: dict[ConfigResource, KafkaError] = {}
     for resource in request.resources:
+        yield 1
         key = resource_of(resource)
         if not may(ctx, call.connection, Action(Operation.ALTER_CONFIGS, *config_resource(key))):
             answered[key] = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

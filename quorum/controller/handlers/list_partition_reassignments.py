@@ -12,10 +12,16 @@ from wire.messages.list_partition_reassignments import (
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(ListPartitionReassignmentsRequest, versions="0", access=cluster(Operation.DESCRIBE))
+@handles(
+    ListPartitionReassignmentsRequest,
+    versions="0",
+    access=cluster(Operation.DESCRIBE),
+    elements_max=DECISION_ELEMENTS_MAX,
+)
 def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[ListPartitionReassignmentsResponse]:

@@ -12,10 +12,16 @@ from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(UpdateFeaturesRequest, versions="0-2", access=cluster(Operation.ALTER))
+@handles(
+    UpdateFeaturesRequest,
+    versions="0-2",
+    access=cluster(Operation.ALTER),
+    elements_max=FEW_ELEMENTS_MAX,
+)
 def update_features(
     request: UpdateFeaturesRequest, ctx: ControllerContext, call: Call
 ) -> DeferredResponse[UpdateFeaturesResponse]:

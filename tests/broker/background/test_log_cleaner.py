@@ -7,8 +7,10 @@ import trio
 import trio.testing
 
 from broker.background.log_cleaner import CleanerSettings, LogCleaner, Pace
-from broker.groups.loader import StoreLoader
-from broker.groups.records import GroupRecord
+from broker.coordination.loader import CoordinatorLoader
+from broker.groups.limits import GroupLimits
+from broker.groups.records import GroupRecord, GroupRecordSerde
+from broker.groups.shard import GroupCoordinatorShard
 from broker.metadata.internal_topics import CONSUMER_OFFSETS
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records
@@ -103,11 +105,13 @@ async def test_a_reader_finishes_what_it_began_while_the_files_are_swapped(tmp_p
 
 
 def store_of(log):
-    loader = StoreLoader()
+    loader = CoordinatorLoader(GroupRecordSerde())
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         offset = loader.feed(log.read_bytes(offset, 1 << 16, upto_offset=log.log_end_offset))
-    return vars(loader.finish())
+    shard = GroupCoordinatorShard(GroupLimits(), lambda *_: True)
+    loader.replay_into(shard)
+    return {"groups": shard.store.groups, "offsets": shard.store.offsets}
 
 
 async def test_committed_offsets_survive_and_the_log_does_not_grow(tmp_path):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from broker.fetching.sessions import EPOCH_MAX, EVICTION_IDLE_SECONDS, FetchSessions, next_epoch
 from broker.handlers.fetch import fetch
+from node.runtime.steps import at_once
 from tests.broker.batches import append
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.broker.harness import open_harness, partition, topic, topic_id
@@ -173,7 +174,7 @@ def open_with(sessions, size, *, privileged=False, now=0.0):
     session = sessions.open(privileged=privileged, by_id=True, size=size, now=now)
     if session is not None:
         topics = [FetchTopic(topic_id=b"x" * 16, partitions=[wanted(i) for i in range(size)])]
-        session.update(topics, ())
+        at_once(session.update(topics, ()))
     return session
 
 

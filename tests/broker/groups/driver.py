@@ -1,15 +1,17 @@
-"""A shard core with a log in memory and a clock in hand, and names for what happens in it."""
+"""A shard with a log in memory and a clock in hand, and names for what happens in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from broker.coordination.timers import Instant
+from broker.coordination.uncommitted import UncommittedWrites
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
-from broker.groups.records import GroupRecord, group_record
-from broker.groups.shard_core import ShardCore
+from broker.groups.operation import GroupWrite
+from broker.groups.records import GroupRecord
+from broker.groups.shard import GroupCoordinatorShard
 from broker.groups.store import GroupStore
-from broker.groups.timers import Instant
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.heartbeat import HeartbeatRequest
@@ -50,8 +52,12 @@ class Driver:
         self.gone: set[tuple[str, bytes]] = set()
         # Unique over reloads too, as random ids are.
         self._serial = len(self.log) * 1000
-        self.core = ShardCore(self.replayed(), self.limits, self.knows_topic)
-        self.core.restore(self.at)
+        self.shard = GroupCoordinatorShard(self.limits, self.knows_topic)
+        for offset, record in enumerate(self.log):
+            self.shard.replay(offset, record)
+        self.shard.finish_load()
+        self.shard.loaded(self.at)
+        self.uncommitted = UncommittedWrites()
         self.holding = False
         self.failing: ErrorCode | None = None
         self.answers: dict[str, object] = {}
@@ -68,29 +74,37 @@ class Driver:
     # -- the shell
 
     def settle(self) -> None:
-        """What `GroupShard` does after every input."""
+        """What `ShardEpoch` does after every input."""
         while True:
-            out = self.core.take()
-            for write in out.writes:
-                if self.failing is not None:
-                    self.core.write_failed(write, self.failing, self.at)
-                else:
-                    self.append([group_record(write.group_id, write.value)])
-                    self.core.write_appended(write, len(self.log), self.at)
-            self.append(out.tombstones)
-            for token, response in out.answers:
+            effects = self.shard.take()
+            for write in effects.writes:
+                self.store(write)
+            for token, response in effects.responses:
                 assert token not in self.answers, f"{token} is answered twice"
                 self.answers[token] = response
-            awaited = self.core.awaited_commit()
-            if awaited is not None and not self.holding:
-                self.core.committed(len(self.log), self.at)
-            elif not (out.writes or out.tombstones or out.answers):
+            committed = 0 if self.holding else self.acknowledge()
+            if not effects and not committed:
                 return
+
+    def store(self, write) -> None:
+        if self.failing is not None and isinstance(write, GroupWrite):
+            self.shard.written(write, self.failing, self.at)
+            return
+        self.append(write.records)
+        deadline = self.at.after_ms(self.limits.commit_timeout_ms)
+        self.uncommitted.add(write, len(self.log), deadline)
+
+    def acknowledge(self) -> int:
+        """Everything in the log is committed; how many writes waited for it."""
+        committed = self.uncommitted.pop_committed(len(self.log))
+        for write in committed:
+            self.shard.written(write, ErrorCode.NONE, self.at)
+        return len(committed)
 
     def append(self, records: Iterable[GroupRecord]) -> None:
         for record in records:
             self.log.append(record)
-            self.core.replay(len(self.log) - 1, record)
+            self.shard.replay(len(self.log) - 1, record)
 
     def submit(self, result: Result[GroupRecord, object]) -> object:
         self.append(result.records)
@@ -99,23 +113,33 @@ class Driver:
 
     def commit(self) -> None:
         self.holding = False
-        self.core.committed(len(self.log), self.at)
+        self.acknowledge()
         self.settle()
 
     def advance(self, seconds: float) -> list[float]:
         """Lets time pass, waking the core at its deadlines only; answers when it was woken."""
         end = self.now + seconds
         woken = []
-        while (deadline := self.core.deadline()) is not None and deadline <= end:
+        while (deadline := self.deadline()) is not None and deadline <= end:
             self.now = max(self.now, deadline)
             woken.append(self.now)
-            self.in_doubt |= {
-                one.write.generation for one in self.core._stored if one.deadline <= self.now
-            }
-            self.core.handle_timeout(self.at)
+            for write in self.uncommitted.pop_expired(self.now):
+                if isinstance(write, GroupWrite):
+                    self.in_doubt.add(write.generation)
+                self.shard.written(write, ErrorCode.COORDINATOR_NOT_AVAILABLE, self.at)
+            self.shard.handle_timeout(self.at)
             self.settle()
         self.now = end
         return woken
+
+    def close(self) -> None:
+        self.uncommitted = UncommittedWrites()
+        self.shard.close(self.at)
+        self.settle()
+
+    def deadline(self) -> float | None:
+        deadlines = [self.shard.deadline(), self.uncommitted.deadline()]
+        return min((one for one in deadlines if one is not None), default=None)
 
     # -- requests
 
@@ -146,7 +170,7 @@ class Driver:
             protocols=[JoinGroupRequestProtocol(name=n, metadata=m) for n, m in protocols],
         )
         join = Join(request, version, client, "/127.0.0.1", token, str(self._serial))
-        self.core.join(join, self.at)
+        self.shard.join(join, self.at)
         self.settle()
 
     def sync(
@@ -173,7 +197,7 @@ class Driver:
                 for m, a in (assignments or {}).items()
             ],
         )
-        self.core.sync(request, token, self.at)
+        self.shard.sync(request, token, self.at)
         self.settle()
 
     def heartbeat(
@@ -185,7 +209,7 @@ class Driver:
             member_id=member_id,
             group_instance_id=instance,
         )
-        return self.core.heartbeat(request, self.at)
+        return self.shard.heartbeat(request, self.at)
 
     def leave(
         self, *identities: tuple[str, str | None], group: str = "g", version: int = 5
@@ -194,7 +218,7 @@ class Driver:
         request = LeaveGroupRequest(
             group_id=group, member_id=members[0].member_id if version < 3 else "", members=members
         )
-        responses = self.core.leave(request, version, self.at)
+        responses = self.shard.leave(request, version, self.at)
         self.settle()
         return [ErrorCode(response.error_code) for response in responses]
 
@@ -235,7 +259,7 @@ class Driver:
             ],
         )
         try:
-            result = self.core.commit_offsets(request, version, self.at)
+            result = self.shard.commit_offsets(request, version, self.at)
         except KafkaError as error:
             self.settle()
             return error.code
@@ -243,12 +267,12 @@ class Driver:
         return ErrorCode(result.response.topics[0].partitions[0].error_code)
 
     def offset(self, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
-        value = self.core.store.offset(group, topic, partition)
+        value = self.shard.store.offset(group, topic, partition)
         return None if value is None else value.offset
 
     def replayed(self) -> GroupStore:
         """What another coordinator would find in the log."""
         store = GroupStore()
-        for record in self.log:
-            store.replay(record)
+        for offset, record in enumerate(self.log):
+            store.replay(offset, record)
         return store

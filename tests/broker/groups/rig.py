@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,16 +9,11 @@ from types import SimpleNamespace
 import trio
 from immutables import Map
 
+from broker.coordination.partitioning import partition_for
+from broker.coordination.shard_epoch import ShardEpoch, ShardState
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
-from broker.groups.partitioning import partition_for
 from broker.groups.ports import OFFSETS_TOPIC
-from broker.groups.shard import ShardState
-from log.batches.batch import BatchView
-from log.config import LogConfig
-from log.partitions.partition_log import AppendInfo, PartitionLog
-from node.runtime.clock import now_ms
-from node.runtime.watermark import Watermark
 from quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
@@ -28,8 +22,8 @@ from quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from tests.broker.coordination.leader import Leader, open_log
 from wire.endpoint import Endpoint
-from wire.errors import ErrorCode, KafkaError
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.registry import RESPONSES
 from wire.transport.calls import ConnectionInfo
@@ -38,32 +32,6 @@ from wire.transport.registry import DeferredFrame, Registry
 NODE_ID = 1
 LISTENER = "CLIENT"
 TOPIC_ID = b"topic-id-of-t---"
-
-
-class Leader:
-    """An `OffsetsPartition`; `holding` keeps the watermark where it is until `commit`."""
-
-    def __init__(self, log: PartitionLog, epoch: int) -> None:
-        self.log = log
-        self.epoch = epoch
-        self.high_watermark = Watermark(log.log_end_offset)
-        self.holding = False
-        self.failing: ErrorCode | None = None
-
-    def append(self, records: memoryview, views: Sequence[BatchView]) -> AppendInfo:
-        if self.high_watermark.closed:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self.failing is not None:
-            raise KafkaError(self.failing)
-        info = self.log.append_as_leader(
-            records, list(views), leader_epoch=self.epoch, now_ms=now_ms()
-        )
-        if not self.holding:
-            self.commit()
-        return info
-
-    def commit(self) -> None:
-        self.high_watermark.advance(self.log.log_end_offset)
 
 
 def topic_image(name: str, topic_id: bytes, count: int, leader: int = NODE_ID) -> TopicImage:
@@ -116,25 +84,22 @@ class Rig:
         return partition_for(group_id, self.limits.partition_count)
 
     def lead(self, index: int, epoch: int = 0) -> Leader:
-        log = self.leaders[index].log if index in self.leaders else self._open(index)
+        known = self.leaders.get(index)
+        log = open_log(self.directory / f"{OFFSETS_TOPIC}-{index}") if known is None else known.log
         leader = self.leaders[index] = Leader(log, epoch)
-        self.groups.began(index, leader)
+        self.groups.runtime.began(index, leader)
         return leader
 
     def resign(self, index: int) -> None:
         leader = self.leaders[index]
         leader.high_watermark.close()
-        self.groups.ended(index, leader.epoch)
+        self.groups.runtime.ended(index, leader.epoch)
 
-    def _open(self, index: int) -> PartitionLog:
-        path = self.directory / f"{OFFSETS_TOPIC}-{index}"
-        path.mkdir()
-        return PartitionLog.open(
-            path, LogConfig(), recovery_point=0, clean_shutdown=True, now_ms=now_ms()
-        )
+    def epoch(self, index: int) -> ShardEpoch:
+        return self.groups.runtime.epoch_of(index)
 
     async def loaded(self, index: int) -> None:
-        await self.groups._shards[index]._state.wait_not(ShardState.LOADING)
+        await self.epoch(index)._state.wait_not(ShardState.LOADING)
 
     # -- requests
 
@@ -160,7 +125,7 @@ class Rig:
 async def open_rig(directory: Path, limits: GroupLimits | None = None):
     rig = Rig(directory, limits or GroupLimits(partition_count=4))
     async with trio.open_nursery() as nursery:
-        await nursery.start(rig.groups.run)
+        await nursery.start(rig.groups.runtime.run)
         try:
             yield rig
         finally:

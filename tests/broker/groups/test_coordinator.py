@@ -1,4 +1,4 @@
-"""Shards over real logs: loading, serving, losing leadership, and the waits of parked requests."""
+"""Shards over real logs: loading, serving, losing leadership, and the waits of requests."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import pytest
 import trio
 import trio.testing
 
-from broker.groups import shard
-from broker.groups.answering import wait_committed
+from broker.coordination import shard_epoch
+from broker.coordination.loader import CoordinatorLoader
+from broker.coordination.shard_epoch import ShardState
 from broker.groups.limits import GroupLimits
-from broker.groups.loader import StoreLoader
 from broker.groups.ports import OFFSETS_TOPIC
-from broker.groups.shard import ShardState
+from broker.groups.records import GroupRecordSerde
+from broker.groups.shard import GroupCoordinatorShard
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.partitions.partition_log import PartitionLog
@@ -116,7 +117,7 @@ async def test_nothing_is_served_before_the_load_and_after_the_end(tmp_path):
         assert rig.groups.list_groups((), ()) == []
 
 
-async def test_another_reign_finds_what_was_written(tmp_path):
+async def test_another_epoch_finds_what_was_written(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -126,9 +127,9 @@ async def test_another_reign_finds_what_was_written(tmp_path):
         rig.resign(index)
         rig.lead(index, epoch=1)
         await rig.loaded(index)
-        deferred = fetch_all(rig)
-        assert deferred.ready()
-        assert offsets_in(deferred.response) == {("t", 0): 3}
+        pending = fetch_all(rig)
+        assert pending.ready()
+        assert offsets_in(pending.response) == {("t", 0): 3}
 
 
 async def test_a_log_of_apache_kafka_is_taken_over(tmp_path):
@@ -155,14 +156,14 @@ async def test_a_commit_is_answered_when_the_isr_has_it(tmp_path, autojump_clock
         leader = rig.lead(index)
         await rig.loaded(index)
         leader.holding = True
-        deferred = rig.groups.commit_offsets(commit_request(5), 9)
-        assert not deferred.ready()
+        pending = rig.groups.commit_offsets(commit_request(5), 9)
+        assert not pending.ready()
         # What is not committed must not be read: the answer waits as well (G3).
         read = fetch_all(rig)
         assert not read.ready()
         leader.commit()
-        assert offsets_in(await wait_committed(read, trio.current_time() + 1)) == {("t", 0): 5}
-        answer = await wait_committed(deferred, trio.current_time() + 1)
+        assert offsets_in(await read.wait()) == {("t", 0): 5}
+        answer = await pending.wait()
         assert answer.topics[0].partitions[0].error_code == E.NONE
 
 
@@ -172,15 +173,15 @@ async def test_a_commit_that_is_not_replicated_in_time(tmp_path, autojump_clock)
         leader = rig.lead(index)
         await rig.loaded(index)
         leader.holding = True
-        deferred = rig.groups.commit_offsets(commit_request(5), 9)
+        pending = rig.groups.commit_offsets(commit_request(5), 9)
         began = trio.current_time()
         with pytest.raises(KafkaError) as caught:
-            await wait_committed(deferred, began + 5)
+            await pending.wait()
         assert code_of(caught) is E.COORDINATOR_NOT_AVAILABLE
         assert trio.current_time() - began == pytest.approx(5)
         rig.resign(index)
         with pytest.raises(KafkaError) as caught:
-            await wait_committed(deferred, began + 50)
+            await pending.wait()
         assert code_of(caught) is E.NOT_COORDINATOR
 
 
@@ -236,10 +237,10 @@ async def test_many_tombstones_are_cut_into_batches(tmp_path):
             ]
             rig.groups.commit_offsets(request, 9)
         before = leader.log.log_end_offset
-        refused, (deferred,) = rig.groups.delete_groups(["g"])
+        refused, (pending,) = rig.groups.delete_groups(["g"])
         assert refused == {}
-        assert deferred.ready()
-        assert deferred.response == {"g": E.NONE}
+        assert pending.ready()
+        assert pending.response == {"g": E.NONE}
         written = leader.log.read_bytes(before, 1 << 20, upto_offset=leader.log.log_end_offset)
         assert [batch.count for batch in iter_batches(written)] == [1_000, 1_000, 501]
         assert rig.groups.list_groups((), ()) == []
@@ -299,15 +300,15 @@ async def test_fifty_members_join_in_one_delay(tmp_path, autojump_clock):
         assert trio.current_time() - began < 3.5
 
 
-async def test_who_waits_is_told_when_the_reign_ends(tmp_path):
+async def test_who_waits_is_told_when_the_epoch_ends(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
         await rig.loaded(index)
-        parking = rig.groups.join(join_request(), 3, "a", "/h")
-        assert not parking.ready()
+        pending = rig.groups.join(join_request(), 3, "a", "/h")
+        assert not pending.ready()
         rig.resign(index)
-        assert (await parking.wait()).error_code == E.NOT_COORDINATOR
+        assert (await pending.wait()).error_code == E.NOT_COORDINATOR
 
 
 async def test_who_waits_is_told_when_the_broker_stops(tmp_path):
@@ -315,8 +316,8 @@ async def test_who_waits_is_told_when_the_broker_stops(tmp_path):
         index = rig.index_of("g")
         rig.lead(index)
         await rig.loaded(index)
-        parking = rig.groups.join(join_request(), 3, "a", "/h")
-    assert (await parking.wait()).error_code == E.NOT_COORDINATOR
+        pending = rig.groups.join(join_request(), 3, "a", "/h")
+    assert (await pending.wait()).error_code == E.NOT_COORDINATOR
 
 
 async def test_an_assignment_waits_for_its_commit(tmp_path, autojump_clock):
@@ -326,11 +327,11 @@ async def test_an_assignment_waits_for_its_commit(tmp_path, autojump_clock):
         await rig.loaded(index)
         joined = await rig.groups.join(join_request(), 3, "a", "/h").wait()
         leader.holding = True
-        parking = rig.groups.sync(sync_request(joined.member_id, 1, {joined.member_id: b"all"}))
+        pending = rig.groups.sync(sync_request(joined.member_id, 1, {joined.member_id: b"all"}))
         await trio.sleep(1)
-        assert not parking.ready()
+        assert not pending.ready()
         leader.commit()
-        assert (await parking.wait()).assignment == b"all"
+        assert (await pending.wait()).assignment == b"all"
         rig.groups.leave(
             LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=joined.member_id)]), 5
         )
@@ -349,7 +350,7 @@ async def test_a_log_that_cannot_be_read_fails_alone(tmp_path, caplog):
         other = next(f"g{i}" for i in range(100) if rig.index_of(f"g{i}") != index)
         rig.lead(rig.index_of(other))
         await rig.loaded(rig.index_of(other))
-        with caplog.at_level(logging.CRITICAL, logger="broker.groups.shard"):
+        with caplog.at_level(logging.CRITICAL, logger="broker.coordination.shard_epoch"):
             rig.lead(index, epoch=1)
             await rig.loaded(index)
         with pytest.raises(KafkaError) as caught:
@@ -386,10 +387,10 @@ async def test_what_is_loaded_above_the_watermark_is_answered_when_it_is_committ
         assert found.ready()
 
 
-async def test_a_reign_loads_only_when_the_one_before_has_unwound(tmp_path, monkeypatch):
+async def test_a_epoch_loads_only_when_the_one_before_has_unwound(tmp_path, monkeypatch):
     """Threads included: what the old one reads would be read while the new one writes."""
     may_read, reads = threading.Event(), []
-    feed = StoreLoader.feed
+    feed = CoordinatorLoader.feed
 
     def slow(loader, data):
         reads.append(loader)
@@ -402,7 +403,7 @@ async def test_a_reign_loads_only_when_the_one_before_has_unwound(tmp_path, monk
         await rig.loaded(index)
         rig.groups.commit_offsets(commit_request(1), 9)
         rig.resign(index)
-        monkeypatch.setattr(StoreLoader, "feed", slow)
+        monkeypatch.setattr(CoordinatorLoader, "feed", slow)
         rig.lead(index, epoch=1)
         await trio.testing.wait_all_tasks_blocked()
         rig.resign(index)
@@ -415,19 +416,19 @@ async def test_a_reign_loads_only_when_the_one_before_has_unwound(tmp_path, monk
         assert offsets_in(fetch_all(rig).response) == {("t", 0): 1}
 
 
-async def test_a_reign_that_ended_while_it_loaded_does_not_begin_to_serve(tmp_path, monkeypatch):
+async def test_a_epoch_that_ended_while_it_loaded_does_not_begin_to_serve(tmp_path, monkeypatch):
     may_finish = threading.Event()
-    finish = StoreLoader.finish
+    replay_into = CoordinatorLoader.replay_into
 
-    def slow(loader):
+    def slow(loader, shard):
         may_finish.wait(30)
-        return finish(loader)
+        replay_into(loader, shard)
 
-    monkeypatch.setattr(StoreLoader, "finish", slow)
+    monkeypatch.setattr(CoordinatorLoader, "replay_into", slow)
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
-        loading = rig.groups._shards[index]
+        loading = rig.epoch(index)
         await trio.testing.wait_all_tasks_blocked()
         rig.resign(index)
         may_finish.set()
@@ -441,7 +442,7 @@ async def test_the_end_of_an_older_epoch_ends_nothing(tmp_path):
         index = rig.index_of("g")
         rig.lead(index, epoch=5)
         await rig.loaded(index)
-        rig.groups.ended(index, 4)
+        rig.groups.runtime.ended(index, 4)
         assert rig.groups.commit_offsets(commit_request(1), 9).ready()
 
 
@@ -453,7 +454,7 @@ async def test_leadership_that_comes_and_goes_while_loading(tmp_path):
             if epoch % 2:
                 await trio.lowlevel.checkpoint()
             rig.resign(index)
-        rig.groups.ended(index, 9)  # of an epoch whose begin was not told
+        rig.groups.runtime.ended(index, 9)  # of an epoch whose begin was not told
         rig.lead(index, epoch=10)
         await rig.loaded(index)
         assert rig.groups.commit_offsets(commit_request(1), 9).ready()
@@ -489,10 +490,12 @@ def recreate_topic(rig):
 
 def stored_offsets(rig, index):
     """What a coordinator finds in the log."""
-    loader, log = StoreLoader(), rig.leaders[index].log
+    loader, log = CoordinatorLoader(GroupRecordSerde()), rig.leaders[index].log
+    shard = GroupCoordinatorShard(rig.limits, lambda *_: True)
     found = log.read(0, 1 << 20, upto_offset=log.log_end_offset, min_one=True)
     loader.feed(found.read())
-    return loader.finish().offsets
+    loader.replay_into(shard)
+    return shard.store.offsets
 
 
 @pytest.mark.parametrize("retention_ms", [-1, DAY_MS], ids=["with topic id", "without"])
@@ -515,7 +518,7 @@ async def test_offsets_of_a_topic_deleted_while_the_shard_loads(
             recreate_topic(rig)
             return result
 
-        monkeypatch.setattr(shard, "run_blocking", deleted_meanwhile)
+        monkeypatch.setattr(shard_epoch, "run_blocking", deleted_meanwhile)
         rig.lead(index, epoch=1)
         await rig.loaded(index)
         assert offsets_in(fetch_all(rig).response) == {}
@@ -611,7 +614,7 @@ async def test_a_log_that_goes_while_it_is_loaded_is_not_read_on(tmp_path, monke
                 log.directory.rename(gone)
             return step(*args)
 
-        monkeypatch.setattr(shard, "run_blocking", gone_meanwhile)
+        monkeypatch.setattr(shard_epoch, "run_blocking", gone_meanwhile)
         rig.lead(index, 1)
         await rig.loaded(index)
         with log.storage("looked at"):

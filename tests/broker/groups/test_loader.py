@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from broker.coordination.loader import CoordinatorLoader
 from broker.groups.group import GroupState
 from broker.groups.loaded import restore_group
-from broker.groups.loader import StoreLoader
-from broker.groups.records import GroupRecord, decode_value
+from broker.groups.records import GroupRecord, GroupRecordSerde, decode_value
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records
 from tests.broker.groups.driver import Driver
@@ -24,10 +24,11 @@ from wire.records.groups import (
 
 
 def load(*pieces):
-    loader = StoreLoader()
+    loader, shard = CoordinatorLoader(GroupRecordSerde()), Driver().shard
     for piece in pieces:
         loader.feed(piece)
-    return loader.finish()
+    loader.replay_into(shard)
+    return shard.store
 
 
 def batches(data):
@@ -217,8 +218,8 @@ def test_our_records_are_kafkas_bytes(data):
 def test_pieces_may_be_cut_anywhere_between_batches():
     whole = load(PAIR)
     assert load(*batches(PAIR)).groups == whole.groups
-    assert StoreLoader().feed(b"") is None
-    loader = StoreLoader()
+    assert CoordinatorLoader(GroupRecordSerde()).feed(b"") is None
+    loader = CoordinatorLoader(GroupRecordSerde())
     assert loader.feed(PAIR) == 7
     assert loader.record_count == 7
 
@@ -242,7 +243,7 @@ def test_what_a_shard_writes_it_can_load():
     driver.sync("2", "c-1", 1, {"c-1": b"mine"})
     assert driver.commit_offset(5, member_id="c-1", generation=1) is ErrorCode.NONE
     driver.commit_offset(6, group="other", topic="gone")
-    driver.submit(driver.core.delete_groups(["other"]))
+    driver.submit(driver.shard.delete_groups(["other"]))
     store = load(build_batch([record.encode(0) for record in driver.log]))
-    assert store.groups == driver.core.store.groups
-    assert store.offsets == driver.core.store.offsets == {"g": store.offsets["g"]}
+    assert store.groups == driver.shard.store.groups
+    assert store.offsets == driver.shard.store.offsets == {"g": store.offsets["g"]}

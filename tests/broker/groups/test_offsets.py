@@ -28,7 +28,7 @@ def stable(driver, topics=("t",), **join):
     driver.join("join", version=3, protocols=[("range", subscription(topics))], **join)
     driver.advance(3)
     member_id = driver.answers["join"].member_id
-    driver.sync("sync", member_id, driver.core.groups["g"].generation, {member_id: b"x"})
+    driver.sync("sync", member_id, driver.shard.groups["g"].generation, {member_id: b"x"})
     return member_id
 
 
@@ -37,7 +37,7 @@ def fetch(driver, *partitions, topic="t", group="g", topic_id=bytes(16)):
         OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=list(partitions))
     ]
     answer = driver.submit(
-        driver.core.fetch_offsets(OffsetFetchRequestGroup(group_id=group, topics=topics))
+        driver.shard.fetch_offsets(OffsetFetchRequestGroup(group_id=group, topics=topics))
     )
     return [p.committed_offset for p in answer.topics[0].partitions]
 
@@ -48,9 +48,9 @@ def fetch(driver, *partitions, topic="t", group="g", topic_id=bytes(16)):
 def test_a_group_that_does_not_exist(driver):
     assert driver.commit_offset(1, member_id="x", generation=3) is E.GROUP_ID_NOT_FOUND
     assert driver.commit_offset(1, member_id="x", generation=3, version=8) is E.ILLEGAL_GENERATION
-    assert driver.core.group_ids() == []
+    assert driver.shard.group_ids() == []
     assert driver.commit_offset(1) is E.NONE
-    assert driver.core.group_ids() == ["g"]
+    assert driver.shard.group_ids() == ["g"]
     assert driver.commit_offset(1, member_id="x", generation=3) is E.UNKNOWN_MEMBER_ID
 
 
@@ -84,7 +84,7 @@ def test_metadata_is_bounded(driver):
     assert driver.commit_offset(1, metadata="m" * 4096) is E.NONE
     assert driver.commit_offset(2, metadata="m" * 4097) is E.OFFSET_METADATA_TOO_LARGE
     assert driver.commit_offset(3, metadata=None) is E.NONE
-    assert driver.core.store.offset("g", "t", 0).metadata == ""
+    assert driver.shard.store.offset("g", "t", 0).metadata == ""
 
 
 def test_negative_offsets(driver):
@@ -105,7 +105,7 @@ def test_negative_offsets(driver):
 )
 def test_retention_of_old_clients(driver, retention_ms, expires_ms):
     assert driver.commit_offset(1, retention_ms=retention_ms) is E.NONE
-    assert driver.core.store.offset("g", "t", 0).expire_timestamp == expires_ms
+    assert driver.shard.store.offset("g", "t", 0).expire_timestamp == expires_ms
     driver.log[0].encode(0)  # it can be written
 
 
@@ -123,13 +123,13 @@ def test_reading_everything(driver):
     driver.commit_offset(5, topic="t", partition=1)
     driver.commit_offset(6, topic="u", partition=0)
     request = OffsetFetchRequestGroup(group_id="g", topics=None)
-    answer = driver.submit(driver.core.fetch_offsets(request))
+    answer = driver.submit(driver.shard.fetch_offsets(request))
     found = {
         (t.name, p.partition_index): p.committed_offset for t in answer.topics for p in t.partitions
     }
     assert found == {("t", 1): 5, ("u", 0): 6}
     request = OffsetFetchRequestGroup(group_id="none", topics=None)
-    assert driver.submit(driver.core.fetch_offsets(request)).topics == []
+    assert driver.submit(driver.shard.fetch_offsets(request)).topics == []
 
 
 def test_an_offset_of_a_topic_that_was_deleted_and_created_again(driver):
@@ -147,39 +147,40 @@ def test_deleting_offsets(driver):
     member_id = driver.answers["join"].member_id
     for topic in ("t", "u"):
         driver.commit_offset(1, member_id=member_id, generation=1, topic=topic)
-    codes = driver.submit(driver.core.delete_offsets("g", [("t", 0), ("u", 0), ("u", 1)]))
+    codes = driver.submit(driver.shard.delete_offsets("g", [("t", 0), ("u", 0), ("u", 1)]))
     assert codes == {("t", 0): E.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): E.NONE, ("u", 1): E.NONE}
     assert driver.offset("t") == 1
     assert driver.offset("u") is None
     with pytest.raises(KafkaError) as caught:
-        driver.core.delete_offsets("none", [])
+        driver.shard.delete_offsets("none", [])
     assert caught.value.code is E.GROUP_ID_NOT_FOUND
 
 
 def test_deleting_offsets_of_members_that_are_no_consumers(driver):
     stable(driver, protocol_type="connect")
     with pytest.raises(KafkaError) as caught:
-        driver.core.delete_offsets("g", [("t", 0)])
+        driver.shard.delete_offsets("g", [("t", 0)])
     assert caught.value.code is E.NON_EMPTY_GROUP
 
 
 def test_deleting_groups(driver):
     member_id = stable(driver)
     driver.commit_offset(1, group="simple")
-    codes = driver.submit(driver.core.delete_groups(["g", "simple", "none"]))
+    codes = driver.submit(driver.shard.delete_groups(["g", "simple", "none"]))
     assert codes == {"g": E.NON_EMPTY_GROUP, "simple": E.NONE, "none": E.GROUP_ID_NOT_FOUND}
-    assert driver.core.group_ids() == ["g"]
+    assert driver.shard.group_ids() == ["g"]
     driver.leave((member_id, None))
-    assert driver.submit(driver.core.delete_groups(["g"])) == {"g": E.NONE}
-    assert driver.core.group_ids() == []
+    assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.NONE}
+    assert driver.shard.group_ids() == []
     assert driver.replayed().groups == {}
-    assert driver.core.deadline() == pytest.approx(LIMITS.expiry_interval_ms / 1000)
+    assert driver.shard.deadline() == pytest.approx(LIMITS.expiry_interval_ms / 1000)
 
 
 def test_topics_deleted(driver):
     driver.commit_offset(1, topic="t", topic_id=ID_A)
     driver.commit_offset(1, topic="u", topic_id=ID_B)
-    driver.append(driver.core.topics_deleted({"t": ID_A, "u": ID_A}))
+    driver.shard.topics_deleted({"t": ID_A, "u": ID_A})
+    driver.settle()
     assert driver.offset("t") is None
     assert driver.offset("u") == 1
 
@@ -192,7 +193,7 @@ def test_offsets_of_a_topic_that_is_gone_are_not_told(driver):
     driver.gone = {("t", ID_A)}
     assert fetch(driver, 0) == [-1]
     request = OffsetFetchRequestGroup(group_id="g", topics=None)
-    assert driver.submit(driver.core.fetch_offsets(request)).topics == []
+    assert driver.submit(driver.shard.fetch_offsets(request)).topics == []
 
 
 def test_offsets_of_a_topic_that_is_gone_expire(driver):
@@ -215,7 +216,7 @@ def test_offsets_without_members_expire_after_their_commit(driver):
     driver.advance(4.1 * DAY)
     assert (driver.offset(partition=0), driver.offset(partition=1)) == (None, 1)
     driver.advance(3 * DAY)
-    assert driver.core.group_ids() == []
+    assert driver.shard.group_ids() == []
 
 
 def test_offsets_of_an_empty_group_expire_after_its_last_member_left(driver):
@@ -230,7 +231,7 @@ def test_offsets_of_an_empty_group_expire_after_its_last_member_left(driver):
     assert driver.offset() == 1
     driver.advance(0.2 * DAY)
     assert driver.offset() is None
-    assert driver.core.group_ids() == []
+    assert driver.shard.group_ids() == []
     assert driver.replayed().groups == {}
 
 

@@ -14,7 +14,7 @@ import pytest
 from broker.groups.group import GroupState
 from broker.groups.limits import GroupLimits
 from broker.groups.loaded import restore_group
-from broker.groups.turn import Timer, TimerKey
+from broker.groups.operation import Timer, TimerKey
 from tests.broker.groups.driver import Driver, subscription
 from wire.errors import ErrorCode
 from wire.messages.join_group import JoinGroupResponse
@@ -165,10 +165,10 @@ class World:
             return
         old = self.driver
         old.holding, old.failing = False, None
-        old.core.close(old.at)
+        old.close()
         old.settle()
         self.read_answers()
-        stored = old.core.store.groups.get("g")
+        stored = old.shard.store.groups.get("g")
         self.driver = Driver(LIMITS, log=old.log, now=old.now)
         # Generations begin again after the last that was stored: those in between were owned by nobody.
         self.newest_generation = stored.generation if stored is not None else 0
@@ -208,7 +208,7 @@ class World:
         if response.error_code or not response.assignment:
             return
         decision, _, parts = response.assignment.decode().partition(":")
-        group = self.driver.core.groups["g"]
+        group = self.driver.shard.groups["g"]
         generation = group.generation
         assert self.decision_of.setdefault(generation, decision) == decision, "two assignments"
         owner = consumer.instance or consumer.member_id
@@ -218,11 +218,11 @@ class World:
     # -- what holds
 
     def check(self) -> None:
-        core = self.driver.core
+        shard = self.driver.shard
         replayed = self.driver.replayed()
-        assert replayed.offsets == core.store.offsets
-        assert replayed.groups == core.store.groups
-        group = core.groups.get("g")
+        assert replayed.offsets == shard.store.offsets
+        assert replayed.groups == shard.store.groups
+        group = shard.groups.get("g")
         if group is None:
             return
         assert (group.leader is None) == (not group.members)
@@ -230,7 +230,7 @@ class World:
         assert all(group.members[m].instance_id == i for i, m in group.instances.items())
         assert not group.pending & group.members.keys()
         assert group.awaiting_sync <= group.members.keys()
-        timers = core._timers
+        timers = shard._timers
         if group.state is GroupState.PREPARING_REBALANCE:
             assert TimerKey(Timer.JOIN, "g") in timers
         if group.awaiting_sync:
@@ -238,9 +238,9 @@ class World:
         for member in [*group.members.values()]:
             has_session = TimerKey(Timer.SESSION, "g", member.id) in timers
             assert has_session or member.satisfies_heartbeat
-        in_doubt = core._stored or group.generation in self.driver.in_doubt
+        in_doubt = self.driver.uncommitted or group.generation in self.driver.in_doubt
         if group.state is GroupState.STABLE and not in_doubt:
-            restored = restore_group("g", core.store.groups["g"])
+            restored = restore_group("g", shard.store.groups["g"])
             assert restored.generation == group.generation
             assert {m.id: m.assignment for m in restored.members.values()} == {
                 m.id: m.assignment for m in group.members.values()
@@ -252,7 +252,7 @@ class World:
         self.driver.advance(15 * 60)
         self.read_answers()
         assert self.waiting == {}
-        group = self.driver.core.groups.get("g")
+        group = self.driver.shard.groups.get("g")
         assert group is None or (group.state is GroupState.EMPTY and not group.pending)
 
 

@@ -29,7 +29,7 @@ def code_of(driver, token):
 
 
 def state(driver):
-    return driver.core.groups["g"].state
+    return driver.shard.groups["g"].state
 
 
 def stable(driver, *names, **join):
@@ -55,7 +55,7 @@ def test_a_commit_keeps_the_session_alive_while_the_group_rebalances(driver):
     for _ in range(3):
         driver.advance(8)
         assert driver.commit_offset(1, member_id=b, generation=1, instance="b") is E.NONE
-    assert b in driver.core.groups["g"].members
+    assert b in driver.shard.groups["g"].members
 
 
 def test_who_joins_again_may_change_its_session_timeout(driver):
@@ -63,9 +63,9 @@ def test_who_joins_again_may_change_its_session_timeout(driver):
     driver.join("a again", a, instance="a", session_ms=40_000)
     driver.sync("sync again", a, 2, {a: b"x"}, instance="a")
     driver.advance(39)
-    assert a in driver.core.groups["g"].members
+    assert a in driver.shard.groups["g"].members
     driver.advance(2)
-    assert a not in driver.core.groups["g"].members
+    assert a not in driver.shard.groups["g"].members
 
 
 def test_an_id_that_nobody_comes_back_with_disturbs_nobody(driver):
@@ -75,7 +75,7 @@ def test_an_id_that_nobody_comes_back_with_disturbs_nobody(driver):
     for _ in range(3):
         driver.advance(5)
         assert driver.heartbeat(a, 1, instance="a") is E.NONE
-    assert not driver.core.groups["g"].pending
+    assert not driver.shard.groups["g"].pending
     assert state(driver) is S.STABLE
 
 
@@ -100,7 +100,7 @@ def test_ids_that_were_given_out_have_a_bound(driver, monkeypatch):
     driver.join("a2", instance="a")
     assert code_of(driver, "a2") is E.NONE
     driver.join("b again", driver.answers["b"].member_id)
-    assert len(driver.core.groups["g"].members) == 2
+    assert len(driver.shard.groups["g"].members) == 2
 
 
 # -- static members that come back
@@ -116,20 +116,20 @@ def test_who_waits_for_its_assignment_is_fenced_by_its_next_incarnation(driver):
 
 
 def test_a_static_member_that_is_back_before_it_was_told_a_generation_is_waited_for(driver):
-    """Its parked join keeps it alive, unlike that of a new member."""
+    """Its awaiting join keeps it alive, unlike that of a new member."""
     (a,) = stable(driver, "a", session_ms=300_000)
     driver.join("b", instance="b")
     driver.join("b2", instance="b")
     assert code_of(driver, "b") is E.FENCED_INSTANCE_ID
     driver.advance(50)
-    assert len(driver.core.groups["g"].members) == 2
+    assert len(driver.shard.groups["g"].members) == 2
     driver.join("a again", a, instance="a")
     assert code_of(driver, "b2") is E.NONE
 
 
 def test_a_return_that_cannot_be_stored_leaves_the_member_as_it_was(driver):
     (a,) = stable(driver, "a")
-    before = driver.core.groups["g"].members[a].protocols
+    before = driver.shard.groups["g"].members[a].protocols
     driver.failing = E.NOT_COORDINATOR
     driver.join(
         "a2",
@@ -139,11 +139,11 @@ def test_a_return_that_cannot_be_stored_leaves_the_member_as_it_was(driver):
         rebalance_ms=70_000,
     )
     assert code_of(driver, "a2") is E.NOT_COORDINATOR
-    member = driver.core.groups["g"].members[a]
+    member = driver.shard.groups["g"].members[a]
     assert member.protocols == before
     assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 60_000)
-    assert driver.core.groups["g"].supports("consumer", ["range"])
-    assert not driver.core.groups["g"].supports("consumer", ["sticky"])
+    assert driver.shard.groups["g"].supports("consumer", ["range"])
+    assert not driver.shard.groups["g"].supports("consumer", ["sticky"])
 
 
 # -- writes of an older generation
@@ -157,7 +157,7 @@ def test_an_assignment_that_failed_late_does_not_disturb_the_next_generation(dri
     driver.sync("sync a", a, 1, {a: b"x"})
     driver.join("b", version=3)
     driver.join("a again", a)
-    group = driver.core.groups["g"]
+    group = driver.shard.groups["g"]
     assert (group.state, group.generation) == (S.COMPLETING_REBALANCE, 2)
     driver.advance(6)  # the commit of the first was waited for long enough
     assert (group.state, group.generation) == (S.COMPLETING_REBALANCE, 2)
@@ -207,7 +207,7 @@ def test_nothing_expires_of_a_group_that_somebody_is_about_to_join():
     assert code_of(driver, "a") is E.MEMBER_ID_REQUIRED
     driver.advance(9)
     assert driver.offset() == 1
-    assert "g" in driver.core.groups
+    assert "g" in driver.shard.groups
     driver.advance(3)
     assert driver.offset() is None
 

@@ -121,11 +121,10 @@ class Interpreter:
         self.driver.answers = old.answers
 
     def do_unload(self) -> None:
-        self.driver.core.close(self.driver.at)
-        self.driver.settle()
+        self.driver.close()
 
     def do_deadline(self) -> list[str]:
-        return [f"{self.driver.core.deadline():g}"]
+        return [f"{self.driver.deadline():g}"]
 
     def do_log(self) -> list[str]:
         lines = []
@@ -158,24 +157,24 @@ class Interpreter:
         for token, response in self.driver.answers.items():
             if token not in self._seen:
                 self._seen.add(token)
-                lines.append(f"{token.partition('#')[0]}: {self._spell(token, response)}")
-        group = self.driver.core.groups.get("g")
+                lines.append(f"{token.partition('#')[0]}: {self._printed(token, response)}")
+        group = self.driver.shard.groups.get("g")
         state = "none" if group is None else self._named(str(group)).removeprefix("g ")
         if state != self._group:
             lines.append(f"= {state}")
             self._group = state
         return lines
 
-    def _spell(self, token: str, response: object) -> str:
+    def _printed(self, token: str, response: object) -> str:
         who = token.partition("#")[0]
         if isinstance(response, JoinGroupResponse):
-            return self._spell_join(who, response)
+            return self._printed_join(who, response)
         assert isinstance(response, SyncGroupResponse)
         if response.error_code:
             return f"sync {ErrorCode(response.error_code).name}"
         return f"sync [{response.assignment.decode()}]"
 
-    def _spell_join(self, who: str, response: JoinGroupResponse) -> str:
+    def _printed_join(self, who: str, response: JoinGroupResponse) -> str:
         code = ErrorCode(response.error_code)
         if code in {ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED} and response.member_id:
             self.ids.setdefault(who, response.member_id)

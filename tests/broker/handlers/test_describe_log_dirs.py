@@ -4,6 +4,7 @@ import pytest
 
 from broker.handlers.describe_log_dirs import describe_log_dirs
 from log.batches.batch import iter_batches
+from tests.broker.background.test_directory_moves import other_directory
 from tests.broker.batches import batch
 from tests.broker.calls import call, through_wire
 from tests.broker.harness import open_harness, partition, topic
@@ -77,3 +78,20 @@ async def test_a_directory_that_failed_is_told_with_its_error(tmp_path):
         paths[0]: 0,
         paths[1]: ErrorCode.KAFKA_STORAGE_ERROR,
     }
+
+
+async def test_all_that_failed_are_told_too(harness, tmp_path):
+    """As in the moment before the broker ends for it."""
+    harness.directory.offline = "the disk is gone"
+    (result,) = (await described(harness)).results
+    assert (result.error_code, result.log_dir) == (ErrorCode.KAFKA_STORAGE_ERROR, str(tmp_path))
+
+
+async def test_what_may_be_in_a_failed_directory_is_in_no_other(tmp_path):
+    """`open_harness` assigns all replicas to the directory that it makes, which is the one that fails."""
+    harness = open_harness(tmp_path / "a")
+    harness.directories.all.append(other_directory(tmp_path / "b"))
+    harness.set_image(topic("t", partition()))
+    harness.directory.offline = "the disk is gone"
+    told = {one.log_dir: one for one in (await described(harness)).results}
+    assert told[str(tmp_path / "b")].topics == []

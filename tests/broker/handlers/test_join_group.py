@@ -80,7 +80,7 @@ async def test_version_0_has_no_rebalance_timeout(tmp_path, autojump_clock):
         rig.lead(index)
         await rig.loaded(index)
         await rig.call(join_group, request(), 0)
-        (member,) = rig.groups._shards[index].active().groups["g"].members.values()
+        (member,) = rig.epoch(index).active().groups["g"].members.values()
         assert member.rebalance_timeout_ms == 10_000
 
 

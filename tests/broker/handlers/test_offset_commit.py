@@ -53,7 +53,7 @@ async def test_every_version(tmp_path, version):
             (name, 4, E.UNKNOWN_TOPIC_OR_PARTITION),
         ]
         assert [t.topic_id for t in answer.topics] == [TOPIC_ID if version >= 10 else bytes(16)]
-        stored = rig.groups._shards[index].active().store.offsets["g"]["t"]
+        stored = rig.epoch(index).active().store.offsets["g"]["t"]
         assert {p: v.offset for p, v in stored.items()} == {0: 5, 3: 6}
         # The id is stored for clients that know only the name, too.
         assert {v.topic_id for v in stored.values()} == {TOPIC_ID}
@@ -66,7 +66,7 @@ async def test_version_0_is_of_zookeeper(tmp_path):
         await rig.loaded(index)
         answer = await rig.call(offset_commit, request(topic({0: 5, 9: 5})), 0)
         assert codes(answer) == [("t", 0, E.UNSUPPORTED_VERSION), ("t", 9, E.UNSUPPORTED_VERSION)]
-        assert not rig.groups._shards[index].active().store.offsets.get("g")
+        assert not rig.epoch(index).active().store.offsets.get("g")
 
 
 async def test_version_1_says_when_it_was(tmp_path):
@@ -77,7 +77,7 @@ async def test_version_1_says_when_it_was(tmp_path):
         asked = request(topic({0: 5, 1: 5}))
         asked.topics[0].partitions[0].commit_timestamp = 1234
         await rig.call(offset_commit, asked, 1)
-        stored = rig.groups._shards[index].active().store.offsets["g"]["t"]
+        stored = rig.epoch(index).active().store.offsets["g"]["t"]
         assert stored[0].commit_timestamp == 1234
         assert stored[1].commit_timestamp > 1234
 

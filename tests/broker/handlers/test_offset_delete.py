@@ -44,7 +44,7 @@ async def test_deleting(tmp_path):
             ("t", 9, E.UNKNOWN_TOPIC_OR_PARTITION),
             ("none", 0, E.UNKNOWN_TOPIC_OR_PARTITION),
         ]
-        assert rig.groups._shards[index].active().store.offsets["g"]["t"].keys() == {1}
+        assert rig.epoch(index).active().store.offsets["g"]["t"].keys() == {1}
 
 
 async def test_refusals(tmp_path):

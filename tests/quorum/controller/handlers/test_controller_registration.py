@@ -34,6 +34,24 @@ async def test_what_a_controller_says_is_written_down(tmp_path):
         ]
 
 
+async def test_what_is_written_already_is_not_written_again(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.call(registration("CONTROLLER"))
+        before = one.image.cluster.controllers[7]
+        assert (await one.call(registration("CONTROLLER"))).error_code == 0
+        assert one.image.cluster.controllers[7] is before
+        await one.call(registration("CONTROLLER", "OTHER"))
+        assert len(one.image.cluster.controllers[7].listeners) == 2
+
+
+async def test_a_controller_has_an_id(tmp_path):
+    async with asked(tmp_path) as one:
+        request = registration("CONTROLLER")
+        request.controller_id = -1
+        assert (await one.call(request)).error_code == ErrorCode.INVALID_REGISTRATION
+        assert -1 not in one.image.cluster.controllers
+
+
 @pytest.mark.parametrize("names", [("",), ("CONTROLLER", "CONTROLLER")])
 async def test_listeners_need_a_name_each(tmp_path, names):
     async with asked(tmp_path) as one:

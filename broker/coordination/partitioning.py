@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` a group lives in: Java's hash of its id, as Kafka's clients never see it."""
+"""Which partition of an internal topic a key lives in (a group id, a transactional id): Java's hash of it, which clients never see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
-def partition_for(group_id: str, partition_count: int) -> int:
+def partition_for(key: str, partition_count: int) -> int:
     """`Utils.abs(hash) % count`; the one number without a positive counterpart counts as 0."""
-    value = java_hash(group_id)
+    value = java_hash(key)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count

@@ -1,6 +1,6 @@
-"""What one input to a group may use and what comes of it: answers and records to write.
+"""What one input to a group may use and what comes of it: responses and records to write.
 
-The rules (`rebalance`, `joining`, `syncing`, `leaving`) are functions over a `Turn`; none of them waits or reads a clock.
+The rules (`rebalance`, `joining`, `syncing`) are functions over a `GroupOperation`; none of them waits or reads a clock.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from broker.coordination.shard import Completion, Effects, ResponseToken
+from broker.coordination.timers import Instant, Timers
 from broker.groups.group import ClassicGroup
 from broker.groups.limits import GroupLimits
-from broker.groups.member import Member, Protocols, Token
-from broker.groups.records import GroupRecord
-from broker.groups.timers import Instant, Timers
+from broker.groups.member import Member, Protocols
+from broker.groups.records import GroupRecord, group_record
 from wire.errors import ErrorCode
 from wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from wire.messages.sync_group import SyncGroupResponse
@@ -36,13 +37,6 @@ class TimerKey(NamedTuple):
     member_id: str = ""
 
 
-class Answer(NamedTuple):
-    """`response` goes to whoever holds `token`."""
-
-    token: Token
-    response: Message
-
-
 class Purpose(Enum):
     """Why a group is written, which decides what its commit changes."""
 
@@ -56,7 +50,7 @@ class StaticReplacement:
     """What to go back to if the new incarnation of a static member cannot be stored."""
 
     member: Member
-    token: Token
+    token: ResponseToken
     old_member_id: str
     old_leader: str | None
     old_protocols: Protocols
@@ -76,43 +70,44 @@ class GroupWrite:
     assignments: dict[str, bytes] = field(default_factory=dict)
     replacement: StaticReplacement | None = None
 
+    @property
+    def records(self) -> tuple[GroupRecord]:
+        return (group_record(self.group_id, self.value),)
 
-@dataclass(slots=True)
-class Outbox:
-    """What inputs have brought forth since the shell last took it; bounded by one input's members and offsets."""
-
-    answers: list[Answer] = field(default_factory=list)
-    writes: list[GroupWrite] = field(default_factory=list)
-    # To be written in order, in one batch or several; nobody waits for them.
-    tombstones: list[GroupRecord] = field(default_factory=list)
+    @property
+    def atomic(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class GroupOperation:
     """One input to one group."""
 
     group: ClassicGroup
     at: Instant
     timers: Timers[TimerKey]
     limits: GroupLimits
-    out: Outbox
+    effects: Effects[GroupRecord]
 
-    # -- answers
+    # -- responses
+
+    def respond(self, token: ResponseToken, response: Message) -> None:
+        self.effects.responses.append(Completion(token, response))
 
     def answer_join(self, member: Member, response: JoinGroupResponse) -> bool:
-        """Answers the member's parked join; False if there is none."""
+        """Answers the member's awaiting join; False if there is none."""
         token, member.join = member.join, None
         if token is None:
             return False
-        self.out.answers.append(Answer(token, response))
+        self.respond(token, response)
         return True
 
     def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
-        """Answers the member's parked sync; False if there is none."""
+        """Answers the member's awaiting sync; False if there is none."""
         token, member.sync = member.sync, None
         if token is None:
             return False
-        self.out.answers.append(Answer(token, response))
+        self.respond(token, response)
         return True
 
     def joined(self, member: Member) -> JoinGroupResponse:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.groups.partitioning import java_hash, partition_for
+from broker.coordination.partitioning import java_hash, partition_for
 
 
 @pytest.mark.parametrize(

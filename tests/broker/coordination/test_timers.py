@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from broker.groups.timers import Timers
+from broker.coordination.timers import Timers
 
 
 def test_the_earliest_comes_first():

@@ -23,5 +23,5 @@ _RESPONSE_CODES = {
 
 
 def response_code(code: ErrorCode) -> ErrorCode:
-    """The code for clients of a group."""
+    """The code for clients."""
     return _RESPONSE_CODES.get(code, code)

@@ -1,0 +1,1 @@
+"""One runtime for coordinators: a shard for each partition of an internal topic that this broker leads."""

@@ -1,0 +1,65 @@
+"""What a coordinator needs of the partitions of its topic.
+
+`broker.partitions.leader.LeaderEpoch` is a `CoordinatorPartition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from log.batches.batch import BatchView
+from log.producers.state import ProducerState
+from log.segments.slices import LogSlice
+from node.runtime.watermark import Watermark
+
+
+class AppendInfo(Protocol):
+    """Where an append went; offsets are inclusive."""
+
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def last_offset(self) -> int: ...
+
+
+class CoordinatorLog(Protocol):
+    """The part of `log.partitions.partition_log.PartitionLog` that is used, on the loop; slices may be read in a thread."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def producers(self) -> ProducerState: ...
+
+    def read(
+        self, offset: int, max_bytes: int, *, upto_offset: int, min_one: bool
+    ) -> LogSlice | None: ...
+
+    def storage(self, what: str) -> AbstractContextManager[None]: ...
+
+
+class CoordinatorPartition(Protocol):
+    """One leader epoch of a partition of a coordinator's topic."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> Watermark:
+        """Closed when the epoch ends; what it has passed is on the disks of the whole ISR."""
+
+    @property
+    def log(self) -> CoordinatorLog: ...
+
+    def append(self, records: memoryview, views: Sequence[BatchView]) -> AppendInfo:
+        """Appends as acks=all does; `records` is writable.
+
+        Raises:
+            KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, …; nothing was written.
+        """

@@ -1,0 +1,109 @@
+"""The shards of one internal topic on this broker: one epoch after the other for each partition that it leads.
+
+One runtime serves every coordinator, of groups, transactions or shares; `CoordinatorSpec` says which. Source: Kafka's
+`CoordinatorRuntime`. Left out: threads (all shards share the loop), metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from broker.coordination.ports import AppendInfo, CoordinatorPartition
+from broker.coordination.shard import CoordinatorShard, Producer
+from broker.coordination.shard_epoch import CoordinatorSpec, ShardEpoch
+from log.producers.marker import EndMarker
+from node.runtime.latest import Latest
+from wire.errors import ErrorCode, KafkaError
+
+S = TypeVar("S", bound=CoordinatorShard[Any])
+R = TypeVar("R")
+
+
+class CoordinatorRuntime(Generic[S, R]):
+    """A `LeadershipListener` of the coordinator's topic; `run` must be running for shards to load."""
+
+    def __init__(self, spec: CoordinatorSpec[S, R]) -> None:
+        self.spec = spec
+        self._epochs: dict[int, ShardEpoch[S, R]] = {}
+        # One entry and one task per partition that was ever led here: at most the partitions of the topic.
+        self._current: dict[int, Latest[ShardEpoch[S, R] | None]] = {}
+        self._new: list[Latest[ShardEpoch[S, R] | None]] = []
+        self._begun = trio.Event()
+
+    # -- leadership
+
+    def began(self, partition_index: int, leader: CoordinatorPartition) -> None:
+        """Begins to load the shard of a partition."""
+        epoch = ShardEpoch(self.spec, partition_index, leader)
+        self._epochs[partition_index] = epoch
+        current = self._current.get(partition_index)
+        if current is not None:
+            current.set(epoch)
+            return
+        current = self._current[partition_index] = Latest[ShardEpoch[S, R] | None](epoch)
+        self._new.append(current)
+        self._begun.set()
+
+    def ended(self, partition_index: int, leader_epoch: int) -> None:
+        """Serves the shard of a partition no longer, from this call on."""
+        epoch = self._epochs.get(partition_index)
+        if epoch is not None and epoch.leader_epoch <= leader_epoch:
+            del self._epochs[partition_index]
+            self._current[partition_index].set(None)
+            epoch.close()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Loads and serves shards for ever; when cancelled, everybody who waits is told NOT_COORDINATOR."""
+        async with trio.open_nursery() as nursery:
+            task_status.started()
+            while True:
+                self._begun = trio.Event()
+                while self._new:
+                    nursery.start_soon(_epoch_by_epoch, self._new.pop())
+                await self._begun.wait()
+
+    # -- finding
+
+    @property
+    def epochs(self) -> Collection[ShardEpoch[S, R]]:
+        """One for each partition that is led here."""
+        return self._epochs.values()
+
+    def epoch_of(self, partition_index: int) -> ShardEpoch[S, R]:
+        """The shard of a partition, which may still be loading.
+
+        Raises:
+            KafkaError: NOT_COORDINATOR, another broker leads.
+        """
+        epoch = self._epochs.get(partition_index)
+        if epoch is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return epoch
+
+    def complete_transaction(
+        self, partition_index: int, producer: Producer, marker: EndMarker, transaction_version: int
+    ) -> AppendInfo:
+        """Writes a marker of a transaction coordinator, and has the shard take it over.
+
+        Raises:
+            KafkaError: NOT_LEADER_OR_FOLLOWER, not led here or still being loaded: a transaction coordinator expects no code of a
+                coordinator, and asks again (as Kafka's `KafkaApis`); else as `append_end_marker`.
+        """
+        try:
+            epoch = self.epoch_of(partition_index)
+            epoch.active()
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
+        return epoch.complete_transaction(producer, marker, transaction_version)
+
+
+async def _epoch_by_epoch(current: Latest[ShardEpoch[S, R] | None]) -> None:
+    """A shard has unwound, threads included, before the next one of its partition begins to load."""
+    epoch: ShardEpoch[S, R] | None = None
+    while True:
+        epoch = await current.wait_not(epoch)
+        if epoch is not None:
+            await epoch.run()

@@ -1,0 +1,111 @@
+"""What a coordinator is to the runtime: a state machine without I/O, fed by the log of one partition.
+
+A shard decides by making records and changes its state only when they are replayed, so that another broker which loads
+the log arrives at the same state. Its inputs are plain calls with an `Instant`. What comes of an input is a return value
+(`Result(records, response)`, to be submitted by whoever called) and `Effects`, which the runtime takes after each input.
+Sources: Kafka's `CoordinatorShard`, `CoordinatorPlayback`, `CoordinatorRecordSerde`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from broker.coordination.timers import Instant
+from log.batches.records import NewRecord
+from wire.errors import ErrorCode
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+R_contra = TypeVar("R_contra", contravariant=True)
+
+ResponseToken = Any
+"""Whoever waits for a response; a shard hands it back beside the response and never looks inside."""
+
+
+class Producer(NamedTuple):
+    """A transactional producer, in whose transaction records are written."""
+
+    id: int
+    epoch: int
+
+
+class Write(Protocol[R_co]):
+    """Records that a shard wants written on its own account; it hears of the outcome by `written`."""
+
+    @property
+    def records(self) -> Sequence[R_co]: ...
+
+    @property
+    def atomic(self) -> bool:
+        """As in `Result`."""
+
+
+class Completion(NamedTuple):
+    """`response` goes to whoever holds `token`."""
+
+    token: ResponseToken
+    response: Any
+
+
+@dataclass(slots=True)
+class Effects(Generic[R]):
+    """What inputs have brought forth since the runtime last took it; bounded by one input's members and records."""
+
+    responses: list[Completion] = field(default_factory=list)
+    writes: list[Write[R]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.responses or self.writes)
+
+
+class CoordinatorShard(Protocol[R]):
+    """The state of one partition. No call waits, reads a clock or fails, but for the shard's own inputs, which may refuse."""
+
+    def replay(self, offset: int, record: R, producer: Producer | None = None) -> None:
+        """Takes over a record of the log: the only way in which state changes.
+
+        One with a `producer` counts from the commit of the producer's transaction on, at its own offset: not against later
+        records of the same key (`PendingTransactions` keeps it till then).
+        """
+
+    def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
+        """A marker is in the log. After a transaction of version 2 its epoch is one above that of the records (KIP-890)."""
+
+    def finish_load(self) -> None:
+        """All is replayed. Runs in the loader's thread: the place for long work over what was loaded."""
+
+    def loaded(self, at: Instant) -> None:
+        """The shard begins to serve."""
+
+    def deadline(self) -> float | None:
+        """When `handle_timeout` wants to be called at the latest; monotonic seconds."""
+
+    def handle_timeout(self, at: Instant) -> None:
+        """Does what is due at `at`; calling it early does nothing."""
+
+    def take(self) -> Effects[R]:
+        """What has come of the inputs since the last call."""
+
+    def written(self, write: Write[R], code: ErrorCode, at: Instant) -> None:
+        """What became of a write that was taken: NONE, it is committed; else the code for clients.
+
+        With COORDINATOR_NOT_AVAILABLE it may be in the log and be committed later, without another call.
+        """
+
+    def close(self, at: Instant) -> None:
+        """The epoch is over: leaves a response for every token it holds. Nothing is written any more."""
+
+
+class RecordSerde(Protocol[R]):
+    """Records and their bytes."""
+
+    def encode(self, record: R, now_ms: int) -> NewRecord: ...
+
+    def decode(self, key: bytes, value: bytes | None) -> R | None:
+        """None for types not known here, which a later version has left.
+
+        Raises:
+            RemoteProtocolError: the bytes are malformed.
+        """

@@ -1,0 +1,378 @@
+"""One epoch of a shard, as a block: load, serve, close. The trio shell around a `CoordinatorShard`.
+
+It serves when the whole log is loaded, until the leader epoch of its partition ends: before, requests get
+COORDINATOR_LOAD_IN_PROGRESS, after, NOT_COORDINATOR. Two tasks: one sleeps until the earliest deadline, one awaits the
+commit of what was written last. Requests that wait hold a `PendingResponse`, never a task of the epoch.
+Source: `CoordinatorRuntime.CoordinatorContext` of Kafka. Left out: lingering (an append is one call, and the flush is shared anyhow).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from broker.coordination.errors import response_code
+from broker.coordination.loader import CoordinatorLoader
+from broker.coordination.ports import AppendInfo, CoordinatorPartition
+from broker.coordination.responses import CommittedResponse
+from broker.coordination.shard import CoordinatorShard, Producer, RecordSerde, Write
+from broker.coordination.timers import Instant
+from broker.coordination.uncommitted import UncommittedWrites
+from broker.partitions.end_markers import append_end_marker
+from log.batches.batch import iter_batches
+from log.batches.records import build_batch
+from log.producers.marker import EndMarker
+from log.segments.slices import LogSlice
+from node.runtime.clock import now_ms
+from node.runtime.deferred import Result
+from node.runtime.epoch import open_epoch
+from node.runtime.errors import NotLeaderError
+from node.runtime.latest import Latest
+from node.runtime.threads import run_blocking
+from wire.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=CoordinatorShard[Any])
+R = TypeVar("R")
+T = TypeVar("T")
+
+# Kafka's default `message.max.bytes`: a larger batch could not be replicated by a follower with default settings.
+BATCH_BYTES_MAX = 1_048_588
+# What need not be atomic is cut into batches of this many: tombstones have some hundred bytes each, well below the above.
+BATCH_RECORDS_MAX = 1_000
+
+
+@dataclass(frozen=True)
+class CoordinatorSpec(Generic[S, R]):
+    """What sort of coordinator it is: the shards of one internal topic."""
+
+    topic: str
+    make_shard: Callable[[], S]
+    serde: RecordSerde[R]
+    # How long a write may wait for its commit, and how much of the log is read at a time.
+    commit_timeout_ms: int = 5_000
+    load_buffer_bytes: int = 5 << 20
+    # Whether the topic is compacted by key, so that the last record of each is all that a shard needs.
+    compacted: bool = True
+    # Called when an append has met KAFKA_STORAGE_ERROR.
+    storage_failed: Callable[[], object] = lambda: None
+
+
+class ShardState(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+def current_instant() -> Instant:
+    return Instant(trio.current_time(), now_ms())
+
+
+class ShardEpoch(Generic[S, R]):
+    """What a coordinator may hold on to: it outlives its block, and then answers NOT_COORDINATOR."""
+
+    def __init__(
+        self, spec: CoordinatorSpec[S, R], partition_index: int, leader: CoordinatorPartition
+    ) -> None:
+        self.partition_index = partition_index
+        self._spec = spec
+        self._leader = leader
+        self._state = Latest(ShardState.LOADING)
+        self._shard: S | None = None
+        # What came while the shard loaded; as many as there are changes of metadata meanwhile.
+        self._when_loaded: list[Callable[[S, Instant], object]] = []
+        self._end_offset = 0
+        self._uncommitted = UncommittedWrites[Write[R]]()
+        self._retimed = trio.Event()
+        self._sleeping_until = inf
+        self._commit_awaited = trio.Event()
+
+    def __repr__(self) -> str:
+        name = f"{self._spec.topic}-{self.partition_index}"
+        return f"<shard of {name} epoch {self.leader_epoch} {self.state.value}>"
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._leader.epoch
+
+    @property
+    def state(self) -> ShardState:
+        return self._state.value
+
+    # -- life
+
+    async def run(self) -> None:
+        """Loads and serves until `close`; a shard that fails takes no other with it."""
+        try:
+            async with open_epoch(self.close) as nursery:
+                if await self._load():
+                    nursery.start_soon(self._keep_time)
+                    nursery.start_soon(self._watch_commits)
+                    await self._state.wait_for(lambda state: state is ShardState.CLOSED)
+        except Exception:  # the shards of other partitions are none of its business
+            log.exception("%r has failed, and stays closed until another epoch begins", self)
+
+    def close(self) -> None:
+        """Ends the epoch at once: nothing is served any more, and who waits is told NOT_COORDINATOR."""
+        if self.state is ShardState.CLOSED:
+            return
+        self._state.set(ShardState.CLOSED)
+        if self._shard is not None:
+            self._shard.close(current_instant())
+            for token, response in self._shard.take().responses:
+                token.complete(response)
+
+    async def _load(self) -> bool:
+        """Replays the log; False if the epoch ended meanwhile.
+
+        The log is read in a thread, piece by piece: nobody else appends to it, so its end stays. Where a piece lies is looked up on
+        the loop, which moves the log's files when they are compacted.
+        """
+        spec, source = self._spec, self._leader.log
+        loader, shard = CoordinatorLoader(spec.serde, compacted=spec.compacted), spec.make_shard()
+        offset, end_offset = source.log_start_offset, source.log_end_offset
+        began = trio.current_time()
+
+        def take(piece: LogSlice) -> int | None:
+            with source.storage(f"loading {spec.topic}-{self.partition_index}"):
+                data = piece.read()
+            return loader.feed(data)
+
+        def finish() -> None:
+            loader.replay_into(shard)
+            shard.finish_load()
+
+        while offset < end_offset and self.state is ShardState.LOADING:
+            buffer_bytes = spec.load_buffer_bytes
+            piece = source.read(offset, buffer_bytes, upto_offset=end_offset, min_one=True)
+            next_offset = None if piece is None else await run_blocking(take, piece)
+            if next_offset is None:
+                break
+            offset = next_offset
+        await run_blocking(finish)
+        if self.state is not ShardState.LOADING:
+            return False
+        if loader.record_count:
+            seconds = trio.current_time() - began
+            log.info("%r: %d records in %.3f s", self, loader.record_count, seconds)
+        self._shard, self._end_offset = shard, end_offset
+        self._state.set(ShardState.ACTIVE)
+        self._begin_to_serve()
+        return True
+
+    def _begin_to_serve(self) -> None:
+        self.step(lambda shard, at: shard.loaded(at))
+        waiting, self._when_loaded = self._when_loaded, []
+        for act in waiting:
+            self.step(act)
+
+    # -- inputs
+
+    def active(self) -> S:
+        """The shard, for reading and for decisions that go into `submit`.
+
+        Raises:
+            KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
+        """
+        if self.state is ShardState.LOADING:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if self.state is ShardState.CLOSED or self._shard is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return self._shard
+
+    def step(self, act: Callable[[S, Instant], T]) -> T:
+        """Gives the shard one input and carries out what comes of it. Raises KafkaError as `active`, and what `act` raises."""
+        result = act(self.active(), current_instant())
+        self._settle()
+        return result
+
+    def step_when_loaded(self, act: Callable[[S, Instant], object]) -> None:
+        """As `step`, as soon as the shard is loaded; never, if its epoch has ended."""
+        if self.state is ShardState.ACTIVE:
+            self.step(act)
+        elif self.state is ShardState.LOADING:
+            self._when_loaded.append(act)
+
+    def submit(
+        self, result: Result[R, T], producer: Producer | None = None
+    ) -> CommittedResponse[T]:
+        """Writes what was just decided; call it before anything else can change the state.
+
+        A result without records was decided on state that may not be committed yet, so its response waits for that.
+
+        Raises:
+            KafkaError: it was not written, or (if not atomic) not all of it; with the code for clients.
+        """
+        self.active()
+        high_watermark = self._leader.high_watermark
+        if high_watermark.closed:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if result.records:
+            self._append_all(result.records, producer, result.atomic)
+        self._settle()
+        return CommittedResponse(
+            result.response, self._end_offset, high_watermark, self._commit_deadline()
+        )
+
+    def append(self, records: Sequence[R], producer: Producer | None = None) -> int:
+        """Writes records as one batch and replays them; with a `producer` in its transaction. Returns the end offset.
+
+        Raises:
+            KafkaError: with the code for clients; nothing was written. INVALID_PRODUCER_EPOCH: a newer epoch of the producer wrote here.
+        """
+        shard = self.active()
+        batch = self._encode(records, producer)
+        last_offset = self._append_batch(memoryview(batch), producer)
+        base_offset = last_offset - len(records) + 1
+        assert base_offset >= self._end_offset, (base_offset, self._end_offset)
+
+        def replay() -> None:
+            for offset, record in enumerate(records, base_offset):
+                shard.replay(offset, record, producer)
+
+        self._replay(replay, last_offset + 1)
+        return self._end_offset
+
+    def complete_transaction(
+        self, producer: Producer, marker: EndMarker, transaction_version: int
+    ) -> AppendInfo:
+        """Appends a transaction coordinator's marker and replays it.
+
+        Raises:
+            KafkaError: as `active` and as `append_end_marker`; nothing was written.
+        """
+        shard = self.active()
+        info = append_end_marker(
+            self._leader,
+            marker,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            transaction_version=transaction_version,
+            now_ms=now_ms(),
+        )
+        self._replay(
+            lambda: shard.complete_transaction(producer, marker.is_commit), info.last_offset + 1
+        )
+        self._settle()
+        return info
+
+    # -- writing
+
+    def _append_all(self, records: Sequence[R], producer: Producer | None, atomic: bool) -> int:
+        size = len(records) if atomic or producer is not None else BATCH_RECORDS_MAX
+        for start in range(0, len(records), size):
+            self.append(records[start : start + size], producer)
+        return self._end_offset
+
+    def _encode(self, records: Sequence[R], producer: Producer | None) -> bytearray:
+        at_ms, encode = now_ms(), self._spec.serde.encode
+        encoded = (encode(record, at_ms) for record in records)
+        if producer is None:
+            batch = build_batch(encoded)
+        else:
+            batch = build_batch(
+                encoded,
+                producer_id=producer.id,
+                producer_epoch=producer.epoch,
+                base_sequence=0,  # nobody looks at the sequences of coordinators, whose writes Kafka numbers so
+                is_transactional=True,
+            )
+        if len(batch) > BATCH_BYTES_MAX:
+            raise KafkaError(response_code(ErrorCode.RECORD_LIST_TOO_LARGE))
+        return bytearray(batch)
+
+    def _append_batch(self, batch: memoryview, producer: Producer | None) -> int:
+        try:
+            if producer is not None:
+                self._leader.log.producers.check_epoch(producer.id, producer.epoch)
+            return self._leader.append(batch, list(iter_batches(batch))).last_offset
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._spec.storage_failed()
+            raise KafkaError(response_code(error.code), error.message) from error
+
+    def _replay(self, replay: Callable[[], None], end_offset: int) -> None:
+        try:
+            replay()
+        except Exception:
+            # State and log have parted: nothing is decided on this state any more.
+            log.exception("%r cannot replay what is in its log", self)
+            self.close()
+            raise
+        self._end_offset = end_offset
+
+    # -- effects
+
+    def _settle(self) -> None:
+        """Writes and responds until nothing more comes of it; what is committed at once is done at once."""
+        if self.state is not ShardState.ACTIVE:
+            return  # closed while a task was being woken
+        shard = self.active()
+        while True:
+            effects = shard.take()
+            for write in effects.writes:
+                self._store(shard, write)
+            for token, response in effects.responses:
+                token.complete(response)
+            committed = self._uncommitted.pop_committed(self._leader.high_watermark.offset)
+            for write in committed:
+                shard.written(write, ErrorCode.NONE, current_instant())
+            if not effects and not committed:
+                break
+        if self._uncommitted:
+            self._commit_awaited.set()
+        if self._deadline() < self._sleeping_until:
+            self._retimed.set()
+
+    def _store(self, shard: S, write: Write[R]) -> None:
+        try:
+            end_offset = self._append_all(write.records, None, write.atomic)
+        except KafkaError as error:
+            shard.written(write, error.code, current_instant())
+        else:
+            self._uncommitted.add(write, end_offset, self._commit_deadline())
+
+    def _commit_deadline(self) -> float:
+        return trio.current_time() + self._spec.commit_timeout_ms / 1000
+
+    # -- time and commits
+
+    def _deadline(self) -> float:
+        deadlines = (self.active().deadline(), self._uncommitted.deadline())
+        return min((deadline for deadline in deadlines if deadline is not None), default=inf)
+
+    def _settle_timeouts(self) -> None:
+        if self.state is ShardState.ACTIVE:
+            self.step(self._handle_timeout)
+
+    def _handle_timeout(self, shard: S, at: Instant) -> None:
+        for write in self._uncommitted.pop_expired(at.now):
+            shard.written(write, ErrorCode.COORDINATOR_NOT_AVAILABLE, at)
+        shard.handle_timeout(at)
+
+    async def _keep_time(self) -> None:
+        while self.state is ShardState.ACTIVE:
+            self._retimed = trio.Event()
+            self._sleeping_until = self._deadline()
+            with trio.move_on_at(self._sleeping_until):
+                await self._retimed.wait()
+            self._sleeping_until = inf
+            self._settle_timeouts()
+
+    async def _watch_commits(self) -> None:
+        while True:
+            await self._commit_awaited.wait()
+            self._commit_awaited = trio.Event()
+            while (awaited := self._uncommitted.awaited_offset()) is not None:
+                try:
+                    await self._leader.high_watermark.wait_reached(awaited)
+                except NotLeaderError:
+                    return  # `close` follows and tells everybody
+                self._settle()

@@ -1,0 +1,65 @@
+"""Records of transactions that are still open, by producer.
+
+A record of a committed transaction counts as if it had been plain, at its own offset: later records of its key stand
+against it. Source: `OffsetMetadataManager.replayEndTransactionMarker` of Kafka (KIP-98).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+from broker.coordination.shard import Producer
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class PendingRecord(NamedTuple, Generic[K, V]):
+    offset: int
+    producer: Producer
+    key: K
+    value: V
+
+
+class PendingTransactions(Generic[K, V]):
+    """At most one record for each producer and key, the last; as many as the log holds of open transactions."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[K, dict[int, PendingRecord[K, V]]] = {}
+        self._keys: dict[int, dict[K, None]] = {}
+
+    def __iter__(self) -> Iterator[PendingRecord[K, V]]:
+        """In the order of the log."""
+        return iter(sorted(one for records in self._by_key.values() for one in records.values()))
+
+    def add(self, offset: int, producer: Producer, key: K, value: V) -> None:
+        """Takes over the next record of a transaction."""
+        self._by_key.setdefault(key, {})[producer.id] = PendingRecord(offset, producer, key, value)
+        self._keys.setdefault(producer.id, {})[key] = None
+
+    def supersede(self, key: K, offset: int) -> None:
+        """A record of `key` at `offset` counts: older ones will not, however their transactions end."""
+        pending = self._by_key.get(key)
+        if pending is None:
+            return
+        for producer_id in [p for p, record in pending.items() if record.offset < offset]:
+            del self._keys[producer_id][key]
+            self._remove(key, producer_id)
+
+    def end(self, producer_id: int, is_commit: bool) -> list[PendingRecord[K, V]]:
+        """Ends the producer's transaction; the records that now count, in the order of the log."""
+        keys = self._keys.pop(producer_id, {})
+        records = sorted(self._remove(key, producer_id) for key in keys)
+        if not is_commit:
+            return []
+        for record in records:
+            self.supersede(record.key, record.offset)
+        return records
+
+    def _remove(self, key: K, producer_id: int) -> PendingRecord[K, V]:
+        pending = self._by_key[key]
+        record = pending.pop(producer_id)
+        if not pending:
+            del self._by_key[key]
+        return record

@@ -1,0 +1,24 @@
+"""What tests of shards share."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from broker.coordination.loader import CoordinatorLoader
+
+
+@pytest.fixture
+def held_load(monkeypatch):
+    """Loads end when this is set."""
+    may_finish = threading.Event()
+    replay_into = CoordinatorLoader.replay_into
+
+    def slow(loader, shard):
+        may_finish.wait(30)
+        replay_into(loader, shard)
+
+    monkeypatch.setattr(CoordinatorLoader, "replay_into", slow)
+    yield may_finish
+    may_finish.set()

@@ -1,0 +1,126 @@
+"""A coordinator of another kind: counters, each forgotten when nobody has added to it for a minute.
+
+The shard is all that a coordinator must bring, beside what its handlers do with it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
+from broker.coordination.timers import Instant, Timers
+from broker.coordination.transactions import PendingTransactions
+from log.batches.records import NewRecord
+from node.runtime.deferred import Result
+from wire.errors import ErrorCode, RemoteProtocolError
+
+TOPIC = "__counters"
+IDLE_MS = 60_000
+
+
+class Count(NamedTuple):
+    """A counter's value from now on; None, it is forgotten."""
+
+    name: str
+    value: int | None
+
+
+class CountSerde:
+    """Names that begin with a question mark are of a version to come."""
+
+    def encode(self, record: Count, now_ms: int) -> NewRecord:
+        value = None if record.value is None else b"%d" % record.value
+        return NewRecord(record.name.encode(), value, now_ms)
+
+    def decode(self, key: bytes, value: bytes | None) -> Count | None:
+        if key.startswith(b"?"):
+            return None
+        if value is not None and not value.isdigit():
+            raise RemoteProtocolError(f"no count: {value!r}")
+        return Count(key.decode(), None if value is None else int(value))
+
+
+class Forgotten(NamedTuple):
+    """What the shard writes when a counter's time is over."""
+
+    records: tuple[Count, ...]
+    atomic: bool = True
+
+
+class CounterShard:
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.replayed: list[tuple[int, Count, Producer | None]] = []
+        self.outcomes: list[ErrorCode] = []
+        self._pending = PendingTransactions[str, Count]()
+        self._timers = Timers[str]()
+        self._waiting: dict[ResponseToken, tuple[str, int]] = {}
+        self._effects = Effects[Count]()
+
+    # -- inputs of its own
+
+    def add(self, name: str, amount: int) -> Result[Count, int]:
+        value = self.counts.get(name, 0) + amount
+        return Result([Count(name, value)], value)
+
+    def wait_for(self, name: str, value: int, token: ResponseToken) -> None:
+        """`token` hears of the count as soon as it is so much."""
+        self._waiting[token] = (name, value)
+        self._tell()
+
+    # -- of the runtime
+
+    def replay(self, offset: int, record: Count, producer: Producer | None = None) -> None:
+        self.replayed.append((offset, record, producer))
+        if producer is not None:
+            self._pending.add(offset, producer, record.name, record)
+            return
+        self._pending.supersede(record.name, offset)
+        self._apply(record)
+
+    def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
+        for pending in self._pending.end(producer.id, is_commit):
+            self._apply(pending.value)
+
+    def finish_load(self) -> None:
+        self.biggest_loaded = max(self.counts.values(), default=0)
+
+    def loaded(self, at: Instant) -> None:
+        for name in self.counts:
+            self.touch(name, at)
+
+    def deadline(self) -> float | None:
+        return self._timers.earliest()
+
+    def handle_timeout(self, at: Instant) -> None:
+        while (name := self._timers.pop_due(at.now)) is not None:
+            self._effects.writes.append(Forgotten((Count(name, None),)))
+
+    def take(self) -> Effects[Count]:
+        effects, self._effects = self._effects, Effects[Count]()
+        return effects
+
+    def written(self, write: Write[Count], code: ErrorCode, at: Instant) -> None:
+        self.outcomes.append(code)
+
+    def close(self, at: Instant) -> None:
+        for token in self._waiting:
+            self._effects.responses.append(Completion(token, ErrorCode.NOT_COORDINATOR))
+
+    # -- rules
+
+    def touch(self, name: str, at: Instant) -> None:
+        self._timers.set(name, at.after_ms(IDLE_MS))
+
+    def _apply(self, record: Count) -> None:
+        if record.value is None:
+            self.counts.pop(record.name, None)
+        else:
+            self.counts[record.name] = record.value
+        self._tell()
+
+    def _tell(self) -> None:
+        for token, (name, value) in list(self._waiting.items()):
+            if self.counts.get(name, 0) >= value:
+                del self._waiting[token]
+                self._effects.responses.append(Completion(token, self.counts[name]))

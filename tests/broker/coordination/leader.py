@@ -1,0 +1,46 @@
+"""A partition of a coordinator's topic over a real log, with its leadership and its commits in the test's hands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from log.batches.batch import BatchView
+from log.config import LogConfig
+from log.partitions.partition_log import AppendInfo, PartitionLog
+from node.runtime.clock import now_ms
+from node.runtime.watermark import Watermark
+from wire.errors import ErrorCode, KafkaError
+
+
+def open_log(path: Path) -> PartitionLog:
+    path.mkdir()
+    return PartitionLog.open(
+        path, LogConfig(), recovery_point=0, clean_shutdown=True, now_ms=now_ms()
+    )
+
+
+class Leader:
+    """A `CoordinatorPartition`; `holding` keeps the watermark where it is until `commit`."""
+
+    def __init__(self, log: PartitionLog, epoch: int) -> None:
+        self.log = log
+        self.epoch = epoch
+        self.high_watermark = Watermark(log.log_end_offset)
+        self.holding = False
+        self.failing: ErrorCode | None = None
+
+    def append(self, records: memoryview, views: Sequence[BatchView]) -> AppendInfo:
+        if self.high_watermark.closed:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.failing is not None:
+            raise KafkaError(self.failing)
+        info = self.log.append_as_leader(
+            records, list(views), leader_epoch=self.epoch, now_ms=now_ms()
+        )
+        if not self.holding:
+            self.commit()
+        return info
+
+    def commit(self) -> None:
+        self.high_watermark.advance(self.log.log_end_offset)

@@ -1,0 +1,270 @@
+"""The epochs of a shard, a test for each sentence: load, serve, close; and what nobody may see of another epoch."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import weakref
+
+import pytest
+import trio
+import trio.testing
+
+from broker.coordination.responses import CompletableResponse
+from broker.coordination.shard_epoch import ShardState
+from node.runtime.deferred import Result
+from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard
+from tests.broker.coordination.rig import code_of, open_rig
+from wire.errors import ErrorCode
+
+E = ErrorCode
+
+
+# -- load
+
+
+async def test_nothing_is_served_where_another_broker_leads(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        assert code_of(rig.epoch) is E.NOT_COORDINATOR
+
+
+async def test_nothing_is_served_before_the_whole_log_is_loaded(tmp_path, held_load):
+    async with open_rig(tmp_path) as rig:
+        rig.lead()
+        await trio.testing.wait_all_tasks_blocked()
+        assert code_of(rig.epoch().active) is E.COORDINATOR_LOAD_IN_PROGRESS
+        assert code_of(lambda: rig.add("a")) is E.COORDINATOR_LOAD_IN_PROGRESS
+        held_load.set()
+        await rig.loaded()
+        assert rig.add("a").ready()
+
+
+async def test_the_state_is_that_of_the_log(tmp_path):
+    async with open_rig(tmp_path, load_buffer_bytes=1) as rig:
+        await rig.serve()
+        for name in ("a", "b", "a", "a"):
+            rig.add(name)
+        rig.epoch().append([Count("b", None)])
+        shard = await rig.reload()
+        assert shard.counts == {"a": 3}
+
+
+async def test_of_each_key_the_last_record_is_replayed_in_the_order_of_the_log(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        for name in ("a", "b", "a", "c"):
+            rig.add(name)
+        rig.epoch().append([Count("c", None)])
+        shard = await rig.reload()
+        assert shard.replayed == [(1, Count("b", 1), None), (2, Count("a", 2), None)]
+
+
+async def test_of_a_topic_that_is_not_compacted_every_record_is_replayed(tmp_path):
+    async with open_rig(tmp_path, compacted=False) as rig:
+        await rig.serve()
+        for name in ("a", "b", "a"):
+            rig.add(name)
+        rig.epoch().append([Count("b", None)])
+        shard = await rig.reload()
+        assert [offset for offset, _, _ in shard.replayed] == [0, 1, 2, 3]
+        assert shard.counts == {"a": 2}
+
+
+async def test_records_of_a_version_to_come_are_skipped(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        rig.epoch().append([Count("?new", 1), Count("a", 1)])
+        shard = await rig.reload()
+        assert shard.counts == {"a": 1}
+
+
+async def test_long_work_over_what_was_loaded_is_done_in_the_loaders_thread(tmp_path, monkeypatch):
+    threads = []
+    monkeypatch.setattr(
+        CounterShard, "finish_load", lambda _: threads.append(threading.get_ident())
+    )
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+    assert len(threads) == 1
+    assert threads != [threading.get_ident()]
+
+
+async def test_an_input_that_comes_while_the_shard_loads_is_given_when_it_is_loaded(
+    tmp_path, held_load
+):
+    given = []
+    async with open_rig(tmp_path) as rig:
+        rig.lead()
+        rig.epoch().step_when_loaded(lambda shard, _at: given.append(shard))
+        await trio.testing.wait_all_tasks_blocked()
+        assert given == []
+        held_load.set()
+        shard = await rig.loaded()
+        assert given == [shard]
+        rig.epoch().step_when_loaded(lambda shard, _at: given.append(shard))
+        assert given == [shard, shard]
+
+
+async def test_a_log_that_cannot_be_replayed_fails_one_shard_until_another_epoch(tmp_path, caplog):
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+        await rig.serve(index=1)
+        rig.epoch().append([Count("a", -1)])  # "-1" is no count
+        rig.resign()
+        with caplog.at_level(logging.CRITICAL, logger="broker.coordination.shard_epoch"):
+            rig.lead(1)
+            await rig.epoch()._state.wait_for(lambda state: state is ShardState.CLOSED)
+        assert code_of(rig.epoch().active) is E.NOT_COORDINATOR
+        assert rig.add("b", index=1).ready()
+        rig.resign()
+        leader.log.truncate_to(0)
+        await rig.serve(2)
+        assert rig.add("a").ready()
+
+
+# -- one epoch after the other
+
+
+async def test_an_epoch_loads_when_the_one_before_has_unwound(tmp_path, held_load, monkeypatch):
+    """Threads included: what the old one reads would be read while the new one writes."""
+    made = []
+    init = CounterShard.__init__
+
+    def noting(shard):
+        made.append(shard)
+        init(shard)
+
+    monkeypatch.setattr(CounterShard, "__init__", noting)
+    async with open_rig(tmp_path) as rig:
+        rig.lead()
+        await trio.testing.wait_all_tasks_blocked()
+        rig.resign()
+        rig.lead(1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(made) == 1
+        held_load.set()
+        await rig.loaded()
+        assert len(made) == 2
+
+
+async def test_an_epoch_that_ended_while_it_loaded_never_serves(tmp_path, held_load):
+    async with open_rig(tmp_path) as rig:
+        rig.lead()
+        loading = rig.epoch()
+        await trio.testing.wait_all_tasks_blocked()
+        rig.resign()
+        held_load.set()
+        await rig.serve(1)
+        assert loading.state is ShardState.CLOSED
+        assert code_of(loading.active) is E.NOT_COORDINATOR
+
+
+async def test_the_end_of_an_older_epoch_ends_nothing(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve(5)
+        rig.runtime.ended(0, 4)
+        assert rig.add("a").ready()
+
+
+async def test_from_its_end_on_an_epoch_serves_nothing(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        old = rig.epoch()
+        shard = old.active()
+        rig.resign()
+        assert code_of(old.active) is E.NOT_COORDINATOR
+        assert code_of(lambda: old.submit(Result([Count("a", 9)], None))) is E.NOT_COORDINATOR
+        assert code_of(lambda: old.submit(Result((), None))) is E.NOT_COORDINATOR
+        assert code_of(lambda: old.append([Count("a", 9)])) is E.NOT_COORDINATOR
+        await rig.serve(1)
+        assert shard.counts == {}
+        assert rig.epoch().active().counts == {}
+
+
+async def test_an_epoch_whose_partition_is_not_led_any_more_writes_nothing(tmp_path):
+    """The end of the leadership may be told a moment later than it is seen in the log."""
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        leader.high_watermark.close()
+        assert code_of(lambda: rig.add("a")) is E.NOT_COORDINATOR
+        assert code_of(lambda: rig.epoch().submit(Result((), None))) is E.NOT_COORDINATOR
+        assert shard.counts == {}
+
+
+async def test_no_timer_of_an_ended_epoch_goes_off(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+        rig.add("a")
+        shard = await rig.reload()
+        before = leader.log.log_end_offset
+        rig.resign()
+        await trio.sleep(2 * IDLE_MS / 1000)
+        assert leader.log.log_end_offset == before
+        assert shard.outcomes == []
+
+
+async def test_what_was_due_when_the_epoch_ended_is_not_done(tmp_path, caplog):
+    """Its tasks are awake already, one for a commit, one for a deadline."""
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        rig.add("a")
+        rig.add("b")
+        leader.holding = True
+        rig.epoch().step(lambda shard, at: shard._timers.set("a", at.now))
+        await trio.testing.wait_all_tasks_blocked()
+        before = leader.log.log_end_offset
+        rig.epoch().step(lambda shard, at: shard._timers.set("b", at.now))
+        leader.commit()
+        rig.resign()
+        await trio.testing.wait_all_tasks_blocked()
+        assert leader.log.log_end_offset == before
+        assert shard.outcomes == []
+        assert not caplog.records
+
+
+async def test_nothing_holds_on_to_the_state_of_an_ended_epoch(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        state = weakref.ref(rig.epoch().active())
+        rig.resign()
+        await trio.testing.wait_all_tasks_blocked()
+        gc.collect()
+        assert state() is None
+
+
+async def test_who_waits_is_told_when_the_epoch_ends(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        pending = CompletableResponse()
+        rig.epoch().step(lambda shard, _at: shard.wait_for("a", 1, pending))
+        assert not pending.ready()
+        rig.resign()
+        assert await pending.wait() is E.NOT_COORDINATOR
+
+
+async def test_who_waits_is_told_when_the_broker_stops(tmp_path):
+    pending = CompletableResponse()
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        rig.epoch().step(lambda shard, _at: shard.wait_for("a", 1, pending))
+    assert await pending.wait() is E.NOT_COORDINATOR
+
+
+async def test_a_shard_that_cannot_replay_what_it_wrote_is_closed(tmp_path, monkeypatch, caplog):
+    """State and log have parted. The partition goes on: its records are in the log all the same."""
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+
+        def broken(_shard, _record):
+            raise ValueError("broken")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(CounterShard, "_apply", broken)
+            with pytest.raises(ValueError, match="broken"):
+                rig.add("a")
+        assert caplog.records
+        caplog.clear()
+        assert code_of(rig.epoch().active) is E.NOT_COORDINATOR
+        assert not leader.high_watermark.closed
+        assert (await rig.reload()).counts == {"a": 1}

@@ -1,0 +1,240 @@
+"""What a shard may count on while it serves: writes, responses, time."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from broker.coordination.responses import CompletableResponse, respond
+from node.runtime.deferred import Result
+from node.runtime.watermark import Watermark
+from tests.broker.coordination.counters import IDLE_MS, Count
+from tests.broker.coordination.rig import code_of, open_rig
+from wire.errors import ErrorCode, KafkaError
+from wire.transport.calls import DeferredResponse
+
+E = ErrorCode
+IDLE_SECONDS = IDLE_MS / 1000
+
+
+async def refusal(pending):
+    with pytest.raises(KafkaError) as caught:
+        await pending.wait()
+    return caught.value.code
+
+
+# -- responses
+
+
+async def test_a_response_leaves_when_its_records_are_committed(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        leader.holding = True
+        pending = rig.add("a", 5)
+        assert shard.counts == {"a": 5}, "the state runs ahead of the commit"
+        assert not pending.ready()
+        leader.commit()
+        assert pending.ready()
+        assert await pending.wait() == 5
+
+
+async def test_what_was_read_leaves_when_it_is_committed(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        leader.holding = True
+        rig.add("a", 5)
+        read = rig.epoch().submit(Result((), shard.counts["a"]))
+        assert not read.ready()
+        leader.commit()
+        assert await read.wait() == 5
+
+
+async def test_what_was_loaded_above_the_watermark_is_told_when_it_is_committed(tmp_path):
+    """A new leader has all that was committed, but does not know yet how far that reaches."""
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        rig.add("a")
+        rig.resign()
+        leader = rig.lead(1)
+        leader.high_watermark = Watermark(0)
+        shard = await rig.loaded()
+        read = rig.epoch().submit(Result((), shard.counts["a"]))
+        assert not read.ready()
+        leader.commit()
+        assert await read.wait() == 1
+
+
+async def test_a_commit_is_waited_for_until_its_time_is_over(tmp_path, autojump_clock):
+    async with open_rig(tmp_path, commit_timeout_ms=2_000) as rig:
+        leader, _ = await rig.serve()
+        leader.holding = True
+        began = trio.current_time()
+        pending = rig.add("a")
+        assert await refusal(pending) is E.COORDINATOR_NOT_AVAILABLE
+        assert trio.current_time() - began == pytest.approx(2)
+        leader.commit()
+        assert await pending.wait() == 1, "it is known now"
+
+
+async def test_who_waits_for_a_commit_is_told_when_the_epoch_ends(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+        leader.holding = True
+        pending = rig.add("a")
+        rig.resign()
+        assert await refusal(pending) is E.NOT_COORDINATOR
+
+
+async def test_a_rule_of_the_shard_completes_a_response(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        pending = CompletableResponse()
+        rig.epoch().step(lambda shard, _at: shard.wait_for("a", 2, pending))
+        heard = []
+
+        async def wait():
+            heard.append(await pending.wait())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            nursery.start_soon(wait)
+            nursery.cancel_scope.deadline = trio.current_time() + 10
+            rig.add("a")
+            await trio.testing.wait_all_tasks_blocked()
+            assert heard == []
+            rig.add("a")
+        assert heard == [2, 2]
+        pending.complete(9)
+        assert pending.response == 2, "only the first counts"
+
+
+async def test_a_handler_returns_what_is_there_and_defers_what_is_not(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+        assert respond(rig.add("a"), str, repr) == "1"
+        leader.holding = True
+        deferred = respond(rig.add("a"), str, repr)
+        assert isinstance(deferred, DeferredResponse)
+        assert not deferred.ready()
+        refused = respond(rig.add("a"), str, lambda code: code.name)
+        leader.high_watermark.advance(2)
+        assert deferred.ready()
+        assert await deferred.finish() == "2"
+        rig.resign()
+        assert await refused.finish() == "NOT_COORDINATOR"
+
+
+# -- writes
+
+
+@pytest.mark.parametrize(
+    ("failure", "answer"),
+    [
+        (E.NOT_ENOUGH_REPLICAS, E.COORDINATOR_NOT_AVAILABLE),
+        (E.NOT_LEADER_OR_FOLLOWER, E.NOT_COORDINATOR),
+        (E.KAFKA_STORAGE_ERROR, E.NOT_COORDINATOR),
+        (E.MESSAGE_TOO_LARGE, E.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_what_is_not_written_changes_nothing(tmp_path, failure, answer):
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        leader.failing = failure
+        assert code_of(lambda: rig.add("a")) is answer
+        assert shard.counts == {}
+        assert rig.storage_failures == (failure is E.KAFKA_STORAGE_ERROR)
+
+
+async def test_what_is_atomic_is_one_batch_or_none(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        _, shard = await rig.serve()
+        rig.epoch().submit(Result([Count(f"{n}", n) for n in range(2_500)], None))
+        assert [batch.count for batch in rig.batches()] == [2_500]
+        too_large = Result([Count("n" * 1_000, n) for n in range(1_100)], None)
+        assert code_of(lambda: rig.epoch().submit(too_large)) is E.UNKNOWN_SERVER_ERROR
+        assert len(shard.counts) == 2_500
+
+
+async def test_what_need_not_be_atomic_is_cut_into_batches(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        _, shard = await rig.serve()
+        records = [Count(f"{n}", n) for n in range(2_500)]
+        assert rig.epoch().submit(Result(records, None, atomic=False)).ready()
+        assert [batch.count for batch in rig.batches()] == [1_000, 1_000, 500]
+        assert len(shard.counts) == 2_500
+
+
+# -- time, and what a shard writes by itself
+
+
+async def test_a_shard_is_woken_at_its_deadline(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        rig.add("a")
+        shard = await rig.reload()
+        began = trio.current_time()
+        rig.epoch().step(lambda shard, at: shard.touch("a", at))
+        await trio.sleep(IDLE_SECONDS - 1)
+        assert shard.counts == {"a": 1}
+        await trio.sleep(2)
+        assert shard.counts == {}
+        assert trio.current_time() - began == pytest.approx(IDLE_SECONDS + 1)
+        assert shard.outcomes == [E.NONE]
+        assert (await rig.reload()).counts == {}
+
+
+async def test_a_deadline_that_comes_forward_wakes_the_shard_earlier(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        _, shard = await rig.serve()
+        rig.add("a")
+        rig.epoch().step(lambda shard, at: shard._timers.set("a", at.now + 100))
+        await trio.sleep(1)
+        rig.epoch().step(lambda shard, at: shard._timers.set("a", at.now + 1))
+        await trio.sleep(2)
+        assert shard.counts == {}
+
+
+async def forget(rig):
+    rig.epoch().step(lambda shard, at: shard._timers.set("a", at.now))
+    await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_a_shard_hears_when_its_own_write_is_committed(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        rig.add("a")
+        leader.holding = True
+        await forget(rig)
+        assert shard.counts == {}
+        assert shard.outcomes == []
+        leader.commit()
+        await trio.testing.wait_all_tasks_blocked()
+        assert shard.outcomes == [E.NONE]
+
+
+async def test_a_shard_hears_when_its_own_write_fails(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        rig.add("a")
+        leader.failing = E.NOT_ENOUGH_REPLICAS
+        await forget(rig)
+        assert shard.outcomes == [E.COORDINATOR_NOT_AVAILABLE]
+        assert shard.counts == {"a": 1}
+
+
+async def test_a_shard_hears_once_when_its_own_write_is_not_committed_in_time(
+    tmp_path, autojump_clock
+):
+    async with open_rig(tmp_path, commit_timeout_ms=2_000) as rig:
+        leader, shard = await rig.serve()
+        rig.add("a")
+        leader.holding = True
+        rig.epoch().step(lambda shard, at: shard._timers.set("a", at.now))
+        await trio.sleep(1.9)
+        assert shard.outcomes == []
+        await trio.sleep(0.2)
+        assert shard.outcomes == [E.COORDINATOR_NOT_AVAILABLE]
+        leader.commit()
+        await trio.sleep(1)
+        assert shard.outcomes == [E.COORDINATOR_NOT_AVAILABLE]

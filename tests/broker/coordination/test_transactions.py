@@ -1,0 +1,181 @@
+"""Records that a shard writes in the transaction of a producer, and the markers that end it (KIP-98, KIP-890)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import trio.testing
+
+from broker.coordination.shard import Producer
+from broker.coordination.transactions import PendingTransactions
+from node.runtime.deferred import Result
+from tests.broker.coordination.counters import Count
+from tests.broker.coordination.rig import PRODUCER, code_of, open_rig
+from wire.errors import ErrorCode
+
+E = ErrorCode
+
+
+async def test_a_transactional_write_is_a_batch_of_its_producer(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        rig.add("a", producer=Producer(7, 3))
+        (batch,) = rig.batches()
+        assert (batch.producer_id, batch.producer_epoch) == (7, 3)
+        assert batch.is_transactional
+        assert batch.base_sequence == 0
+        assert leader.log.producers.first_unstable_offset == 0
+        assert shard.counts == {}, "pending"
+
+
+async def test_a_transactional_write_is_one_batch_or_none(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        records = [Count(f"{n}", n) for n in range(1_500)]
+        rig.epoch().submit(Result(records, None, atomic=False), PRODUCER)
+        assert [batch.count for batch in rig.batches()] == [1_500]
+
+
+@pytest.mark.parametrize(("is_commit", "counts"), [(True, {"a": 2, "b": 5}), (False, {"b": 5})])
+async def test_a_marker_completes_the_transaction(tmp_path, is_commit, counts):
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        rig.add("a", 2, producer=PRODUCER)
+        rig.add("b", 5)
+        rig.mark(is_commit=is_commit)
+        assert shard.counts == counts
+        assert rig.batches()[-1].is_control
+        assert leader.log.producers.first_unstable_offset is None
+        assert (await rig.reload()).counts == counts
+
+
+async def test_what_is_told_of_a_completed_transaction_waits_for_its_marker(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+        rig.add("a", producer=PRODUCER)
+        leader.holding = True
+        rig.mark(is_commit=True)
+        after = rig.add("a")
+        assert after.response == 2
+        leader.high_watermark.advance(2)
+        assert not after.ready()
+        leader.commit()
+        assert after.ready()
+
+
+async def test_a_marker_ends_the_transaction_of_its_producer_only(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        _, shard = await rig.serve()
+        rig.add("a", producer=PRODUCER)
+        rig.add("b", producer=Producer(8, 0))
+        rig.mark(is_commit=True)
+        assert shard.counts == {"a": 1}
+
+
+async def test_a_marker_completes_what_an_earlier_epoch_wrote(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        rig.add("a", producer=PRODUCER)
+        shard = await rig.reload()
+        assert shard.counts == {}
+        assert [producer for _, _, producer in shard.replayed] == [PRODUCER]
+        rig.mark(is_commit=True)
+        assert shard.counts == {"a": 1}
+
+
+async def test_a_plain_record_stands_against_an_older_one_of_a_transaction(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        _, shard = await rig.serve()
+        rig.add("a", 9, producer=PRODUCER)
+        rig.add("a", 1)
+        rig.mark(is_commit=True)
+        assert shard.counts == {"a": 1}
+        assert (await rig.reload()).counts == {"a": 1}
+
+
+async def test_a_record_of_a_transaction_stands_against_an_older_plain_one(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        _, shard = await rig.serve()
+        rig.add("a", 1)
+        rig.add("a", 9, producer=PRODUCER)
+        rig.mark(is_commit=True)
+        assert shard.counts == {"a": 10}
+        assert (await rig.reload()).counts == {"a": 10}
+
+
+async def test_a_producer_of_an_older_epoch_writes_nothing(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+        rig.add("a", producer=Producer(7, 3))
+        before = leader.log.log_end_offset
+        assert code_of(lambda: rig.add("a", producer=Producer(7, 2))) is E.INVALID_PRODUCER_EPOCH
+        assert leader.log.log_end_offset == before
+
+
+async def test_a_marker_that_is_refused_completes_nothing(tmp_path):
+    """From transaction version 2 on its epoch is above that of the records (KIP-890)."""
+    async with open_rig(tmp_path) as rig:
+        _, shard = await rig.serve()
+        rig.add("a", producer=PRODUCER)
+        late = code_of(lambda: rig.mark(is_commit=True, version=2))
+        assert late is E.INVALID_PRODUCER_EPOCH
+        assert shard.counts == {}
+        rig.mark(is_commit=True, epoch=1, version=2)
+        assert shard.counts == {"a": 1}
+
+
+async def test_a_marker_is_refused_while_the_shard_loads_and_after_its_end(tmp_path, held_load):
+    """In the log behind what is being loaded it would never be replayed. A transaction coordinator asks again."""
+    async with open_rig(tmp_path) as rig:
+        leader = rig.lead()
+        await trio.testing.wait_all_tasks_blocked()
+        assert code_of(lambda: rig.mark(is_commit=True)) is E.NOT_LEADER_OR_FOLLOWER
+        held_load.set()
+        await rig.loaded()
+        rig.resign()
+        assert code_of(lambda: rig.mark(is_commit=True)) is E.NOT_LEADER_OR_FOLLOWER
+        assert leader.log.log_end_offset == 0
+
+
+class Twin:
+    """Pending records as a list in the order of the log, looked through every time."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[int, int, str]] = []
+
+    def supersede(self, key, offset):
+        self.records = [r for r in self.records if r[2] != key or r[0] > offset]
+
+    def add(self, offset, producer_id, key):
+        self.records = [r for r in self.records if (r[1], r[2]) != (producer_id, key)]
+        self.records.append((offset, producer_id, key))
+
+    def end(self, producer_id, is_commit):
+        ended = [r for r in self.records if r[1] == producer_id]
+        self.records = [r for r in self.records if r[1] != producer_id]
+        for offset, _, key in ended if is_commit else ():
+            self.supersede(key, offset)
+        return ended if is_commit else []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pending_records_are_those_of_a_naive_twin(seed):
+    rng, pending, twin = random.Random(seed), PendingTransactions(), Twin()
+    for offset in range(300):
+        producer, key = rng.randrange(4), rng.choice("abc")
+        match rng.randrange(4):
+            case 0:
+                pending.supersede(key, offset)
+                twin.supersede(key, offset)
+            case 1:
+                is_commit = rng.random() < 0.7
+                ended = pending.end(producer, is_commit)
+                assert [(r.offset, r.producer.id, r.key) for r in ended] == twin.end(
+                    producer, is_commit
+                )
+            case _:
+                pending.add(offset, Producer(producer, 0), key, None)
+                twin.add(offset, producer, key)
+        assert [(r.offset, r.producer.id, r.key) for r in pending] == twin.records
+    assert len(pending._by_key) <= 3
