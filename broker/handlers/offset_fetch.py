@@ -80,12 +80,11 @@ def offset_fetch(
 
 async def _of_many(request: OffsetFetchRequest, ctx: Context, version: int) -> OffsetFetchResponse:
     """Some partitions of a group after the other."""
-    deadline = trio.current_time() + ctx.groups.commit_timeout_seconds
     answers = []
     for group in _groups(request, version):
         whole: OffsetFetchResponseGroup | None = None
         for part, goes_on in TOPICS.of(group) if group.topics else [(group, False)]:
-            answer = await _GroupFetch(part, ctx, version).finish(deadline)
+            answer = await _GroupFetch(part, ctx, version).finish()
             await trio.lowlevel.checkpoint()
             if whole is None or answer.error_code:
                 whole = answer

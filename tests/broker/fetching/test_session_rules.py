@@ -10,6 +10,7 @@ import trio.testing
 
 from broker.fetching.sessions import EPOCH_MAX, FetchSessions
 from broker.handlers.fetch import fetch
+from node.runtime.steps import at_once
 from tests.broker.batches import append
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.broker.harness import open_harness, partition, topic, topic_id
@@ -96,7 +97,7 @@ def cached(sessions, session):
 def opened(sessions, size, *, follower=False, now=0.0):
     session = sessions.open(privileged=follower, by_id=True, size=size, now=now)
     if session is not None:
-        session.update([identified("t", *(wanted(index) for index in range(size)))], ())
+        at_once(session.update([identified("t", *(wanted(index) for index in range(size)))], ()))
     return session
 
 
