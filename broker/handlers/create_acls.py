@@ -9,7 +9,7 @@ from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.outgoing import Outgoing
 from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
+from wire.transport.heavy import DECISION_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
 
 
@@ -23,7 +23,9 @@ from wire.transport.registry import handles
 async def create_acls(
     request: CreateAclsRequest, ctx: Context, call: Call
 ) -> Outgoing | CreateAclsResponse:
-    judged, merge = judged_part(request)
-    if ctx.authorizer is None or len(judged.creations) == len(request.creations):
+    if ctx.authorizer is None:
+        return await ctx.forwarder.forward_request(request, call)
+    judged, merge = await run_apart(judged_part, request) if call.heavy else judged_part(request)
+    if len(judged.creations) == len(request.creations):
         return await ctx.forwarder.forward_request(request, call)
     return merge(await ctx.forwarder.forward(judged, call, CreateAclsResponse))
