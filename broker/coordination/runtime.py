@@ -13,7 +13,8 @@ import trio
 
 from broker.coordination.ports import AppendInfo, CoordinatorPartition
 from broker.coordination.shard import CoordinatorShard, Producer
-from broker.coordination.shard_epoch import CoordinatorSpec, ShardEpoch
+from broker.coordination.shard_epoch import ShardEpoch
+from broker.coordination.spec import CoordinatorSpec
 from log.producers.marker import EndMarker
 from node.runtime.latest import Latest
 from wire.errors import ErrorCode, KafkaError

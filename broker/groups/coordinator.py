@@ -16,7 +16,8 @@ from broker.coordination.ports import AppendInfo
 from broker.coordination.responses import CompletableResponse, PendingResponse
 from broker.coordination.runtime import CoordinatorRuntime
 from broker.coordination.shard import Producer
-from broker.coordination.shard_epoch import CoordinatorSpec, ShardEpoch, ShardState
+from broker.coordination.shard_epoch import ShardEpoch, ShardState
+from broker.coordination.spec import CoordinatorSpec
 from broker.groups.describe import describe_group, described, list_groups
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
