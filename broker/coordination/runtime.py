@@ -90,8 +90,8 @@ class CoordinatorRuntime(Generic[S, R]):
         """Writes a marker of a transaction coordinator, and has the shard take it over.
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER, not led here or still being loaded: a transaction coordinator expects no code of a
-                coordinator, and asks again (as Kafka's `KafkaApis`); else as `append_end_marker`.
+            KafkaError: NOT_LEADER_OR_FOLLOWER, not led here or still being loaded: a transaction coordinator expects no
+                code of a coordinator, and asks again (as Kafka's `KafkaApis`); else as `append_end_marker`.
         """
         try:
             epoch = self.epoch_of(partition_index)

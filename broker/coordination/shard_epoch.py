@@ -145,7 +145,11 @@ class ShardEpoch(Generic[S, R]):
         return self._shard
 
     def step(self, act: Callable[[S, Instant], T]) -> T:
-        """Gives the shard one input and carries out what comes of it. Raises KafkaError as `active`, and what `act` raises."""
+        """Gives the shard one input and carries out what comes of it.
+
+        Raises:
+            KafkaError: as `active`, and what `act` raises.
+        """
         result = act(self.active(), current_instant())
         self._settle()
         return result
@@ -182,7 +186,7 @@ class ShardEpoch(Generic[S, R]):
         """Writes records as one batch and replays them; with a `producer` in its transaction. Returns the end offset.
 
         Raises:
-            KafkaError: with the code for clients; nothing was written. INVALID_PRODUCER_EPOCH: a newer epoch of the producer wrote here.
+            KafkaError: as `active` and as `PartitionWriter.append`; nothing was written.
         """
         shard = self.active()
         last_offset = self._writer.append(records, producer)

@@ -43,7 +43,7 @@ _GroupEpoch = ShardEpoch[GroupCoordinatorShard, GroupRecord]
 
 
 class GroupCoordinator:
-    """What handlers call; the shards live in `runtime`, which listens to the leadership of `__consumer_offsets` and must be run.
+    """What handlers call. The shards live in `runtime`, which listens to the leadership of the topic and must be run.
 
     Methods raise KafkaError with the code for the client, unless they say how they answer errors.
     """
