@@ -175,11 +175,14 @@ class ShardEpoch(Generic[S, R]):
         high_watermark = self._leader.high_watermark
         if high_watermark.closed:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        if result.records:
-            self._append_all(result.records, producer, result.atomic)
-        self._settle()
+        try:
+            if result.records:
+                self._append_all(result.records, producer, result.atomic)
+            end_offset = self._end_offset
+        finally:
+            self._settle()
         return CommittedResponse(
-            result.response, self._end_offset, high_watermark, self._commit_deadline()
+            result.response, end_offset, high_watermark, self._commit_deadline()
         )
 
     def append(self, records: Sequence[R], producer: Producer | None = None) -> int:
@@ -188,17 +191,9 @@ class ShardEpoch(Generic[S, R]):
         Raises:
             KafkaError: as `active` and as `PartitionWriter.append`; nothing was written.
         """
-        shard = self.active()
-        last_offset = self._writer.append(records, producer)
-        base_offset = last_offset - len(records) + 1
-        assert base_offset >= self._end_offset, (base_offset, self._end_offset)
-
-        def replay() -> None:
-            for offset, record in enumerate(records, base_offset):
-                shard.replay(offset, record, producer)
-
-        self._replay(replay, last_offset + 1)
-        return self._end_offset
+        end_offset = self._append(records, producer)
+        self._settle()
+        return end_offset
 
     def complete_transaction(
         self, producer: Producer, marker: EndMarker, transaction_version: int
@@ -225,10 +220,23 @@ class ShardEpoch(Generic[S, R]):
 
     # -- writing
 
+    def _append(self, records: Sequence[R], producer: Producer | None) -> int:
+        shard = self.active()
+        last_offset = self._writer.append(records, producer)
+        base_offset = last_offset - len(records) + 1
+        assert base_offset >= self._end_offset, (base_offset, self._end_offset)
+
+        def replay() -> None:
+            for offset, record in enumerate(records, base_offset):
+                shard.replay(offset, record, producer)
+
+        self._replay(replay, last_offset + 1)
+        return self._end_offset
+
     def _append_all(self, records: Sequence[R], producer: Producer | None, atomic: bool) -> int:
         size = len(records) if atomic or producer is not None else BATCH_RECORDS_MAX
         for start in range(0, len(records), size):
-            self.append(records[start : start + size], producer)
+            self._append(records[start : start + size], producer)
         return self._end_offset
 
     def _replay(self, replay: Callable[[], None], end_offset: int) -> None:
