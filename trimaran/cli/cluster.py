@@ -24,7 +24,7 @@ from trimaran.local.layout import SUPERVISOR_LOG, ClusterPlan, FreePorts
 from trimaran.local.orphans import orphans_of, stop_orphans
 from trimaran.local.removing import remove_cluster
 from trimaran.local.start_failure import last_words
-from trimaran.local.starting import Wanted, lock_directory, plan_of, refuse_if_running
+from trimaran.local.starting import Wanted, lock_directory, refuse_if_running, starting
 from trimaran.local.state_file import ClusterState
 
 READY_SECONDS_MAX = 60.0
@@ -68,14 +68,14 @@ def up(
     refuse_if_running(path)
     with lock_directory(path) as lock, FreePorts() as free_ports:
         refuse_if_running(path)
-        plan = plan_of(path, wanted, free_ports)
-        private_fds = [lock.fd, *free_ports.descriptors()]
-        if detach:
-            _supervise_in_background(plan, private_fds)
-            _show_ready(plan.data, began, output)
-        else:
-            supervise = _supervisor()
-            supervise(plan, lambda: _tell_ready(plan.data, began, output), private_fds)
+        with starting(path, wanted, free_ports) as plan:
+            private_fds = [lock.fd, *free_ports.descriptors()]
+            if detach:
+                _supervise_in_background(plan, private_fds)
+                _show_ready(plan.data, began, output)
+            else:
+                supervise = _supervisor()
+                supervise(plan, lambda: _tell_ready(plan.data, began, output), private_fds)
     return Exit.OK
 
 
