@@ -39,9 +39,10 @@ from broker.storage.directories import LogDirectories
 from broker.storage.durability import Durability
 from node.config.security import controller_security, inter_broker_security
 from node.config.server import ServerConfig
-from node.listeners import bind
+from node.listeners import bind, closed_on_failure
 from node.runtime.clock import now_ms
 from quorum.controller.server import RunningController
+from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.features import REGISTERED_FEATURES, unsupported_levels
 from quorum.serving.altered_security import AlteredSecurity
 from quorum.serving.authorization import authorizer_of
@@ -80,6 +81,16 @@ def compose(config: ServerConfig, controller: RunningController | None) -> Parts
     """
     authorizer = authorizer_of(config)  # refuses before anything is opened
     listeners = bind(config, config.broker_listeners)
+    with closed_on_failure(listeners):
+        return _composed(config, controller, authorizer, listeners)
+
+
+def _composed(
+    config: ServerConfig,
+    controller: RunningController | None,
+    authorizer: Authorizer | None,
+    listeners: Sequence[Listener],
+) -> Parts:
     storage = open_storage(config, None if controller is None else controller.directory)
     directories = storage.directories
     to_brokers, to_controllers = inter_broker_security(config), controller_security(config)
