@@ -246,6 +246,35 @@ def test_while_an_answer_is_outstanding_leaving_is_no_news(client):
     assert (named(request), forgotten(request)) == ([(b"t", 2, 0)], [(b"t", 0)])
 
 
+def test_an_answer_is_for_whom_its_request_asked(client):
+    """KAFKA-18723: not for the next epoch of the same partition."""
+    client.add(key(0), Follower())
+    client.add(key(1), Follower())
+    assert client.find_asked(key(0), 1) is None, "nobody has asked yet"
+    ask(client)
+    assert client.find_asked(key(0), client.requests) is client.find(key(0))
+    assert client.find_asked(key(2), client.requests) is None
+    client.remove(key(0))
+    client.add(key(0), Follower(epoch=5))
+    before = client.requests
+    ask(client, in_flight=True)
+    assert client.find_asked(key(0), before) is None
+    assert client.find_asked(key(1), before) is not None
+    assert client.find_asked(key(0), client.requests) is client.find(key(0))
+    ask(client)
+    assert client.find_asked(key(0), client.requests - 1) is not None
+
+
+def test_who_begins_anew_in_the_same_epoch_at_the_same_place_need_not_ask_again(client):
+    """The replica has moved to another directory; the leader does not hear of it."""
+    client.add(key(0), Follower())
+    ask(client)
+    client.remove(key(0))
+    client.add(key(0), Follower())
+    assert ask(client, in_flight=True) is None
+    assert client.find_asked(key(0), client.requests) is client.find(key(0))
+
+
 def test_pauses_double_and_begin_anew_when_all_goes_well(client):
     client.add(key(), Follower())
     followed = client.find(key())
