@@ -105,6 +105,7 @@ def test_partitions_are_named_topic_by_topic(client):
     for one in (key(0), key(0, b"u"), key(1)):
         client.add(one, Follower())
     request = ask(client)
+    assert named(request) == [(b"t", 0, 0), (b"t", 1, 0), (b"u", 0, 0)]
     assert [len(topic.partitions) for topic in request.topics] == [2, 1]
     for one in (key(0), key(0, b"u"), key(1)):
         client.remove(one)
@@ -224,6 +225,17 @@ def test_what_the_leader_never_heard_of_need_not_be_forgotten(client):
     client.remove(key(1))
     request = ask(client)
     assert (named(request), forgotten(request)) == ([], [])
+
+
+def test_who_left_before_a_new_connection_is_not_forgotten_by_it(client):
+    """The new session has never heard of it."""
+    for index in (0, 1):
+        client.add(key(index), Follower())
+    ask(client)
+    client.remove(key(0))
+    client.begin()
+    request = ask(client)
+    assert (named(request), forgotten(request)) == ([(b"t", 1, 0)], [])
 
 
 def test_the_first_to_be_due_is_waited_for(client):
