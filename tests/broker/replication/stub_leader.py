@@ -22,7 +22,7 @@ from wire.transport.server import Listener, serve_listener
 
 DEADLINE_SECONDS = 10
 SESSION = 7
-LATEST, EARLIEST_LOCAL = -1, -4
+NEWEST, OLDEST = -1, -4  # what ListOffsets is asked for
 
 
 def data(index: int = 0, **fields) -> PartitionData:

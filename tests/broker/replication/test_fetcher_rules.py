@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 
 import pytest
+import trio
 
-from broker.replication.fetch_client import FetchClient
+from broker.replication.fetch_client import FetchClient, FetchSettings
+from broker.replication.fetcher import Fetcher
+from tests.broker.harness import partition, topic
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
-    EARLIEST_LOCAL,
-    LATEST,
+    NEWEST,
+    OLDEST,
     answered,
     data,
     follow,
@@ -105,7 +109,7 @@ async def test_a_divergence_at_the_very_beginning_cuts_everything(tmp_path):
 
 async def test_out_of_range_above_the_leader_s_end_it_is_cut_to_it(tmp_path):
     async with followed(tmp_path, records=3) as (harness, leader):
-        leader.offsets = {LATEST: (2, 0), EARLIEST_LOCAL: (0, 0)}
+        leader.offsets = {NEWEST: (2, 0), OLDEST: (0, 0)}
         leader.answer = once(answered(data(error_code=OUT_OF_RANGE)))
         follow(harness)
         await until(lambda: len(leader.fetches) >= 2)
@@ -115,7 +119,7 @@ async def test_out_of_range_above_the_leader_s_end_it_is_cut_to_it(tmp_path):
 
 async def test_out_of_range_below_the_leader_s_start_it_begins_there(tmp_path):
     async with followed(tmp_path, records=3) as (harness, leader):
-        leader.offsets = {LATEST: (9, 0), EARLIEST_LOCAL: (5, 0)}
+        leader.offsets = {NEWEST: (9, 0), OLDEST: (5, 0)}
         leader.answer = once(answered(data(error_code=OUT_OF_RANGE)))
         follow(harness)
         await until(lambda: len(leader.fetches) >= 2)
@@ -129,7 +133,7 @@ async def test_out_of_range_within_the_leader_s_log_nothing_is_thrown_away(
     tmp_path, held_back, caplog, start
 ):
     async with followed(tmp_path, records=3) as (harness, leader):
-        leader.offsets = {LATEST: (9, 0), EARLIEST_LOCAL: (start, 0)}
+        leader.offsets = {NEWEST: (9, 0), OLDEST: (start, 0)}
         leader.answer = lambda _: answered(data(error_code=OUT_OF_RANGE))
         follow(harness)
         await until(lambda: len(held_back) == 2)
@@ -140,7 +144,7 @@ async def test_out_of_range_within_the_leader_s_log_nothing_is_thrown_away(
 
 async def test_who_may_not_ask_for_offsets_yet_is_held_back_in_silence(tmp_path, held_back, caplog):
     async with followed(tmp_path) as (harness, leader):
-        leader.offsets = {LATEST: (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)}
+        leader.offsets = {NEWEST: (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)}
         leader.answer = lambda _: answered(data(error_code=OUT_OF_RANGE))
         follow(harness)
         await until(lambda: len(held_back) == 3)
@@ -182,7 +186,7 @@ async def test_a_session_that_the_leader_ends_begins_anew(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     async with followed(tmp_path) as (harness, leader):
         ended = answered(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=0)
-        leader.answer = once(answered(), ended, ended, answered(data(records=record(1))))
+        leader.answer = once(answered(), ended, ended, ended, answered(data(records=record(1))))
         follow(harness)
         await until(lambda: harness.partitions.find("t", 0).log.log_end_offset == 2)
         assert leader.sessions()[:4] == [(0, 0), (7, 1), (0, 0), (0, 0)]
@@ -219,3 +223,29 @@ async def test_the_leader_s_log_start_is_followed(tmp_path):
         follow(harness)
         log = harness.partitions.find("t", 0).log
         await until(lambda: log.log_start_offset == 2)
+
+
+async def test_who_follows_another_leader_is_forgotten_by_this_one(tmp_path):
+    async with followed(tmp_path, partitions=2) as (harness, leader):
+        follow(harness, partitions=2)
+        await until(lambda: len(leader.fetches) >= 2)
+        states = [partition((12, 11), 11, leader_epoch=1, partition_epoch=1)]
+        states.append(partition((12, 11), -1, leader_epoch=2, partition_epoch=2))
+        harness.set_image(topic("t", *states))
+        await until(lambda: any(one.forgotten_topics_data for one in leader.fetches))
+        told = [one.forgotten_topics_data for one in leader.fetches if one.forgotten_topics_data]
+        assert [gone.partitions for gone in told[0]] == [[1]]
+
+
+async def test_a_leader_whose_address_is_unknown_is_looked_for_less_and_less_often(autojump_clock):
+    asked_at = []
+
+    def address_of(leader_id):
+        assert leader_id == 11
+        asked_at.append(trio.current_time())
+
+    settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20, backoff_seconds_max=0.1)
+    with trio.move_on_after(0.5):
+        await Fetcher(11, address_of, settings, "follower").run()
+    pauses = [round(after - before, 2) for before, after in itertools.pairwise(asked_at)]
+    assert pauses == [0.02, 0.04, 0.08, 0.1, 0.1, 0.1]
