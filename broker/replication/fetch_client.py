@@ -46,12 +46,13 @@ class FetchSettings:
 class Followed:
     """One partition being replicated.
 
-    `pause` is how long the next refusal holds it back, `complaint` what was logged of the last one, `in_vain` how many answers
-    since then had records but no new ones.
+    `asked_first` is the number of the request that first named it, `pause` how long the next refusal holds it back, `complaint` what was
+    logged of the last one, `in_vain` how many answers since then had records but no new ones.
     """
 
     key: Key
     follower: FollowerEpoch
+    asked_first: int | None = None
     pause: float = PAUSE_SECONDS
     complaint: str = ""
     in_vain: int = 0
@@ -73,6 +74,7 @@ class FetchClient:
     def __init__(self, settings: FetchSettings) -> None:
         self.settings = settings
         self.session_id = NO_SESSION
+        self.requests = 0  # of all sessions; the last one has this number
         self._epoch = INITIAL_EPOCH
         self._followed: dict[Key, Followed] = {}
         # Leader epoch and position as sent, all by the broker epoch `_told_as`.
@@ -89,6 +91,15 @@ class FetchClient:
         """The partition, if it is followed and its epoch still lasts."""
         followed = self._followed.get(key)
         return None if followed is None or followed.follower.ended else followed
+
+    def find_asked(self, key: Key, request: int) -> Followed | None:
+        """As `find`, None also if the request of this number did not ask for it: an answer to what was asked in an epoch that
+        has ended may give what was cut since (KAFKA-18723).
+        """
+        followed = self.find(key)
+        if followed is None or followed.asked_first is None or followed.asked_first > request:
+            return None
+        return followed
 
     def add(self, key: Key, follower: FollowerEpoch) -> None:
         self._followed[key] = Followed(key, follower)
@@ -152,6 +163,7 @@ class FetchClient:
             return (
                 None  # who leaves is named by the next request: the leader reads for it until then
             )
+        self.requests += 1
         forgotten = self._forget()
         settings = self.settings
         request = FetchRequest(
@@ -194,7 +206,10 @@ class FetchClient:
             position = followed.follower.position()
             sent = (followed.follower.epoch, position)
             if self._known.get(key) == sent:
+                followed.asked_first = followed.asked_first or 0  # whoever asked, asked the same
                 continue
+            if followed.asked_first is None:
+                followed.asked_first = self.requests + 1
             self._known[key] = sent
             topic = topics.setdefault(key[0], FetchTopic(topic_id=key[0], partitions=[]))
             topic.partitions.append(self._wanted(key[1], sent[0], position))

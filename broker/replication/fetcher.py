@@ -164,8 +164,9 @@ class Fetcher:
                 else:
                     before, self._last_answered = self._last_answered, trio.Event()
                     self._in_flight += 1
+                    number, answered = self._client.requests, self._last_answered
                     nursery.start_soon(
-                        self._exchange, connection, request, before, self._last_answered
+                        self._exchange, connection, number, request, before, answered
                     )
             nursery.cancel_scope.cancel()
         raise failure
@@ -209,17 +210,18 @@ class Fetcher:
     async def _exchange(
         self,
         connection: NodeConnection,
+        number: int,
         request: FetchRequest,
         before: trio.Event,
         answered: trio.Event,
     ) -> None:
-        """One request and its answer, processed after the one before it."""
+        """The request of that `number` and its answer, processed after the one before it."""
         try:
             response = await connection.call(
                 request, timeout=request.max_wait_ms / 1000 + self._client.settings.response_seconds
             )
             await before.wait()
-            await self._process(connection, response)
+            await self._process(connection, response, number)
         except _FAILURES as error:
             self._failure = self._failure or error
         self._in_flight -= 1
@@ -228,7 +230,10 @@ class Fetcher:
 
     # -- answers
 
-    async def _process(self, connection: NodeConnection, response: FetchResponse) -> None:
+    async def _process(
+        self, connection: NodeConnection, response: FetchResponse, number: int
+    ) -> None:
+        """Takes over the answer to the request of that `number`."""
         if response.error_code:
             raise ConnectionLost(
                 f"the leader ends the session: {ErrorCode.of(response.error_code).name}"
@@ -238,7 +243,8 @@ class Fetcher:
         lost: dict[Key, Followed] = {}
         for topic in response.responses:
             for data in topic.partitions:
-                followed = self._client.find((topic.topic_id, data.partition_index))
+                key = (topic.topic_id, data.partition_index)
+                followed = self._client.find_asked(key, number)
                 if followed is not None and self._take(followed, data):
                     lost[followed.key] = followed
         for followed in lost.values():

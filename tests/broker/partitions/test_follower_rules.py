@@ -125,6 +125,17 @@ def test_what_was_written_before_a_batch_that_is_no_good_is_flushed(harness):
     assert follower.ready
 
 
+@pytest.mark.parametrize("length", [-12, -13, 0])
+def test_a_batch_of_no_size_is_refused(harness, length):
+    """Nothing can be said of what comes after it."""
+    follower = follow_with(harness, 0).follower()
+    data = bytearray(record(0))
+    data[8:12] = length.to_bytes(4, "big", signed=True)
+    with pytest.raises((KafkaError, RemoteProtocolError)):
+        follower.append(memoryview(data))
+    assert follower.log.log_end_offset == 1
+
+
 @pytest.mark.parametrize(
     ("known", "told", "expected"),
     [(0, 0, 0), (0, 2, 2), (0, 3, 3), (0, 7, 3), (2, 1, 2), (2, 3, 3)],

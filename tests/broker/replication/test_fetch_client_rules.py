@@ -105,6 +105,7 @@ def test_partitions_are_named_topic_by_topic(client):
     for one in (key(0), key(0, b"u"), key(1)):
         client.add(one, Follower())
     request = ask(client)
+    assert named(request) == [(b"t", 0, 0), (b"t", 1, 0), (b"u", 0, 0)]
     assert [len(topic.partitions) for topic in request.topics] == [2, 1]
     for one in (key(0), key(0, b"u"), key(1)):
         client.remove(one)
@@ -226,6 +227,17 @@ def test_what_the_leader_never_heard_of_need_not_be_forgotten(client):
     assert (named(request), forgotten(request)) == ([], [])
 
 
+def test_who_left_before_a_new_connection_is_not_forgotten_by_it(client):
+    """The new session has never heard of it."""
+    for index in (0, 1):
+        client.add(key(index), Follower())
+    ask(client)
+    client.remove(key(0))
+    client.begin()
+    request = ask(client)
+    assert (named(request), forgotten(request)) == ([(b"t", 1, 0)], [])
+
+
 def test_the_first_to_be_due_is_waited_for(client):
     for index in (0, 1):
         client.add(key(index), Follower())
@@ -244,6 +256,35 @@ def test_while_an_answer_is_outstanding_leaving_is_no_news(client):
     client.add(key(2), Follower())
     request = ask(client, in_flight=True)
     assert (named(request), forgotten(request)) == ([(b"t", 2, 0)], [(b"t", 0)])
+
+
+def test_an_answer_is_for_whom_its_request_asked(client):
+    """KAFKA-18723: not for the next epoch of the same partition."""
+    client.add(key(0), Follower())
+    client.add(key(1), Follower())
+    assert client.find_asked(key(0), 1) is None, "nobody has asked yet"
+    ask(client)
+    assert client.find_asked(key(0), client.requests) is client.find(key(0))
+    assert client.find_asked(key(2), client.requests) is None
+    client.remove(key(0))
+    client.add(key(0), Follower(epoch=5))
+    before = client.requests
+    ask(client, in_flight=True)
+    assert client.find_asked(key(0), before) is None
+    assert client.find_asked(key(1), before) is not None
+    assert client.find_asked(key(0), client.requests) is client.find(key(0))
+    ask(client)
+    assert client.find_asked(key(0), client.requests - 1) is not None
+
+
+def test_who_begins_anew_in_the_same_epoch_at_the_same_place_need_not_ask_again(client):
+    """The replica has moved to another directory; the leader does not hear of it."""
+    client.add(key(0), Follower())
+    ask(client)
+    client.remove(key(0))
+    client.add(key(0), Follower())
+    assert ask(client, in_flight=True) is None
+    assert client.find_asked(key(0), client.requests) is client.find(key(0))
 
 
 def test_pauses_double_and_begin_anew_when_all_goes_well(client):
