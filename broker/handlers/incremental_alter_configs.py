@@ -10,7 +10,7 @@ from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from wire.transport.calls import Call
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
+from wire.transport.heavy import CONFIGS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -18,7 +18,7 @@ from wire.transport.registry import handles
     IncrementalAlterConfigsRequest,
     versions="0-1",
     on_error=fail_incremental,
-    elements_max=DECISION_ELEMENTS_MAX,
+    elements_max=CONFIGS_ELEMENTS_MAX,
 )
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: Context, call: Call

@@ -16,12 +16,12 @@ from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
+from wire.transport.heavy import CONFIGS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
 @handles(
-    AlterConfigsRequest, versions="0-2", on_error=fail_legacy, elements_max=DECISION_ELEMENTS_MAX
+    AlterConfigsRequest, versions="0-2", on_error=fail_legacy, elements_max=CONFIGS_ELEMENTS_MAX
 )
 def alter_configs(
     request: AlterConfigsRequest, ctx: ControllerContext, call: Call

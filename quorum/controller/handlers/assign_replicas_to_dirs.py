@@ -9,10 +9,11 @@ from wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AssignReplicasToDirsRequest, versions="0")
+@handles(AssignReplicasToDirsRequest, versions="0", elements_max=PARTITIONS_ELEMENTS_MAX)
 def assign_replicas_to_dirs(
     request: AssignReplicasToDirsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AssignReplicasToDirsResponse]:

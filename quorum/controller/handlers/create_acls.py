@@ -16,13 +16,11 @@ from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(
-    CreateAclsRequest, versions="0-3", on_error=fail_create, elements_max=DECISION_ELEMENTS_MAX
-)
+@handles(CreateAclsRequest, versions="0-3", on_error=fail_create, elements_max=MANY_ELEMENTS_MAX)
 def create_acls(
     request: CreateAclsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[CreateAclsResponse]:

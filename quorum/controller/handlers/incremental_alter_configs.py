@@ -27,7 +27,7 @@ from wire.messages.incremental_alter_configs import (
 )
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
+from wire.transport.heavy import CONFIGS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -35,7 +35,7 @@ from wire.transport.registry import handles
     IncrementalAlterConfigsRequest,
     versions="0-1",
     on_error=fail_incremental,
-    elements_max=DECISION_ELEMENTS_MAX,
+    elements_max=CONFIGS_ELEMENTS_MAX,
 )
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
