@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.limits import (
+    GROUP_BYTES_MAX,
     MEMBER_NAME_CHARACTERS_MAX,
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     PENDING_MEMBERS_MAX,
 )
-from broker.groups.member import Member, Protocols, Token
+from broker.groups.member import Member, Protocols, Token, size_of
 from broker.groups.rebalance import (
     complete_if_all_joined,
     delay_initial_rebalance,
@@ -70,7 +71,8 @@ class Join:
 def join(turn: Turn, join: Join) -> None:
     """Answers or parks `join`."""
     group, request = turn.group, join.request
-    if not _accepts(turn, _present_id(group, request)):
+    present_id = _present_id(group, request)
+    if not (_accepts(turn, present_id) and _fits(group, present_id, join)):
         drop(turn, request.member_id)
         _refuse(turn, join, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         complete_if_all_joined(turn)
@@ -106,6 +108,13 @@ def _accepts(turn: Turn, member_id: str) -> bool:
             member is not None and member.join is not None
         ) or group.joining_count() < members_max
     return member is not None or group.state is S.EMPTY
+
+
+def _fits(group: ClassicGroup, member_id: str, join: Join) -> bool:
+    """Holds what all members say to `GROUP_BYTES_MAX`."""
+    member = group.members.get(member_id)
+    before = 0 if member is None else size_of(member.protocols)
+    return group.bytes - before + size_of(join.protocols()) <= GROUP_BYTES_MAX
 
 
 # -- members without an id

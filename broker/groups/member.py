@@ -16,6 +16,11 @@ Token = Any
 """Whoever waits for an answer; the core hands it back beside the answer and never looks inside."""
 
 
+def size_of(protocols: Protocols) -> int:
+    """In bytes, about: names are short and mostly ASCII."""
+    return sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
 @dataclass(slots=True, eq=False)
 class Member:
     """`join` and `sync` are the parked requests of this member: at most one of each, None when there is none."""
