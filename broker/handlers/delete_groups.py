@@ -16,6 +16,7 @@ from wire.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -25,7 +26,11 @@ def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> Delet
 
 
 @handles(
-    DeleteGroupsRequest, versions="0-2", on_error=_fail, slices=Slices("groups_names", "results")
+    DeleteGroupsRequest,
+    versions="0-2",
+    on_error=_fail,
+    slices=Slices("groups_names", "results"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def delete_groups(
     request: DeleteGroupsRequest, ctx: Context, _call: Call

@@ -24,12 +24,16 @@ from wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from wire.transport.calls import Call
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
 
 @handles(
-    DeleteRecordsRequest, versions="0-2", slices=Slices("topics.partitions", "topics.partitions")
+    DeleteRecordsRequest,
+    versions="0-2",
+    slices=Slices("topics.partitions", "topics.partitions"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 async def delete_records(
     request: DeleteRecordsRequest, ctx: Context, _call: Call

@@ -10,12 +10,17 @@ from quorum.serving.config_entries import Source
 from quorum.serving.describe_configs import answer, fail_all
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from wire.transport.calls import Call
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
 
 @handles(
-    DescribeConfigsRequest, versions="0-4", on_error=fail_all, slices=Slices("resources", "results")
+    DescribeConfigsRequest,
+    versions="0-4",
+    on_error=fail_all,
+    slices=Slices("resources", "results"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def describe_configs(
     request: DescribeConfigsRequest, ctx: Context, call: Call

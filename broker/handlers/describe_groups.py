@@ -10,6 +10,7 @@ from broker.handlers.context import Context
 from wire.errors import ErrorCode
 from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from wire.transport.calls import Call
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -17,7 +18,12 @@ from wire.transport.slices import Slices
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
-@handles(DescribeGroupsRequest, versions="0-6", slices=Slices("groups", "groups"))
+@handles(
+    DescribeGroupsRequest,
+    versions="0-6",
+    slices=Slices("groups", "groups"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
+)
 def describe_groups(
     request: DescribeGroupsRequest, ctx: Context, call: Call
 ) -> DescribeGroupsResponse:

@@ -21,6 +21,7 @@ from wire.messages.describe_producers import (
     TopicResponse,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -31,6 +32,7 @@ NO_SEQUENCE = -1
     DescribeProducersRequest,
     versions="0",
     slices=Slices("topics.partition_indexes", "topics.partitions"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def describe_producers(
     request: DescribeProducersRequest, ctx: Context, _call: Call

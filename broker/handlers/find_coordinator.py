@@ -21,6 +21,7 @@ from wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -44,6 +45,7 @@ def _fail(
     versions="0-6",
     on_error=_fail,
     slices=Slices("coordinator_keys", "coordinators"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def find_coordinator(
     request: FindCoordinatorRequest, ctx: Context, call: Call

@@ -26,13 +26,19 @@ from wire.messages.metadata import (
 )
 from wire.primitives import NIL_UUID
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
 NO_CONTROLLER = -1
 
 
-@handles(MetadataRequest, versions="0-13", slices=Slices("topics", "topics"))
+@handles(
+    MetadataRequest,
+    versions="0-13",
+    slices=Slices("topics", "topics"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
+)
 def metadata(
     request: MetadataRequest, ctx: Context, call: Call
 ) -> MetadataResponse | Parked[MetadataResponse]:

@@ -19,6 +19,7 @@ from wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -39,6 +40,7 @@ def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> Offse
     versions="0-10",
     on_error=_fail,
     slices=Slices("topics.partitions", "topics.partitions"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def offset_commit(
     request: OffsetCommitRequest, ctx: Context, call: Call

@@ -14,13 +14,19 @@ from wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
 Codes = Mapping[tuple[str, int], ErrorCode]
 
 
-@handles(OffsetDeleteRequest, versions="0", slices=Slices("topics.partitions", "topics.partitions"))
+@handles(
+    OffsetDeleteRequest,
+    versions="0",
+    slices=Slices("topics.partitions", "topics.partitions"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
+)
 def offset_delete(
     request: OffsetDeleteRequest, ctx: Context, _call: Call
 ) -> OffsetDeleteResponse | Parked[OffsetDeleteResponse]:

@@ -16,6 +16,7 @@ from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -24,6 +25,7 @@ from wire.transport.slices import Slices
     OffsetForLeaderEpochRequest,
     versions="0-4",
     slices=Slices("topics.partitions", "topics.partitions"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, ctx: Context, _call: Call

@@ -26,8 +26,11 @@ MANY_ELEMENTS_MAX = 10_000
 DECISION_ELEMENTS_MAX = 60_000
 # For changes of configs: as many records, each of another resource.
 CONFIGS_ELEMENTS_MAX = 30_000
-# For what may name every partition of a broker: 50,000, with their topics or replicas.
-PARTITIONS_ELEMENTS_MAX = 300_000
+# For what may name every partition of a broker: 50,000, each with a topic of its own. It is worked on in turns; but the collector of
+# garbage walks over all of it, and over the answer, at once: 40 ms.
+PARTITIONS_ELEMENTS_MAX = 160_000
+# For a leader that loses a follower of all its partitions: 50,000, each with an ISR.
+ISRS_ELEMENTS_MAX = 300_000
 
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("wire.transport.heavy")
 

@@ -6,11 +6,11 @@ from quorum.controller.alter_partition import alter_partition as decide
 from quorum.controller.context import ControllerContext
 from wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from wire.transport.calls import Call, Parked
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from wire.transport.heavy import ISRS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AlterPartitionRequest, versions="2-3", elements_max=PARTITIONS_ELEMENTS_MAX)
+@handles(AlterPartitionRequest, versions="2-3", elements_max=ISRS_ELEMENTS_MAX)
 def alter_partition(
     request: AlterPartitionRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterPartitionResponse]:
