@@ -26,6 +26,7 @@ from wire.messages.delete_records import (
 from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -35,6 +36,7 @@ from wire.transport.slices import Slices
     versions="0-2",
     access=topics(Operation.DELETE, "topics.name", "topics"),
     slices=Slices("topics.partitions", "topics.partitions"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 async def delete_records(
     request: DeleteRecordsRequest, ctx: Context, _call: Call

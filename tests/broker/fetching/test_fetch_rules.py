@@ -469,7 +469,8 @@ async def test_a_session_reads_the_topic_that_was_made_anew_under_its_name(harne
 async def test_a_follower_in_sync_with_an_unused_partition_is_told_so_without_a_log(harness):
     harness.set_image(topic("t", partition((11, 12)), partition((11, 12))), brokers=BROKERS)
     assert isinstance(
-        start(harness, request(wanted(0), follower=12, epoch=0, max_wait_ms=60_000)), Parked
+        start(harness, request(wanted(0), follower=12, epoch=0, max_wait_ms=60_000)),
+        DeferredResponse,
     ), "that is nothing to tell at once"
     first = await ask(harness, request(wanted(0), wanted(1), follower=12, epoch=0))
     for data in first.responses[0].partitions:
