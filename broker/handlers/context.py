@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.metadata.topic_views import TopicViews
-from broker.producing.produce_validation import Threaded
+from broker.producing.offloaded_connections import OffloadedConnections
 from quorum.metadata.authorizer import Authorizer
 
 if TYPE_CHECKING:
@@ -74,6 +74,6 @@ class Context:
     broker_epoch: Callable[[], int]
     now_ms: Callable[[], int]
     kraft_version: Callable[[], int]
-    threaded: Threaded = field(default_factory=Threaded)
+    offloaded: OffloadedConnections = field(default_factory=OffloadedConnections)
     topic_views: TopicViews = field(default_factory=TopicViews)
     authorizer: Authorizer | None = None

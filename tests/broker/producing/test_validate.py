@@ -4,7 +4,8 @@ import pytest
 
 from broker.handlers import produce as produce_handler
 from broker.handlers.produce import produce
-from broker.producing.produce_validation import check_now
+from broker.producing.resolve import resolve
+from broker.producing.validate import validate
 from log.batches.batch import BatchView, iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression
@@ -70,11 +71,11 @@ async def test_a_large_batch_is_checked_in_a_thread_and_stored_as_it_was(harness
 async def test_what_is_over_budget_is_tried_once(harness, monkeypatch):
     tried = []
 
-    def counted(*arguments):
+    def counted(*arguments, **options):
         tried.append(arguments)
-        return check_now(*arguments)
+        return validate(*arguments, **options)
 
-    monkeypatch.setattr(produce_handler, "check_now", counted)
+    monkeypatch.setattr(produce_handler, "validate", counted)
     assert codes_of(await finished(send(harness, request(large()), connection()))) == [0]
     assert len(tried) == 1
 
@@ -95,8 +96,9 @@ async def test_what_a_connection_sends_behind_it_comes_behind_it(harness):
 
 async def test_nothing_of_a_request_is_appended_before_all_of_it_is_checked(harness):
     message = request(batch(b"small"), large())
+    _, appends = resolve(message, harness.partitions)
     with pytest.raises(OverBudget):
-        check_now(message, harness.context, VERSION)
+        validate(appends, harness.partitions, now_ms=now_ms(), version=VERSION)
     assert codes_of(await finished(send(harness, message, connection()))) == [0, 0]
     assert (keys(harness, 0), keys(harness, 1)) == ([None], [b"large"])
 
@@ -115,9 +117,9 @@ async def test_a_malformed_record_at_the_end_of_a_large_batch_is_found(harness):
 async def test_a_connection_that_closes_is_forgotten(harness):
     peer = connection()
     send(harness, request(large()), peer)
-    assert peer in harness.context.threaded
+    assert peer in harness.context.offloaded
     peer.mark_closed()
-    assert peer not in harness.context.threaded
+    assert peer not in harness.context.offloaded
 
 
 async def test_a_wrong_largest_timestamp_is_stored_right(harness):
