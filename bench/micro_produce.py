@@ -63,7 +63,7 @@ def measure(root, partitions, count, value_bytes, acks):
     def append():
         for view, leader in zip(views, leaders, strict=True):
             view[:8] = bytes(8)
-            found = validate_produced(view, leader.partition.settings.rules, now_ms=now_ms())
+            found = validate_produced(view, leader.replica.settings.rules, now_ms=now_ms())
             leader.produce(view, found, acks)
 
     append()  # opens the logs: a request that finds many closed ones goes another way

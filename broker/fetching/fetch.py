@@ -14,9 +14,10 @@ from itertools import islice
 
 import trio
 
-from broker.fetching.slots import Slot
+from broker.fetching.slots import Slot, leader_of
 from broker.partitions.isr import FetchClock
 from broker.partitions.leader import LeaderEpoch
+from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from log.old_formats.down_conversion import OVERFLOW
 from log.segments.slices import LogSlice
@@ -200,20 +201,29 @@ class Fetch:
         try:
             if self._terms.refused:
                 raise KafkaError(self._terms.refused)
-            if self._reader.standing and slot.fetch_offset == 0:
-                partition = slot.partition(self._partitions)
-                if partition.is_untouched_for(self._terms.replica_id):
-                    slot.attach(partition)
-                    return _untouched(slot)
-            leader = slot.leader(self._partitions)
+            partition = slot.partition(self._partitions)
+            if self._is_untouched(slot, partition):
+                slot.attach(partition)
+                return _untouched(slot)
+            leader = leader_of(partition)
             if self._reader.standing:
-                slot.attach(leader.partition)
+                slot.attach(partition)
             return self._diverged(slot, leader) or self._read_log(slot, leader)
         except KafkaError as error:
             held = slot.attached_to
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR and held is not None:
-                held.services.suspects.add(held, slot.fetch_offset, slot.max_bytes)
+                self._partitions.suspects.add(
+                    (held.topic, held.index), slot.fetch_offset, slot.max_bytes
+                )
             return _Found(self._error_data(slot, error.code), 0, urgent=True, again=True)
+
+    def _is_untouched(self, slot: Slot, partition: Partition) -> bool:
+        """A follower that stands in a session can be answered without a log."""
+        return (
+            self._reader.standing
+            and slot.fetch_offset == 0
+            and partition.is_untouched_for(self._terms.replica_id)
+        )
 
     def _diverged(self, slot: Slot, leader: LeaderEpoch) -> _Found | None:
         """Tells a reader whose last epoch ends elsewhere here where to cut back (KIP-595)."""

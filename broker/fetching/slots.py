@@ -80,13 +80,6 @@ class Slot(Interest):
                 raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         return partition
 
-    def leader(self, partitions: Partitions) -> LeaderEpoch:
-        """The epoch to read from; raises the KafkaError to answer."""
-        leader = self.partition(partitions).leader
-        if leader is None:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return leader
-
     def attach(self, partition: Partition) -> None:
         """From now on the reader hears of changes of `partition`."""
         if self.attached_to is not partition:
@@ -98,3 +91,11 @@ class Slot(Interest):
         if self.attached_to is not None:
             self.attached_to.watchers.discard(self)
             self.attached_to = None
+
+
+def leader_of(partition: Partition) -> LeaderEpoch:
+    """The epoch to read from; raises the KafkaError to answer."""
+    leader = partition.leader
+    if leader is None:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return leader

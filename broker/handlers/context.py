@@ -10,7 +10,7 @@ How the parts meet:
   `LeaderEpoch` or raises the `KafkaError` that clients get (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
 - `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
   `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises
-  `NotLeaderError` when the epoch ends first. `leader.partition.log.read_bytes(…)` reads back.
+  `NotLeaderError` when the epoch ends first. `leader.log.read_bytes(…)` reads back.
 - `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` (`broker.partitions.registry`) of every epoch that
   begins and ends on the partitions of one topic: `began(partition_index, leader)`, `ended(partition_index, leader_epoch)`.
   Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1. In an epoch

@@ -16,7 +16,7 @@ import trio
 from broker.fetching.fetch import CONSUMER, SLOTS_PER_TURN, Fetch, FetchReader, FetchTerms
 from broker.fetching.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted
 from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
-from broker.fetching.slots import Slot
+from broker.fetching.slots import Slot, leader_of
 from broker.handlers.context import Context
 from broker.metadata.endpoints import leader_endpoints
 from broker.partitions.opening import opened_first
@@ -292,11 +292,12 @@ def attach_changed(slots: Iterable[Slot], reader: FetchReader, ctx: Context) -> 
     """Attaches slots that were looked at before, and marks those where something happened since."""
     for slot in slots:
         try:
-            leader = slot.leader(ctx.partitions)
+            partition = slot.partition(ctx.partitions)
+            leader = leader_of(partition)
         except KafkaError:
             reader.changed[slot] = None
             continue
-        slot.attach(leader.partition)
+        slot.attach(partition)
         upto = leader.log.log_end_offset if slot.upto_end else leader.high_watermark.offset
         if upto != slot.seen_upto:
             reader.changed[slot] = None

@@ -57,6 +57,7 @@ class Partitions:
         self._topics: dict[str, dict[int, Partition]] = {}
         self._listeners: dict[str, LeadershipListener] = {}
         self.node_id = services.node_id
+        self.suspects = services.suspects
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in list(self._topics.values()):
@@ -219,15 +220,11 @@ class Partitions:
             ),
         )
 
-    async def check_suspects(self) -> None:
-        """Looks for ever at what followers cannot take over."""
-        await self._services.suspects.run(self)
-
     def brokers_changed(self, broker_ids: frozenset[int]) -> None:
         """Registrations of `broker_ids` changed: leaders look at these followers again."""
         for partition in self:
             leader = partition.begun_leader
-            if leader is not None and not broker_ids.isdisjoint(leader.replicas):
+            if leader is not None and not broker_ids.isdisjoint(leader.followers):
                 leader.reconsider_followers()
 
     def settings_changed(self, topic: str | None) -> None:
@@ -237,7 +234,7 @@ class Partitions:
 
     def drop_lagging_followers(self) -> None:
         for partition in self:
-            if (leader := partition.begun_leader) is not None and leader.replicas:
+            if (leader := partition.begun_leader) is not None and leader.followers:
                 leader.drop_lagging()
 
     def watermarks(self) -> dict[tuple[str, int], int]:

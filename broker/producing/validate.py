@@ -66,7 +66,7 @@ def _find_leader(one: PartitionAppend, partitions: Partitions) -> ProduceRules:
     if one.topic in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{one.topic} is internal")
     one.leader = leader = partitions.leader_of(one.topic, one.index)
-    return leader.partition.settings.rules
+    return leader.replica.settings.rules
 
 
 def _check(records: memoryview, rules: ProduceRules, now_ms: int, version: int) -> list[BatchView]:

@@ -19,6 +19,7 @@ from broker.fetching.sessions import NO_SESSION
 from broker.partitions.follower import FetchPosition, FollowerEpoch
 from broker.partitions.opening import OPENED_PER_TURN
 from broker.partitions.partition import Partition
+from broker.partitions.replica import Replica
 from broker.replication.fetch_client import (
     PAUSE_SECONDS,
     FetchClient,
@@ -202,7 +203,7 @@ class Fetcher:
                 await trio.lowlevel.checkpoint()
 
     def _one_flushed(self, follower: FollowerEpoch) -> None:
-        self._flushing.pop(_key(follower.partition), None)
+        self._flushing.pop(_key(follower.replica), None)
         if not self._flushing:
             self._news.set()
 
@@ -281,7 +282,7 @@ class Fetcher:
 
     def _failed(self, followed: Followed, error: Exception) -> None:
         """What the leader sent makes no sense, or our disk does not take it."""
-        followed.follower.partition.services.directories.storage_failed()
+        followed.follower.replica.services.directories.storage_failed()
         self._hold_back(followed, str(error))
 
     def _hold_back(self, followed: Followed, why: str) -> None:
@@ -289,7 +290,7 @@ class Fetcher:
         if why != followed.complaint:
             log.warning(
                 "%s is not replicated from broker %d, epoch %d, at offset %d: %s",
-                followed.follower.partition.name,
+                followed.follower.replica.name,
                 self.leader_id,
                 followed.follower.epoch,
                 followed.follower.reached.offset,
@@ -306,7 +307,7 @@ class Fetcher:
             if leader_end < follower.log.log_end_offset:
                 log.warning(
                     "%s is cut from %d to its leader's end %d",
-                    follower.partition.name,
+                    follower.replica.name,
                     follower.log.log_end_offset,
                     leader_end,
                 )
@@ -326,15 +327,15 @@ class Fetcher:
     async def _leader_offset(
         self, connection: NodeConnection, follower: FollowerEpoch, timestamp: int
     ) -> int:
-        partition = follower.partition
+        replica = follower.replica
         request = ListOffsetsRequest(
             replica_id=self._client.settings.replica_id,
             topics=[
                 ListOffsetsTopic(
-                    name=partition.topic,
+                    name=replica.topic,
                     partitions=[
                         ListOffsetsPartition(
-                            partition_index=partition.index,
+                            partition_index=replica.index,
                             current_leader_epoch=follower.epoch,
                             timestamp=timestamp,
                         )
@@ -345,7 +346,7 @@ class Fetcher:
         response = await connection.call(request, timeout=self._client.settings.response_seconds)
         if follower.ended:
             raise _Refused(ErrorCode.FENCED_LEADER_EPOCH)
-        return _offset_in(response, partition)
+        return _offset_in(response, replica)
 
 
 def _take_records(followed: Followed, records: memoryview) -> None:
@@ -364,11 +365,11 @@ def _check_moved(follower: FollowerEpoch, before: FetchPosition) -> None:
         raise RemoteProtocolError("what the leader answers leads nowhere")
 
 
-def _offset_in(response: ListOffsetsResponse, partition: Partition) -> int:
-    """Raises _Refused; RemoteProtocolError, it does not say an offset of `partition`."""
+def _offset_in(response: ListOffsetsResponse, replica: Replica) -> int:
+    """Raises _Refused; RemoteProtocolError, it does not say an offset of `replica`."""
     for topic in response.topics:
         for answer in topic.partitions:
-            if (topic.name, answer.partition_index) == (partition.topic, partition.index):
+            if (topic.name, answer.partition_index) == (replica.topic, replica.index):
                 if answer.error_code:
                     raise _Refused(ErrorCode.of(answer.error_code))
                 if answer.offset >= 0:
@@ -376,5 +377,5 @@ def _offset_in(response: ListOffsetsResponse, partition: Partition) -> int:
     raise RemoteProtocolError("the leader's answer to ListOffsets names no offset")
 
 
-def _key(partition: Partition) -> Key:
-    return partition.topic_id, partition.index
+def _key(replica: Replica) -> Key:
+    return replica.topic_id, replica.index

@@ -26,6 +26,7 @@ from broker.metadata.topic_settings import TopicSettingsSource
 from broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from broker.partitions.registry import Partitions
 from broker.partitions.services import Services
+from broker.partitions.suspect_checks import check_suspects
 from broker.replication.fetch_client import FetchSettings
 from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
@@ -271,7 +272,7 @@ async def serving(harness: Harness) -> AsyncIterator[int]:
     listener = Listener.bind(LISTENER, "127.0.0.1", 0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(harness.group_commit.run)
-        nursery.start_soon(harness.partitions.check_suspects)
+        nursery.start_soon(check_suspects, harness.partitions)
         if isinstance(harness.follows, Fetchers):
             nursery.start_soon(harness.follows.run)
         await nursery.start(serve_listener, [listener], broker_registry(), harness.context)

@@ -31,7 +31,9 @@ async def test_many_partitions_do_not_hold_the_loop(tmp_path, monkeypatch):
         found = await awaiting.flushes_of_many(harness.partitions, keys)
         nursery.cancel_scope.cancel()
     assert [one.key for one in found] == keys
-    assert turns >= PARTITIONS // 2 - 2, "all but the turn it begins in, and the last if it comes second"
+    assert turns >= PARTITIONS // 2 - 2, (
+        "all but the turn it begins in, and the last if it comes second"
+    )
 
 
 async def test_a_partition_that_is_not_led_here_is_not_waited_for(tmp_path):

@@ -207,7 +207,7 @@ async def test_a_batch_that_reaches_over_the_cut_goes_as_a_whole_and_comes_anew(
                     data, list(iter_batches(data)), leader_epoch=1, now_ms=TIMESTAMP_MS
                 )
             log.flush()
-        cluster.partition(12).save_watermark(4)
+        cluster.partition(12).saved_watermark = 4
         cluster.assign(state(11, 9, replicas=(11, 12), isr=(11,)))
         append(cluster[11], b"of 9", b"too", b"many")
         await until(lambda: same(cluster, 11, 12))

@@ -54,7 +54,7 @@ async def test_the_leader_of_an_empty_partition_begins_when_a_follower_is_out_of
         assert cluster.partition(11, "idle").begun_leader is None
         cluster.assign(other, topic("idle", partition((11, 12), isr=(11,), partition_epoch=1)))
         await until(lambda: cluster.partition(11, "idle").begun_leader is not None)
-        progress = cluster.partition(11, "idle").begun_leader.replicas[12]
+        progress = cluster.partition(11, "idle").begun_leader.followers[12]
         await until(lambda: progress.end_offset == 0)
 
 

@@ -49,7 +49,7 @@ def send(harness, message, peer):
 
 
 def keys(harness, index=0):
-    log = harness.context.partitions.leader_of("t", index).partition.log
+    log = harness.context.partitions.leader_of("t", index).log
     if not log.log_end_offset:
         return []
     data = log.read_bytes(0, 1 << 30, upto_offset=log.log_end_offset)
@@ -127,7 +127,7 @@ async def test_a_wrong_largest_timestamp_is_stored_right(harness):
     data = batch(b"a", timestamp_ms=time)
     BatchView(data).stamp_max_timestamp(time + 1000)
     assert codes_of(send(harness, request(data), connection())) == [0]
-    log = harness.context.partitions.leader_of("t", 0).partition.log
+    log = harness.context.partitions.leader_of("t", 0).log
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
     assert stored.max_timestamp == time
 
@@ -138,7 +138,7 @@ async def test_a_topic_of_zstd_has_zstd_whatever_is_sent(harness):
     parked = send(harness, request(batch(b"plain")), connection())
     assert isinstance(parked, Parked), "it is compressed in a thread"
     assert codes_of(await finished(parked)) == [0]
-    log = harness.context.partitions.leader_of("t", 0).partition.log
+    log = harness.context.partitions.leader_of("t", 0).log
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
     assert stored.compression is Compression.ZSTD
     assert [record.value for record in decode_records(stored)] == [b"plain"]
