@@ -117,6 +117,7 @@ async def _start(
             parts.alter_partitions,
             parts.assignments,
             parts.fetchers,
+            parts.channels,
             lifecycle,
         ):
             nursery.start_soon(part.run)

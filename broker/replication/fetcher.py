@@ -10,11 +10,11 @@ release the first at once, and Kafka's answer both in turn. Answers are processe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from math import inf
 
 import trio
 
+from broker.channels.broker_connector import BrokerConnector, BrokerUnknown
 from broker.fetching.sessions import NO_SESSION
 from broker.partitions.follower import FetchPosition, FollowerEpoch
 from broker.partitions.opening import OPENED_PER_TURN
@@ -37,8 +37,7 @@ from wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from wire.outgoing import records_view
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.transport.node_connection import NodeConnection, open_node_connection
+from wire.transport.node_connection import NodeConnection
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +62,6 @@ _PASSING = frozenset(
     }
 )
 
-Address = tuple[str, int]
 _FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolError)
 
 
@@ -77,15 +75,11 @@ class Fetcher:
     def __init__(
         self,
         leader_id: int,
-        address_of: Callable[[int], Address | None],
+        connector: BrokerConnector,
         settings: FetchSettings,
-        client_id: str,
-        security: ClientSecurity = PLAINTEXT,
     ) -> None:
-        self._security = security
         self.leader_id = leader_id
-        self._address_of = address_of
-        self._client_id = client_id
+        self._connector = connector
         self._client = FetchClient(settings)
         self._new: dict[Key, Partition] = {}
         self._take_at = -inf
@@ -119,17 +113,14 @@ class Fetcher:
         """Connects, replicates, and after a failure begins anew, for ever."""
         pause, settings = PAUSE_SECONDS, self._client.settings
         while True:
-            address = self._address_of(self.leader_id)
             began = trio.current_time()
             try:
-                if address is not None:
-                    async with open_node_connection(
-                        *address,
-                        client_id=self._client_id,
-                        copy_records=False,
-                        security=self._security,
-                    ) as connection:
-                        await self._replicate(connection)
+                async with self._connector.connect(
+                    self.leader_id, copy_records=False
+                ) as connection:
+                    await self._replicate(connection)
+            except BrokerUnknown:
+                pass  # it is not registered yet, or no longer: metadata will say
             except _FAILURES as error:
                 self._complain(str(error))
             if trio.current_time() - began > settings.backoff_seconds_max:

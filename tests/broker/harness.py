@@ -16,6 +16,7 @@ import trio
 from immutables import Map
 
 from broker.background.directory_moves import DirectoryMoves
+from broker.channels.broker_connector import BrokerConnector
 from broker.fetching.sessions import FetchSessions
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
@@ -204,7 +205,7 @@ def open_harness(
     follows: Any = RecordedFollows()
     if replicates:
         follows = Fetchers(
-            lambda broker_id: _address(metadata, broker_id),
+            BrokerConnector(lambda broker_id: _address(metadata, broker_id), "follower"),
             FetchSettings(
                 node_id,
                 lambda: 100 + node_id,
@@ -213,7 +214,6 @@ def open_harness(
                 1 << 20,
                 10 << 20,
             ),
-            "follower",
         )
     directories = LogDirectories([directory])
     harness: Harness
