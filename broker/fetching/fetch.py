@@ -14,7 +14,7 @@ from itertools import islice
 
 import trio
 
-from broker.fetching.slots import Slot, leader_of
+from broker.fetching.slots import Slot
 from broker.partitions.isr import FetchClock
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.partition import Partition
@@ -70,15 +70,15 @@ class FetchReader:
     """The partitions that one fetch, or the fetches of one session, read.
 
     `changed` are those that may have something to give; `wake` is called when one is added while somebody waits.
-    A `standing` reader outlives the request, so its slots stay attached to their partitions.
+    A reader `in_session` outlives the request, so its slots stay attached to their partitions.
     """
 
-    __slots__ = ("changed", "clock", "standing", "wake")
+    __slots__ = ("changed", "clock", "in_session", "wake")
 
-    def __init__(self, *, standing: bool = False) -> None:
+    def __init__(self, *, in_session: bool = False) -> None:
         self.changed: dict[Slot, None] = {}
         self.clock = FetchClock()
-        self.standing = standing
+        self.in_session = in_session
         self.wake: Callable[[], None] | None = None
 
     def data_changed(self, interest: Slot) -> None:
@@ -205,8 +205,8 @@ class Fetch:
             if self._is_untouched(slot, partition):
                 slot.attach(partition)
                 return _untouched(slot)
-            leader = leader_of(partition)
-            if self._reader.standing:
+            leader = partition.open_leader()
+            if self._reader.in_session:
                 slot.attach(partition)
             return self._diverged(slot, leader) or self._read_log(slot, leader)
         except KafkaError as error:
@@ -220,7 +220,7 @@ class Fetch:
     def _is_untouched(self, slot: Slot, partition: Partition) -> bool:
         """A follower that stands in a session can be answered without a log."""
         return (
-            self._reader.standing
+            self._reader.in_session
             and slot.fetch_offset == 0
             and partition.is_untouched_for(self._terms.replica_id)
         )

@@ -41,7 +41,7 @@ class FetchSession:
     used_at: float
     epoch: int = next_epoch(INITIAL_EPOCH)
     slots: dict[SlotKey, Slot] = field(default_factory=dict)
-    under_way: Fetch | None = None
+    current_fetch: Fetch | None = None
 
     def update(self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]) -> None:
         """Adds and changes partitions, then drops the forgotten; unknown ones among these are ignored."""
@@ -71,21 +71,21 @@ class FetchSession:
         A fetcher that got new partitions need not wait for its long poll to end: it sends the next request, and this
         releases the first. (Kafka looks at the second when it has answered the first: slower, not wrong.)
         """
-        if self.under_way is not None:
-            self.under_way.release()
-        self.under_way = fetch
+        if self.current_fetch is not None:
+            self.current_fetch.release()
+        self.current_fetch = fetch
 
     def finished(self, fetch: Fetch) -> None:
-        if self.under_way is fetch:
-            self.under_way = None
+        if self.current_fetch is fetch:
+            self.current_fetch = None
 
     def close(self) -> None:
         for slot in self.slots.values():
             slot.detach()
         self.slots.clear()
         self.reader.changed.clear()
-        if self.under_way is not None:
-            self.under_way.release()
+        if self.current_fetch is not None:
+            self.current_fetch.release()
 
 
 class FetchSessions:
@@ -122,7 +122,7 @@ class FetchSessions:
         if len(self._sessions) >= self._sessions_max and not self._evict(privileged, size, now):
             return None
         session = FetchSession(
-            self._new_id(), privileged, by_id, FetchReader(standing=True), used_at=now
+            self._new_id(), privileged, by_id, FetchReader(in_session=True), used_at=now
         )
         self._sessions[session.id] = session
         return session

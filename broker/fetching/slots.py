@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from broker.partitions.leader import LeaderEpoch
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from broker.partitions.watchers import Interest, Reader
@@ -91,11 +90,3 @@ class Slot(Interest):
         if self.attached_to is not None:
             self.attached_to.watchers.discard(self)
             self.attached_to = None
-
-
-def leader_of(partition: Partition) -> LeaderEpoch:
-    """The epoch to read from; raises the KafkaError to answer."""
-    leader = partition.leader
-    if leader is None:
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return leader

@@ -14,7 +14,7 @@ How the parts meet:
 - `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` (`broker.partitions.registry`) of every epoch that
   begins and ends on the partitions of one topic: `began(partition_index, leader)`, `ended(partition_index, leader_epoch)`.
   Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1. In an epoch
-  `partition.leader` is its `LeaderEpoch` (asking opens the log); after it, or on a follower, None.
+  `partition.open_leader()` is its `LeaderEpoch` (which opens the log); after it, or on a follower, it raises.
 - `ctx.controller.call(request)` asks the active controller, finding the new one when it changes; `ctx.forwarder` wraps
   a client's request in an Envelope; `ctx.topic_creation.create(names)` makes missing topics (also internal ones).
 - `ctx.groups` is the coordinator of consumer groups: constructed as `GroupCoordinator(config, partitions, metadata)`,

@@ -16,7 +16,7 @@ import trio
 from broker.fetching.fetch import CONSUMER, SLOTS_PER_TURN, Fetch, FetchReader, FetchTerms
 from broker.fetching.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted
 from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
-from broker.fetching.slots import Slot, leader_of
+from broker.fetching.slots import Slot
 from broker.handlers.context import Context
 from broker.metadata.endpoints import leader_endpoints
 from broker.partitions.opening import opened_first
@@ -269,7 +269,7 @@ def _park(
         def wake() -> None:
             changed.set()
 
-        if not reader.standing:
+        if not reader.in_session:
             attach_changed(passing, reader, ctx)
         reader.wake = wake
         try:
@@ -280,7 +280,7 @@ def _park(
         finally:
             if reader.wake is wake:
                 reader.wake = None
-            if not reader.standing:
+            if not reader.in_session:
                 for slot in passing:
                     slot.detach()
         return answer()  # type: ignore[operator,no-any-return]
@@ -293,7 +293,7 @@ def attach_changed(slots: Iterable[Slot], reader: FetchReader, ctx: Context) -> 
     for slot in slots:
         try:
             partition = slot.partition(ctx.partitions)
-            leader = leader_of(partition)
+            leader = partition.open_leader()
         except KafkaError:
             reader.changed[slot] = None
             continue

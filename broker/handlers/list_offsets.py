@@ -17,10 +17,10 @@ import trio
 from broker.fetching.fetch import READ_COMMITTED
 from broker.handlers.context import Context
 from broker.partitions.awaiting import (
-    FlushUnderWay,
     Key,
-    flushes_of_many,
-    flushes_under_way,
+    PendingFlush,
+    pending_flushes,
+    pending_flushes_in_turns,
     wait_for_flushes,
 )
 from broker.partitions.leader import LeaderEpoch
@@ -96,9 +96,9 @@ def list_offsets(
     response = ListOffsetsResponse(topics=[])
     answers = _answer(request, lookup, response)
     unopened_logs = unopened(ctx.partitions, keys)
-    flushes: list[FlushUnderWay] | None = None
+    flushes: list[PendingFlush] | None = None
     if len(keys) <= LOOKUPS_PER_TURN and takes_one_turn(unopened_logs):
-        flushes = flushes_under_way(ctx.partitions, _keys_near_the_end(request, reader))
+        flushes = pending_flushes(ctx.partitions, _keys_near_the_end(request, reader))
         if not flushes:
             deque(answers, maxlen=0)
             return response
@@ -108,7 +108,7 @@ def list_offsets(
         awaited = flushes
         if awaited is None:
             near_the_end = _keys_near_the_end(request, reader)
-            awaited = await flushes_of_many(ctx.partitions, near_the_end)
+            awaited = await pending_flushes_in_turns(ctx.partitions, near_the_end)
         lookup.late.update(await wait_for_flushes(awaited))
         for count, _ in enumerate(answers, 1):
             if count % LOOKUPS_PER_TURN == 0:

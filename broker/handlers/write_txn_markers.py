@@ -7,7 +7,7 @@ transactional commits are not served yet. Source: `KafkaApis.handleWriteTxnMarke
 from __future__ import annotations
 
 from broker.handlers.context import Context
-from broker.partitions.awaiting import UnderWay, wait_for_all
+from broker.partitions.awaiting import WatermarkWait, wait_for_all
 from broker.partitions.end_markers import append_end_marker
 from broker.partitions.opening import open_leaders, unopened
 from log.producers.marker import EndMarker
@@ -60,14 +60,14 @@ async def write_txn_markers(
         for index in topic.partition_indexes
     ]
     await open_leaders(unopened(ctx.partitions, keys, for_writing=True))
-    under_way: list[UnderWay] = []
-    results = [_append(marker, ctx, under_way) for marker in request.markers]
-    await wait_for_all(under_way, REPLICATION_SECONDS_MAX)
+    waits: list[WatermarkWait] = []
+    results = [_append(marker, ctx, waits) for marker in request.markers]
+    await wait_for_all(waits, REPLICATION_SECONDS_MAX)
     return WriteTxnMarkersResponse(markers=results)
 
 
 def _append(
-    marker: WritableTxnMarker, ctx: Context, under_way: list[UnderWay]
+    marker: WritableTxnMarker, ctx: Context, waits: list[WatermarkWait]
 ) -> WritableTxnMarkerResult:
     return WritableTxnMarkerResult(
         producer_id=marker.producer_id,
@@ -75,7 +75,7 @@ def _append(
             WritableTxnMarkerTopicResult(
                 name=topic.name,
                 partitions=[
-                    _append_to(topic.name, index, marker, ctx, under_way)
+                    _append_to(topic.name, index, marker, ctx, waits)
                     for index in topic.partition_indexes
                 ],
             )
@@ -85,7 +85,7 @@ def _append(
 
 
 def _append_to(
-    topic: str, index: int, marker: WritableTxnMarker, ctx: Context, under_way: list[UnderWay]
+    topic: str, index: int, marker: WritableTxnMarker, ctx: Context, waits: list[WatermarkWait]
 ) -> WritableTxnMarkerPartitionResult:
     result = WritableTxnMarkerPartitionResult(partition_index=index)
     try:
@@ -101,5 +101,5 @@ def _append_to(
     except KafkaError as error:
         result.error_code = error.code
     else:
-        under_way.append(UnderWay(leader.high_watermark, info.last_offset + 1, result))
+        waits.append(WatermarkWait(leader.high_watermark, info.last_offset + 1, result))
     return result

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from broker.partitions.isr import IsrState, ReplicaProgress, lagging, may_join
-from broker.partitions.isr_change import IsrChange, Standing
+from broker.partitions.isr_change import IsrChange, SavedLeaderState
 from broker.partitions.replica import Replica
 from quorum.metadata.image import PartitionImage
 
@@ -75,16 +75,16 @@ class InSyncReplicas:
         if state.partition_epoch > self.isr.partition_epoch:
             self._set(IsrState(state.isr, state.partition_epoch))
 
-    def resume(self, standing: Standing) -> IsrChange | None:
+    def resume(self, saved: SavedLeaderState) -> IsrChange | None:
         """Goes on where this process left the same epoch; returns what is to be asked again.
 
         The controller may have taken the change: until it is heard of, the watermark waits for whom it would admit (KIP-497).
         """
-        if standing.isr.partition_epoch < self.isr.partition_epoch:
+        if saved.isr.partition_epoch < self.isr.partition_epoch:
             return None  # metadata has settled it
-        self._set(standing.isr)
-        self.change = standing.change
-        return standing.change
+        self._set(saved.isr)
+        self.change = saved.change
+        return saved.change
 
     # -- who comes and goes
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from broker.partitions.in_sync_replicas import InSyncReplicas
 from broker.partitions.isr import FetchClock, IsrState, ReplicaProgress
-from broker.partitions.isr_change import AWAIT_METADATA, NOT_APPLIED, IsrChange, Standing
+from broker.partitions.isr_change import AWAIT_METADATA, NOT_APPLIED, IsrChange, SavedLeaderState
 from broker.partitions.leader_watermarks import LeaderWatermarks
 from broker.partitions.replica import Replica
 from log.batches.batch import BatchView
@@ -26,17 +26,17 @@ ACKS_ALL = -1
 
 @contextmanager
 def open_leader_epoch(
-    replica: Replica, state: PartitionImage, standing: Standing | None = None
+    replica: Replica, state: PartitionImage, saved: SavedLeaderState | None = None
 ) -> Iterator[LeaderEpoch]:
     """The leadership of `state.leader_epoch`: on exit whoever waits for its watermark hears NotLeaderError.
 
-    After the exit nothing is appended and no watermark moves in the name of this epoch, whoever still holds it. Given a `standing`, this
+    After the exit nothing is appended and no watermark moves in the name of this epoch, whoever still holds it. Given `saved`, this
     process has led the same epoch before, with the same records in another place.
 
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened; then no epoch has begun.
     """
-    epoch = LeaderEpoch(replica, state, standing)
+    epoch = LeaderEpoch(replica, state, saved)
     try:
         yield epoch
     finally:
@@ -46,7 +46,9 @@ def open_leader_epoch(
 class LeaderEpoch:
     """What request handlers may hold on to: it outlives its epoch, and then answers NOT_LEADER_OR_FOLLOWER."""
 
-    def __init__(self, replica: Replica, state: PartitionImage, standing: Standing | None) -> None:
+    def __init__(
+        self, replica: Replica, state: PartitionImage, saved: SavedLeaderState | None
+    ) -> None:
         self.replica = replica
         self.epoch = state.leader_epoch
         self.log = replica.log
@@ -57,9 +59,9 @@ class LeaderEpoch:
         self._watermarks = LeaderWatermarks(replica, self._in_sync)
         self.high_watermark = self._watermarks.high
         self.low_watermark = self._watermarks.low
-        if standing is not None:
-            self.start_offset = standing.start_offset
-            self._submit(self._in_sync.resume(standing))
+        if saved is not None:
+            self.start_offset = saved.start_offset
+            self._submit(self._in_sync.resume(saved))
         self._in_sync.follow_assignment(state)
         self._flush_what_recovery_left()
 
@@ -79,8 +81,8 @@ class LeaderEpoch:
         return self._in_sync.followers
 
     @property
-    def standing(self) -> Standing:
-        return Standing(self.start_offset, self.isr, self._in_sync.change)
+    def saved_state(self) -> SavedLeaderState:
+        return SavedLeaderState(self.start_offset, self.isr, self._in_sync.change)
 
     @property
     def knows_committed(self) -> bool:
@@ -100,7 +102,7 @@ class LeaderEpoch:
         return self._in_sync.is_under_min
 
     @property
-    def keeps_enough(self) -> bool:
+    def satisfies_min_isr(self) -> bool:
         """What is below the watermark is kept by as many as min.insync.replicas asks for, those counted that may be in the ISR already."""
         return not self._in_sync.may_be_under_min
 
@@ -228,7 +230,7 @@ class LeaderEpoch:
         if not 0 <= offset <= watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.delete_records_before(offset)
-        self.replica.watchers.look_again()
+        self.replica.watchers.notify_all()
         self._watermarks.advance_low()
         return offset
 

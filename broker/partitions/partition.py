@@ -9,11 +9,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from broker.partitions.follower import FollowerEpoch, open_follower_epoch
-from broker.partitions.isr_change import Standing
+from broker.partitions.isr_change import SavedLeaderState
 from broker.partitions.leader import LeaderEpoch, open_leader_epoch
 from broker.partitions.replica import Replica
 from broker.partitions.services import Services
 from quorum.metadata.image import PartitionImage
+from wire.errors import ErrorCode, KafkaError
 
 
 class Partition(Replica):
@@ -22,7 +23,7 @@ class Partition(Replica):
     `_epoch` is that epoch's block, held open here: closing it, whatever else happens, is what ends the epoch.
     """
 
-    __slots__ = ("_epoch", "_follower", "_leader", "_standing")
+    __slots__ = ("_epoch", "_follower", "_leader", "_saved_leader")
 
     def __init__(
         self,
@@ -37,7 +38,8 @@ class Partition(Replica):
         self._epoch: ExitStack | None = None
         self._leader: LeaderEpoch | None = None
         self._follower: FollowerEpoch | None = None
-        self._standing: Standing | None = None  # of this epoch, while its log is let go of
+        # Of this epoch, while its log is released.
+        self._saved_leader: SavedLeaderState | None = None
 
     def is_untouched_for(self, replica_id: int) -> bool:
         """Led here, never written to, and the follower `replica_id` is in sync with that: it can be told so without a log."""
@@ -51,24 +53,31 @@ class Partition(Replica):
             return self._leader.high_watermark.offset
         return self.saved_watermark
 
-    @property
-    def leader(self) -> LeaderEpoch | None:
-        """The leader epoch if this broker leads, begun when first asked for (then this opens the log)."""
-        if self._leader is None and self.leads and not self.deleted:
+    def open_leader(self) -> LeaderEpoch:
+        """The leader epoch, begun when first asked for (then this opens the log).
+
+        Raises:
+            KafkaError: NOT_LEADER_OR_FOLLOWER; as `log`.
+        """
+        if self._leader is None:
+            if not self.leads or self.deleted:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             block = ExitStack()
-            self._leader = block.enter_context(open_leader_epoch(self, self.state, self._standing))
+            self._leader = block.enter_context(
+                open_leader_epoch(self, self.state, self._saved_leader)
+            )
             self._epoch = block
-            self._standing = None
+            self._saved_leader = None
             self.saved_watermark = self._leader.high_watermark.offset
-            self.watchers.look_again()
+            self.watchers.notify_all()
         return self._leader
 
     @property
-    def begun_leader(self) -> LeaderEpoch | None:
+    def leader_or_none(self) -> LeaderEpoch | None:
         """The leader epoch if it has been asked for already."""
         return self._leader
 
-    def follower(self) -> FollowerEpoch | None:
+    def open_follower(self) -> FollowerEpoch | None:
         """The follower epoch if another broker leads, begun when first asked for (then this opens the log)."""
         if self._follower is None and self.follows and not self.deleted:
             block = ExitStack()
@@ -83,11 +92,11 @@ class Partition(Replica):
             if self._leader is not None:
                 self._leader.update(state)
             elif state.isr != old.isr:
-                self.watchers.look_again()  # who has left it needs a leader to come back
+                self.watchers.notify_all()  # who has left it needs a leader to come back
             return False
         self._end_epoch()
-        self._standing = None
-        self.watchers.look_again()
+        self._saved_leader = None
+        self.watchers.notify_all()
         return True
 
     def _end_epoch(self) -> None:
@@ -105,15 +114,15 @@ class Partition(Replica):
         if self._leader is not None:
             self._leader.settings_changed()
 
-    def let_go(self) -> None:
+    def release_log(self) -> None:
         """Lets go of the epoch and of the log, which is somewhere else now or nowhere; both come anew when asked for."""
         if self._leader is not None:
-            self._standing = self._leader.standing
+            self._saved_leader = self._leader.saved_state
         self._end_epoch()
-        self.watchers.look_again()
+        self.watchers.notify_all()
         self.forget_log()
 
     def close(self) -> None:
         """Ends the epoch and lets go of the log, which its directory closes or deletes, for good."""
         self.deleted = True
-        self.let_go()
+        self.release_log()

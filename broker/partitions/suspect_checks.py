@@ -33,7 +33,7 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
     partition = partitions.find(*key)
     if partition is None:
         return
-    leader, opened = partition.begun_leader, partition.open_log
+    leader, opened = partition.leader_or_none, partition.open_log
     if leader is None or opened is None:
         return
     truncations = opened.truncations

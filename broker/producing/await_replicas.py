@@ -53,6 +53,6 @@ def _outcome(leader: LeaderEpoch, required_offset: int) -> ErrorCode:
     if watermark.offset < required_offset:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if watermark.closed else ErrorCode.REQUEST_TIMED_OUT
     # Of an epoch that has ended nobody knows who keeps it; that it was committed is enough, as it was then.
-    if watermark.closed or leader.keeps_enough:
+    if watermark.closed or leader.satisfies_min_isr:
         return ErrorCode.NONE
     return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

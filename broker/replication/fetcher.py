@@ -179,7 +179,7 @@ class Fetcher:
             try:
                 if partition.must_check:
                     await partition.check()
-                follower = partition.follower()
+                follower = partition.open_follower()
             except KafkaError as error:
                 log.error("%s cannot be replicated: %s", partition.name, error)
                 continue

@@ -28,7 +28,7 @@ async def test_many_partitions_do_not_hold_the_loop(tmp_path, monkeypatch):
     keys = [("t", index) for index in range(PARTITIONS)]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(count_turns)
-        found = await awaiting.flushes_of_many(harness.partitions, keys)
+        found = await awaiting.pending_flushes_in_turns(harness.partitions, keys)
         nursery.cancel_scope.cancel()
     assert [one.key for one in found] == keys
     assert turns >= PARTITIONS // 2 - 2, (
@@ -39,4 +39,7 @@ async def test_many_partitions_do_not_hold_the_loop(tmp_path, monkeypatch):
 async def test_a_partition_that_is_not_led_here_is_not_waited_for(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), leader=12)))
-    assert await awaiting.flushes_of_many(harness.partitions, [("t", 0), ("elsewhere", 0)]) == []
+    assert (
+        await awaiting.pending_flushes_in_turns(harness.partitions, [("t", 0), ("elsewhere", 0)])
+        == []
+    )

@@ -409,7 +409,7 @@ def test_opened_anew_after_metadata_has_settled_the_change_it_asks_nothing(harne
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
     held = harness.partitions.find("t", 0)
-    held.let_go()
+    held.release_log()
     lead(harness, isr=(11,), partition_epoch=3)
     assert (harness.leader().isr.isr, harness.leader().isr.proposed) == ((11,), None)
     assert len(harness.isr_changes.submitted) == 1
@@ -432,7 +432,7 @@ def test_opened_anew_its_epoch_began_where_it_began(harness):
 def test_the_next_epoch_takes_nothing_over(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
-    harness.partitions.find("t", 0).let_go()
+    harness.partitions.find("t", 0).release_log()
     leader = lead(harness, isr=(11,), leader_epoch=1, partition_epoch=0)
     assert leader.isr.proposed is None
     assert len(harness.isr_changes.submitted) == 1

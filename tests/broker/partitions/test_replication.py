@@ -51,10 +51,10 @@ async def test_the_leader_of_an_empty_partition_begins_when_a_follower_is_out_of
         cluster.assign(other, topic("idle", partition((11, 12))))
         info = append(cluster[11], b"a")
         await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
-        assert cluster.partition(11, "idle").begun_leader is None
+        assert cluster.partition(11, "idle").leader_or_none is None
         cluster.assign(other, topic("idle", partition((11, 12), isr=(11,), partition_epoch=1)))
-        await until(lambda: cluster.partition(11, "idle").begun_leader is not None)
-        progress = cluster.partition(11, "idle").begun_leader.followers[12]
+        await until(lambda: cluster.partition(11, "idle").leader_or_none is not None)
+        progress = cluster.partition(11, "idle").leader_or_none.followers[12]
         await until(lambda: progress.end_offset == 0)
 
 
@@ -206,7 +206,7 @@ def test_a_follower_s_segments_have_an_age_too(tmp_path):
     """Without timestamps in the records only the clock tells when segment.ms has passed."""
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), leader=12)))
-    follower = harness.partitions.find("t", 0).follower()
+    follower = harness.partitions.find("t", 0).open_follower()
     began_ms = now_ms()
     follower.append(memoryview(batch_bytes(1, timestamp_ms=-1)))
     assert began_ms <= follower.log.active_segment.opened_ms <= now_ms()
