@@ -91,7 +91,7 @@ async def test_a_partition_that_comes_during_a_long_poll_does_not_wait_for_its_e
 async def test_new_partitions_go_to_their_leader_together_an_elected_one_takes_them_along(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(fetcher, "COMPANY_SECONDS", 3600.0)
+    monkeypatch.setattr(fetcher, "NEW_PARTITION_BATCH_SECONDS", 3600.0)
     told = []  # of how many topics each request of the follower speaks
     real = FetchClient.next_request
 
