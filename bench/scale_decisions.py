@@ -16,7 +16,8 @@ import trio
 from bench.scale_steps import LongestStep
 from quorum.controller.server import RunningController
 from quorum.metadata.image import MetadataImage
-from tests.quorum.controllers import CLUSTER_ID, open_controllers
+from tests.cluster.controllers import open_controllers
+from tests.cluster.in_process import CLUSTER_ID
 from tests.quorum.metadata.build import uid
 from wire.blocking import BlockingConnection
 from wire.messages import alter_partition as isr

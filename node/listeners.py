@@ -15,6 +15,7 @@ from node.config.security import listener_security
 from node.config.server import ServerConfig
 from wire.endpoint import Endpoint
 from wire.transport.limits import ConnectionLimits
+from wire.transport.memory import REQUEST_BYTES_MAX
 from wire.transport.server import Listener
 
 # A fleet of clients comes back at once after a restart.
@@ -35,27 +36,45 @@ def bind(
         OSError: an address is taken or not ours.
     """
     given = sockets or {}
+    protected = _inter_broker_listener(config)
     backlog = max(BACKLOG_MIN, config["socket.listen.backlog.size"])
     secured = [(one, listener_security(config, one.name)) for one in endpoints]
     return [
-        Listener(one.name, given[one.name], security)
+        Listener(one.name, given[one.name], security, one.name == protected)
         if one.name in given
-        else Listener.bind(one.name, one.host, one.port, backlog=backlog, security=security)
+        else Listener.bind(
+            *(one.name, one.host, one.port),
+            backlog=backlog,
+            security=security,
+            for_nodes=one.name == protected,
+        )
         for one, security in secured
     ]
 
 
+def _inter_broker_listener(config: ServerConfig) -> str | None:
+    """The listener that has bounds of its own: as in Kafka that of the brokers, where clients have another."""
+    return config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None
+
+
 def limits_of(config: ServerConfig) -> ConnectionLimits:
     """Kafka's keys about connections. Looks names of `max.connections.per.ip.overrides` up."""
+    request_bytes = config["queued.max.request.bytes"]
     rate = config["max.connection.creation.rate"]
     return ConnectionLimits(
         frame_bytes_max=config["socket.request.max.bytes"],
         idle_seconds=config["connections.max.idle.ms"] / 1000,
         connections_max=config["max.connections"],
+        connections_max_of_listeners={
+            one.name: config.of_listener(one.name, "max.connections")
+            for one in (*config.broker_listeners, *config.controller_listeners)
+            if config.is_set_for_listener(one.name, "max.connections")
+        },
         connections_per_ip_max=config["max.connections.per.ip"],
         connections_per_ip=_per_ip(config),
         descriptors_end=descriptors_end(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
         accepts_per_second=math.inf if rate == INT_MAX else rate,
+        request_bytes_max=REQUEST_BYTES_MAX if request_bytes < 0 else request_bytes,
     )
 
 

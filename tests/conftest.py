@@ -1,13 +1,15 @@
-"""Hypothesis profiles: few fixed examples for every commit, many random ones on demand; the switch of the interop tests."""
+"""Hypothesis profiles and the switch of the interop tests.
 
-import os
+`deterministic`, for every commit: the same examples each time, fifty, since with five a rule could be taken out and its
+test still pass. `exhaustive`, by `./dev test --exhaustive`: ten times as many, other ones each time.
+"""
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "deterministic",
-    max_examples=5,
+    max_examples=50,
     derandomize=True,
     deadline=None,
     database=None,
@@ -19,7 +21,7 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "deterministic"))
+settings.load_profile("deterministic")  # --hypothesis-profile loads another one after this
 
 
 def pytest_addoption(parser):

@@ -60,7 +60,7 @@ def parse_transcript(text: str) -> Iterator[Step]:
         )
 
 
-def run_transcript(path: Path, handle: Callable[[Step], str]) -> None:
+def check_transcript(path: Path, handle: Callable[[Step], str]) -> None:
     """Gives every step to `handle` and compares, or rewrites; a step that prints nothing prints `ok`."""
     written = []
     for step in parse_transcript(path.read_text()):

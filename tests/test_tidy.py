@@ -15,6 +15,7 @@ FILE_LINES_MAX = 700
 GRANDFATHERED: dict[str, int] = {}
 # Their modules import each other in no circle, not even for types or inside functions. The tuple may grow, never shrink.
 WITHOUT_CIRCLES = ("broker", "log", "node", "quorum", "spark", "trimaran", "zkcompat")
+CHECK = re.compile(r"(check|assert)(_|$)|(raises|RaisesGroup|fail|until)$")
 MACHINE_PATH = re.compile(r"/(?:work|home|root)/\w+")
 
 
@@ -113,9 +114,51 @@ def test_a_circle_is_seen_wherever_the_imports_stand(tmp_path):
     assert circles(imports(tmp_path, "p")) == [["p.a", "p.c", "p.q.b"]]
 
 
+def asserts(function: ast.AST) -> bool:
+    """Whether it says by itself what it would fail by: an assertion, an expected error, a helper named for asserting."""
+    for node in ast.walk(function):
+        name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+        if isinstance(node, ast.Assert | ast.Raise) or CHECK.match(name):
+            return True
+    return False
+
+
+def test_every_test_asserts():
+    silent = [
+        f"{path.relative_to(ROOT)}:{node.name}"
+        for path in sources("tests")
+        if path.name.startswith("test_")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if node.name.startswith("test_") and not asserts(node)
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("body", ["run()", "with suppress(E): decode()", "reassert_x()"])
+def test_a_test_that_only_runs_is_seen(body):
+    assert not asserts(ast.parse(body))
+
+
 def test_every_test_folder_is_a_package():
     folders = {p.parent for p in sources("tests")}
     assert [f for f in folders if not (f / "__init__.py").exists()] == []
+
+
+def test_every_handler_has_a_test_of_its_name():
+    """`broker/handlers/x.py` has `tests/broker/handlers/test_x.py`."""
+    handlers = [
+        path.relative_to(ROOT)
+        for path in sources("broker", "quorum")
+        if re.search(r"^@handles\(", path.read_text(), re.MULTILINE)
+    ]
+    untested = [
+        str(path)
+        for path in handlers
+        if not (ROOT / "tests" / path.with_name(f"test_{path.name}")).exists()
+    ]
+    assert len(handlers) > 80
+    assert untested == []
 
 
 def test_no_path_of_a_machine():

@@ -208,12 +208,16 @@ class LocalProtocolError(Exception):
 MESSAGE_CHARS_MAX = 1000
 
 
+def cut_message(message: str) -> str:
+    """At most `MESSAGE_CHARS_MAX`: what it quotes may be of the longest size that a string can have on the wire."""
+    return message if len(message) <= MESSAGE_CHARS_MAX else message[:MESSAGE_CHARS_MAX] + "…"
+
+
 class KafkaError(Exception):
     """A failure with an error code: what a handler answers, or what an answer said; a long message is cut."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        if len(message) > MESSAGE_CHARS_MAX:
-            message = message[:MESSAGE_CHARS_MAX] + "…"
+        message = cut_message(message)
         super().__init__(code, message)
         self.code = code
         self.message = message or code.name

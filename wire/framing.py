@@ -19,7 +19,7 @@ _BUFFER_BYTES_MIN = 4096
 # Reading on past a large frame would put the head of the next one where it must be moved: read ahead no further.
 _READ_AHEAD_BYTES = 65536
 # A buffer grown beyond this for a large frame is dropped when the connection turns quiet.
-_BUFFER_BYTES_KEPT = 65536
+BUFFER_BYTES_KEPT = 65536
 
 _BANNERS = (
     (b"GET ", "an HTTP request"),
@@ -74,6 +74,15 @@ class FrameBuffer:
         """Bytes received and not yet given out as frames."""
         return self._end - self._start
 
+    @property
+    def coming(self) -> int:
+        """Bytes, size field included, of the frame whose end has not been received; 0 while its size is unknown."""
+        if self._end - self._start < SIZE_BYTES:
+            return 0
+        return SIZE_BYTES + int.from_bytes(
+            self._buffer[self._start : self._start + SIZE_BYTES], "big", signed=True
+        )
+
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its size field, or None if more must be received.
 
@@ -119,7 +128,8 @@ class FrameBuffer:
         unread = self._end - self._start
         if self._start + wanted > len(self._buffer):
             if unread * 2 > len(self._buffer):
-                self._move(len(self._buffer) * 2)
+                grown = len(self._buffer) * 2
+                self._move(wanted if len(self._buffer) < wanted < grown else grown)
             elif self._start:
                 self._move(len(self._buffer))
         return min(self._start + wanted, len(self._buffer))
@@ -147,11 +157,15 @@ class FrameBuffer:
         """Says that the first `count` bytes of the last `room()` are filled."""
         self._end += count
 
+    def drop(self) -> None:
+        """Gives all memory back; the buffer is of no more use."""
+        self._buffer = bytearray()
+        self._start = self._end = 0
+
     def shrink(self) -> None:
-        """Gives memory back while the connection is quiet."""
-        if self.unread == 0 and len(self._buffer) > _BUFFER_BYTES_KEPT:
-            self._buffer = bytearray(_BUFFER_BYTES_MIN)
-            self._start = self._end = 0
+        """Gives memory back while no large frame arrives."""
+        if self.unread <= BUFFER_BYTES_KEPT < len(self._buffer):
+            self._move(max(_BUFFER_BYTES_MIN, self.unread))
 
 
 def _is_viewed(buffer: bytearray) -> bool:

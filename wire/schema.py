@@ -283,7 +283,8 @@ DECODE_BUDGET_BEFORE_AUTHENTICATION = DecodeBudget(bytes_max=524_288, elements_m
 
 
 Writer = Callable[[Any, bytearray], None]
-Reader = Callable[[Any, int, int], tuple[Any, int]]
+# The message, where it ends, and what is left of the elements that it may have.
+Reader = Callable[[Any, int, int], tuple[Any, int, int]]
 
 
 # What generated writers raise on values that are not of their fields' types.
@@ -352,13 +353,25 @@ class Message(Struct):
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> tuple[Self, int]:
         """As `decode`, but more may follow: the message and where it ends."""
+        found, end, _ = cls.decode_counted(buf, version, budget)
+        return found, end
+
+    @classmethod
+    def decode_counted(
+        cls,
+        buf: bytes | bytearray | memoryview,
+        version: int,
+        budget: DecodeBudget = DECODE_BUDGET,
+    ) -> tuple[Self, int, int]:
+        """As `decode_prefix`, and how many elements of the budget it took."""
         if len(buf) > budget.bytes_max:
             raise RemoteProtocolError(
                 f"{cls.__name__} has {len(buf)} bytes, more than {budget.bytes_max}"
             )
         read = cls.readers.get(version) or cls._make_reader(version)
         try:
-            return read(buf, budget.elements_max, budget.tags_max)
+            found, end, left = read(buf, budget.elements_max, budget.tags_max)
+            return found, end, budget.elements_max - left
         except _BAD_BYTES as error:
             too_short = isinstance(error, (IndexError, struct.error))
             why = "it ends too soon" if too_short else str(error)

@@ -69,9 +69,11 @@ class DirectoryMoves:
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         partition = self._partitions.find(topic, index)
         current = directories.holding(topic, index)
-        if partition is None or current is None:
+        if partition is None:
             directories.preferred[topic, index] = target
-            return ErrorCode.NONE if partition else ErrorCode.REPLICA_NOT_AVAILABLE
+            return ErrorCode.REPLICA_NOT_AVAILABLE
+        if current is None:
+            return ErrorCode.NONE if partition.prefer(target) else ErrorCode.KAFKA_STORAGE_ERROR
         if current.offline is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         known = self._moves.get((topic, index))

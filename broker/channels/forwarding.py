@@ -19,6 +19,7 @@ from wire.outgoing import Outgoing
 from wire.schema import Message
 from wire.security.principal import Principal
 from wire.transport.calls import Call
+from wire.transport.heavy import HEAVY_BYTES, run_apart
 
 PRINCIPAL_VERSION = 0
 
@@ -35,7 +36,10 @@ class Forwarder:
 
     async def forward(self, request: Message, call: Call, answer_type: type[M]) -> M:
         """The controller's answer to `request`. Raises as `pass_on`."""
-        return answer_in(await self.pass_on(request, call), call, answer_type)
+        passed_on = await self.pass_on(request, call)
+        if len(passed_on) > HEAVY_BYTES:
+            return await run_apart(answer_in, passed_on, call, answer_type)
+        return answer_in(passed_on, call, answer_type)
 
     async def pass_on(self, request: Message, call: Call) -> Outgoing:
         """The controller's answer to `request` as the client is to have it: header and body, in the version in which it asked.
@@ -44,11 +48,9 @@ class Forwarder:
             KafkaError: REQUEST_TIMED_OUT, what the controller said of the Envelope itself, or UNKNOWN_SERVER_ERROR if what it said makes no
                 sense: that is not the client's fault, whose connection stays.
         """
-        header = call.header
+        data = await run_apart(_encoded, request, call) if call.heavy else _encoded(request, call)
         envelope = EnvelopeRequest(
-            request_data=bytes(
-                encode_request(request, header.api_version, header.correlation_id, header.client_id)
-            ),
+            request_data=data,
             request_principal=_principal(call.connection.principal),
             client_host_address=_address(call.connection.peer[0]),
         )
@@ -69,6 +71,13 @@ def answer_in(passed_on: Outgoing, call: Call, answer_type: type[M]) -> M:
         return answer_type.decode(
             memoryview(passed_on)[_body_of(passed_on, call) :], call.header.api_version
         )
+
+
+def _encoded(request: Message, call: Call) -> bytes:
+    header = call.header
+    return bytes(
+        encode_request(request, header.api_version, header.correlation_id, header.client_id)
+    )
 
 
 @contextmanager

@@ -16,6 +16,16 @@ FIRST_FETCH_VERSION_OF_BATCHES = 4
 FETCH_VERSION_OF_V1 = 2
 
 
+def stored_bytes(response: FetchResponse) -> int:
+    """Of the batches that are to be converted; message sets have about as many, where nothing was compressed."""
+    return sum(
+        data.records.size
+        for topic in response.responses
+        for data in topic.partitions
+        if isinstance(data.records, LogSlice)
+    )
+
+
 async def down_converted(response: FetchResponse, request: FetchRequest, version: int) -> None:
     """Puts message sets in the place of the batches of `response`."""
     offsets = {

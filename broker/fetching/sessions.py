@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from broker.fetching.fetch import Fetch, FetchReader
 from broker.fetching.slots import Slot, SlotKey
+from node.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
 from wire.primitives import NIL_UUID
@@ -43,18 +44,21 @@ class FetchSession:
     slots: dict[SlotKey, Slot] = field(default_factory=dict)
     current_fetch: Fetch | None = None
 
-    def update(self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]) -> None:
-        """Adds and changes partitions, then drops the forgotten; unknown ones among these are ignored."""
+    def update(
+        self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]
+    ) -> Steps[None]:
+        """Adds and changes partitions, then drops the forgotten; unknown ones among these are ignored. In steps of a partition."""
         for topic in topics:
-            self._update_topic(topic)
+            yield from self._update_topic(topic)
         for gone in forgotten:
             name = gone.topic if gone.topic_id == NIL_UUID else gone.topic_id
             for index in gone.partitions:
+                yield 1
                 if slot := self.slots.pop((name, index), None):
                     slot.detach()
                     self.reader.changed.pop(slot, None)
 
-    def _update_topic(self, topic: FetchTopic) -> None:
+    def _update_topic(self, topic: FetchTopic) -> Steps[None]:
         name = topic.topic if topic.topic_id == NIL_UUID else topic.topic_id
         for wanted in topic.partitions:
             slot = self.slots.get((name, wanted.partition))
@@ -64,6 +68,7 @@ class FetchSession:
             else:
                 slot.update(wanted)
             self.reader.changed[slot] = None
+            yield 1
 
     def begin(self, fetch: Fetch) -> None:
         """Makes `fetch` the one under way; one still waiting answers nothing, at once.

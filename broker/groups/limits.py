@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 # not consumers. Kafka has no bound here.
 PENDING_MEMBERS_MAX = 10_000
 
+# What one member may say about itself in all its protocols: it stays in memory as long as the member. The chosen one must fit
+# into a record of a megabyte, or the group is never stored; four such are more than clients offer.
+MEMBER_BYTES_MAX = 4 << 20
+
 # A new member cannot heartbeat before it is told its generation, and a coordinator does not see its connection: this long
 # it may wait for a rebalance to end. As in Kafka.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000

@@ -7,10 +7,13 @@ from broker.handlers.context import Context
 from quorum.controller.configs import fail_legacy, legacy_response
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from wire.transport.calls import Call
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AlterConfigsRequest, versions="0-2", on_error=fail_legacy)
+@handles(
+    AlterConfigsRequest, versions="0-2", on_error=fail_legacy, elements_max=DECISION_ELEMENTS_MAX
+)
 async def alter_configs(
     request: AlterConfigsRequest, ctx: Context, call: Call
 ) -> AlterConfigsResponse:

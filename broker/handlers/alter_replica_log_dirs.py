@@ -6,8 +6,11 @@ A replica that is not here yet will be made in the directory named, which is ans
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from broker.handlers.context import Context
+from node.runtime.steps import Steps, at_once
+from node.runtime.turns import with_checkpoints
 from wire.errors import ErrorCode
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -15,37 +18,50 @@ from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from wire.transport.calls import Call
+from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
+
+# Asked for between two checkpoints: 5 ms of work.
+MOVES_PER_TURN = 500
 
 
 def _each(
     request: AlterReplicaLogDirsRequest, code_of: Callable[[str, int, str], int]
-) -> AlterReplicaLogDirsResponse:
-    """`code_of` gets topic, partition and path."""
+) -> Steps[AlterReplicaLogDirsResponse]:
+    """`code_of` gets topic, partition and path. In steps of a topic or partition."""
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     for directory in request.dirs:
         for topic in directory.topics:
-            result = results.setdefault(
-                topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=[])
-            )
-            result.partitions += [
-                AlterReplicaLogDirPartitionResult(
-                    partition_index=index, error_code=code_of(topic.name, index, directory.path)
+            result = results.get(topic.name)
+            if result is None:
+                result = AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=[])
+                results[topic.name] = result
+            for index in topic.partitions:
+                yield 1
+                code = code_of(topic.name, index, directory.path)
+                result.partitions.append(
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
                 )
-                for index in topic.partitions
-            ]
+            yield 1
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
 def _fail(
     request: AlterReplicaLogDirsRequest, code: ErrorCode, _message: str
 ) -> AlterReplicaLogDirsResponse:
-    return _each(request, lambda _topic, _index, _path: code)
+    return at_once(_each(request, lambda _topic, _index, _path: code))
 
 
-@handles(AlterReplicaLogDirsRequest, versions="0-2", on_error=_fail)
+@handles(
+    AlterReplicaLogDirsRequest, versions="0-2", on_error=_fail, elements_max=PARTITIONS_ELEMENTS_MAX
+)
 def alter_replica_log_dirs(
-    request: AlterReplicaLogDirsRequest, ctx: Context, _call: Call
-) -> AlterReplicaLogDirsResponse:
-    return _each(request, ctx.moves.request)
+    request: AlterReplicaLogDirsRequest, ctx: Context, call: Call
+) -> AlterReplicaLogDirsResponse | Parked[AlterReplicaLogDirsResponse]:
+    answering = _each(request, ctx.moves.request)
+    if not call.heavy:
+        return at_once(answering)
+    return Parked(
+        lambda: with_checkpoints(answering, MOVES_PER_TURN), on_error=partial(_fail, request)
+    )

@@ -6,7 +6,7 @@ Source: Kafka's `ConfigAdminManager`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from broker.handlers.context import Context
@@ -14,6 +14,7 @@ from node.config.config_def import ConfigError
 from node.config.loggers import Operation as ConfigOperation
 from node.config.loggers import alter_loggers
 from node.config.server_keys import SERVER_CONFIGS
+from node.runtime.turns import in_turns
 from quorum.controller.config_checks import CORDONED
 from quorum.controller.configs import NONE, resource_of
 from quorum.metadata.acls import Operation
@@ -29,12 +30,15 @@ from quorum.serving.authorization import may
 from wire.errors import ErrorCode, KafkaError
 from wire.messages import alter_configs, incremental_alter_configs
 from wire.transport.calls import Call
+from wire.transport.heavy import run_apart
 
 R = TypeVar(
     "R",
     alter_configs.AlterConfigsResponse,
     incremental_alter_configs.IncrementalAlterConfigsResponse,
 )
+# Looked at between two checkpoints: 5 ms of work where each is refused.
+RESOURCES_PER_TURN = 500
 TAKING_AWAY = (ConfigOperation.DELETE, ConfigOperation.SUBTRACT)
 Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
 
@@ -47,31 +51,43 @@ async def altered(
     respond: Callable[[Mapping[ConfigResource, KafkaError]], R],
 ) -> R:
     """What is answered here and, behind it, the controller's answer to the rest of the request."""
-    answered = answered_here(
+    answered: dict[ConfigResource, KafkaError] = {}
+    answering = answer_here(
         request.resources,
         ctx,
+        answered,
         validate_only=request.validate_only,
         may_alter_loggers=may(ctx, call.connection, Action(Operation.ALTER_CONFIGS)),
     )
-    own = respond(answered)
-    left: list[Any] = [one for one in request.resources if resource_of(one) not in answered]
+    await in_turns(answering, RESOURCES_PER_TURN)
+    own, left = await run_apart(_parted, request.resources, answered, respond)
     if left:
         response = await ctx.forwarder.forward(request.replace(resources=left), call, type(own))
         own.responses.extend(response.responses)
     return own
 
 
-def answered_here(
+def _parted(
+    resources: Sequence[Resource],
+    answered: Mapping[ConfigResource, KafkaError],
+    respond: Callable[[Mapping[ConfigResource, KafkaError]], R],
+) -> tuple[R, list[Any]]:
+    """The answer as far as it is known, and the resources that the controller is to answer."""
+    return respond(answered), [one for one in resources if resource_of(one) not in answered]
+
+
+def answer_here(
     resources: Sequence[Resource],
     ctx: Context,
+    answered: dict[ConfigResource, KafkaError],
     *,
     validate_only: bool,
     may_alter_loggers: bool,
-) -> dict[ConfigResource, KafkaError]:
-    """The resources that need not go to the controller; NONE where all is well."""
+) -> Iterator[None]:
+    """Puts the resources that need not go to the controller into `answered`; NONE where all is well. In steps of a resource."""
     times = Counter(map(resource_of, resources))
-    answered: dict[ConfigResource, KafkaError] = {}
     for resource in resources:
+        yield
         key = resource_of(resource)
         try:
             if times[key] > 1:
@@ -82,7 +98,6 @@ def answered_here(
                 answered[key] = NONE
         except KafkaError as error:
             answered[key] = error
-    return answered
 
 
 def _is_done_here(

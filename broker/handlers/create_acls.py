@@ -8,10 +8,13 @@ from quorum.serving.unjudged_acls import judged_part
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.outgoing import Outgoing
 from wire.transport.calls import Call
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(CreateAclsRequest, versions="0-3", on_error=fail_create)
+@handles(
+    CreateAclsRequest, versions="0-3", on_error=fail_create, elements_max=DECISION_ELEMENTS_MAX
+)
 async def create_acls(
     request: CreateAclsRequest, ctx: Context, call: Call
 ) -> Outgoing | CreateAclsResponse:

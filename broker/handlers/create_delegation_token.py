@@ -11,10 +11,11 @@ from wire.messages.create_delegation_token import (
     CreateDelegationTokenResponse,
 )
 from wire.transport.calls import Call
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(CreateDelegationTokenRequest, versions="0-3")
+@handles(CreateDelegationTokenRequest, versions="0-3", elements_max=FEW_ELEMENTS_MAX)
 async def create_delegation_token(
     request: CreateDelegationTokenRequest, ctx: Context, call: Call
 ) -> CreateDelegationTokenResponse:

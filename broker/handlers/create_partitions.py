@@ -11,6 +11,7 @@ from wire.messages.create_partitions import (
 )
 from wire.outgoing import Outgoing
 from wire.transport.calls import Call
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -25,6 +26,8 @@ def _fail(
     )
 
 
-@handles(CreatePartitionsRequest, versions="0-3", on_error=_fail)
+@handles(
+    CreatePartitionsRequest, versions="0-3", on_error=_fail, elements_max=DECISION_ELEMENTS_MAX
+)
 async def create_partitions(request: CreatePartitionsRequest, ctx: Context, call: Call) -> Outgoing:
     return await ctx.forwarder.pass_on(request, call)

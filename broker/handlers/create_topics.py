@@ -14,6 +14,7 @@ from wire.messages.create_topics import (
 )
 from wire.outgoing import Outgoing
 from wire.transport.calls import Call
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 # The client will ask this broker for metadata next; a broker far behind must not hold the answer back.
@@ -31,7 +32,7 @@ def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Create
     )
 
 
-@handles(CreateTopicsRequest, versions="0-7", on_error=_fail)
+@handles(CreateTopicsRequest, versions="0-7", on_error=_fail, elements_max=DECISION_ELEMENTS_MAX)
 async def create_topics(request: CreateTopicsRequest, ctx: Context, call: Call) -> Outgoing:
     answer = await ctx.forwarder.pass_on(request, call)
     if not request.validate_only:

@@ -17,13 +17,16 @@ from wire.messages.delete_groups import (
 )
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 
 def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> DeleteGroupsResponse:
     return _respond(dict.fromkeys(request.groups_names, code))
 
 
-@handles(DeleteGroupsRequest, versions="0-2", on_error=_fail)
+@handles(
+    DeleteGroupsRequest, versions="0-2", on_error=_fail, slices=Slices("groups_names", "results")
+)
 def delete_groups(
     request: DeleteGroupsRequest, ctx: Context, _call: Call
 ) -> Parked[DeleteGroupsResponse]:

@@ -25,9 +25,12 @@ from wire.messages.delete_records import (
 )
 from wire.transport.calls import Call
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 
-@handles(DeleteRecordsRequest, versions="0-2")
+@handles(
+    DeleteRecordsRequest, versions="0-2", slices=Slices("topics.partitions", "topics.partitions")
+)
 async def delete_records(
     request: DeleteRecordsRequest, ctx: Context, _call: Call
 ) -> DeleteRecordsResponse:

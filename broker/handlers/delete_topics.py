@@ -14,6 +14,7 @@ from wire.messages.delete_topics import (
 )
 from wire.primitives import NIL_UUID
 from wire.transport.calls import Call
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -32,7 +33,7 @@ def _fail(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delete
     )
 
 
-@handles(DeleteTopicsRequest, versions="0-6", on_error=_fail)
+@handles(DeleteTopicsRequest, versions="0-6", on_error=_fail, elements_max=DECISION_ELEMENTS_MAX)
 async def delete_topics(
     request: DeleteTopicsRequest, ctx: Context, call: Call
 ) -> DeleteTopicsResponse:

@@ -9,10 +9,11 @@ from wire.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from wire.transport.calls import Call
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(DescribeClientQuotasRequest, versions="0-1")
+@handles(DescribeClientQuotasRequest, versions="0-1", elements_max=FEW_ELEMENTS_MAX)
 def describe_client_quotas(
     request: DescribeClientQuotasRequest, ctx: Context, _call: Call
 ) -> DescribeClientQuotasResponse:

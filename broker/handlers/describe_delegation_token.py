@@ -14,10 +14,11 @@ from wire.messages.describe_delegation_token import (
 )
 from wire.records.security import DelegationTokenRecord
 from wire.transport.calls import Call
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(DescribeDelegationTokenRequest, versions="0-3")
+@handles(DescribeDelegationTokenRequest, versions="0-3", elements_max=MANY_ELEMENTS_MAX)
 def describe_delegation_token(
     request: DescribeDelegationTokenRequest, ctx: Context, call: Call
 ) -> DescribeDelegationTokenResponse:

@@ -11,12 +11,13 @@ from wire.errors import ErrorCode
 from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from wire.transport.calls import Call
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 # Bits by `AclOperation`: read 3, delete 6, describe 8, describe configs 10, alter configs 11.
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
-@handles(DescribeGroupsRequest, versions="0-6")
+@handles(DescribeGroupsRequest, versions="0-6", slices=Slices("groups", "groups"))
 def describe_groups(
     request: DescribeGroupsRequest, ctx: Context, call: Call
 ) -> DescribeGroupsResponse:

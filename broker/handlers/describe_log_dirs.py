@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import trio
+
 from broker.handlers.context import Context
 from broker.partitions.partition import Partition
 from log.directories.directory import LogDirectory
@@ -25,7 +27,11 @@ from wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from wire.transport.calls import Call
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
+
+# Looked for between two checkpoints: 5 ms of work.
+PARTITIONS_PER_TURN = 1000
 
 
 def _fail(
@@ -35,17 +41,21 @@ def _fail(
     return DescribeLogDirsResponse(error_code=code, results=[])
 
 
-@handles(DescribeLogDirsRequest, versions="0-5", on_error=_fail)
+@handles(
+    DescribeLogDirsRequest, versions="0-5", on_error=_fail, elements_max=PARTITIONS_ELEMENTS_MAX
+)
 async def describe_log_dirs(
     request: DescribeLogDirsRequest, ctx: Context, _call: Call
 ) -> DescribeLogDirsResponse:
     directories = ctx.directories
     found = {one: _Found(one) for one in directories.online}
-    for partition in _wanted(request, ctx):
-        directory = directories.holding(partition.topic, partition.index)
-        if directory is None:
-            assigned = partition.state.directory_of(ctx.node_id)
-            directory = next((o for o in found if o.directory_id == assigned), next(iter(found)))
+    for count, partition in enumerate(_wanted(request, ctx), 1):
+        if count % PARTITIONS_PER_TURN == 0:
+            await trio.lowlevel.checkpoint()
+        if partition is None:
+            continue
+        assigned = partition.state.directory_of(ctx.node_id)
+        directory = directories.where(partition.topic, partition.index, assigned)
         if directory in found:
             found[directory].replicas.append((partition, _open_size(partition)))
         move = ctx.moves.of(partition)
@@ -65,14 +75,14 @@ def _failed(path: str) -> DescribeLogDirsResult:
     return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
 
 
-def _wanted(request: DescribeLogDirsRequest, ctx: Context) -> Iterable[Partition]:
+def _wanted(request: DescribeLogDirsRequest, ctx: Context) -> Iterable[Partition | None]:
     if request.topics is None:
         yield from ctx.partitions
         return
     for topic in request.topics:
+        yield None
         for index in topic.partitions:
-            if partition := ctx.partitions.find(topic.topic, index):
-                yield partition
+            yield ctx.partitions.find(topic.topic, index)
 
 
 def _open_size(partition: Partition) -> int | None:

@@ -22,11 +22,16 @@ from wire.messages.describe_producers import (
 )
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 NO_SEQUENCE = -1
 
 
-@handles(DescribeProducersRequest, versions="0")
+@handles(
+    DescribeProducersRequest,
+    versions="0",
+    slices=Slices("topics.partition_indexes", "topics.partitions"),
+)
 def describe_producers(
     request: DescribeProducersRequest, ctx: Context, _call: Call
 ) -> Parked[DescribeProducersResponse]:

@@ -9,10 +9,11 @@ from wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
 from wire.transport.calls import Call
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(DescribeUserScramCredentialsRequest, versions="0")
+@handles(DescribeUserScramCredentialsRequest, versions="0", elements_max=MANY_ELEMENTS_MAX)
 def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, ctx: Context, _call: Call
 ) -> DescribeUserScramCredentialsResponse:

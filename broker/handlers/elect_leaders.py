@@ -12,6 +12,7 @@ from wire.messages.elect_leaders import (
 )
 from wire.outgoing import Outgoing
 from wire.transport.calls import Call
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -30,6 +31,6 @@ def _fail(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectL
     )
 
 
-@handles(ElectLeadersRequest, versions="0-2", on_error=_fail)
+@handles(ElectLeadersRequest, versions="0-2", on_error=_fail, elements_max=DECISION_ELEMENTS_MAX)
 async def elect_leaders(request: ElectLeadersRequest, ctx: Context, call: Call) -> Outgoing:
     return await ctx.forwarder.pass_on(request, call)

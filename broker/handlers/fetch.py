@@ -9,17 +9,26 @@ Not done: reading from followers (KIP-392: rack ids are ignored), throttling.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import trio
 
-from broker.fetching.fetch import CONSUMER, SLOTS_PER_TURN, Fetch, FetchReader, FetchTerms
-from broker.fetching.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted
+from broker.fetching.fetch import (
+    ANSWERED_PER_TURN,
+    CONSUMER,
+    SLOTS_PER_TURN,
+    Fetch,
+    FetchReader,
+    FetchTerms,
+)
+from broker.fetching.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted, stored_bytes
 from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
-from broker.fetching.slots import Slot
+from broker.fetching.slots import Slot, SlotKey
 from broker.handlers.context import Context
 from broker.metadata.endpoints import leader_endpoints
-from broker.partitions.opening import opened_first
+from broker.partitions.opening import Key, open_leaders, opened_first, unopened_of_many
+from node.runtime.steps import Steps, at_once
+from node.runtime.turns import in_turns, with_checkpoints
 from quorum.metadata.acls import Operation
 from quorum.metadata.authorizer import Action
 from quorum.serving.authorization import may
@@ -32,26 +41,48 @@ from wire.messages.fetch import (
 )
 from wire.primitives import NIL_UUID
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
+from wire.transport.memory import holding
 from wire.transport.registry import handles
 
 # A client may ask to wait for ever; the connection is looked at again after this (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0
+# Partitions of a request noted between two checkpoints: 3 ms of work.
+NOTED_PER_TURN = 1000
 VERSION_NAMING_LEADERS = 16
 VERSION_OF_WHOLE_MESSAGES = 3  # KIP-74: the first batch comes even if it is larger than allowed
 VERSION_OF_STORAGE_ERRORS = 6
 VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # clients of older versions take it for a fatal error
 
 
-@handles(FetchRequest, versions="0-18")
+@handles(FetchRequest, versions="0-18", elements_max=PARTITIONS_ELEMENTS_MAX)
 def fetch(request: FetchRequest, ctx: Context, call: Call) -> FetchResponse | Parked[FetchResponse]:
-    keys = [
+    in_session = request.session_epoch != FINAL_EPOCH
+    follower_id = _replica(request)[0] if in_session else CONSUMER
+    if call.heavy:
+        return _fetch_of_many(request, ctx, call, follower_id)
+    keys = _keys(request)
+    return opened_first(ctx.partitions, keys, lambda: _fetch(request, ctx, call), follower_id)
+
+
+def _keys(request: FetchRequest) -> list[Key]:
+    return [
         (topic.topic if topic.topic_id == NIL_UUID else topic.topic_id, one.partition)
         for topic in request.topics
         for one in topic.partitions
     ]
-    in_session = request.session_epoch != FINAL_EPOCH
-    follower_id = _replica(request)[0] if in_session else CONSUMER
-    return opened_first(ctx.partitions, keys, lambda: _fetch(request, ctx, call), follower_id)
+
+
+def _fetch_of_many(
+    request: FetchRequest, ctx: Context, call: Call, follower_id: int
+) -> Parked[FetchResponse]:
+    async def finish() -> FetchResponse:
+        keys = await run_apart(_keys, request)
+        await open_leaders(await unopened_of_many(ctx.partitions, keys, follower_id=follower_id))
+        response = _fetch(request, ctx, call)
+        return await response.finish() if isinstance(response, Parked) else response
+
+    return Parked(finish)
 
 
 def _fetch(
@@ -60,23 +91,25 @@ def _fetch(
     version = call.header.api_version
     terms = _terms(request, ctx, call)
     if version < FIRST_FETCH_VERSION_OF_BATCHES:
-        return _down_converted(_full(request, ctx, call, terms), request, version)
+        return _down_converted(_full(request, ctx, call, terms), request, call)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         return _full(request, ctx, call, terms)
     try:
         session = ctx.fetch_sessions.find(request, trio.current_time())
     except KafkaError as error:
         return FetchResponse(error_code=error.code, responses=[])
-    session.update(request.topics, request.forgotten_topics_data)
     return _incremental(request, ctx, call, session, terms)
 
 
 def _down_converted(
-    answer: FetchResponse | Parked[FetchResponse], request: FetchRequest, version: int
+    answer: FetchResponse | Parked[FetchResponse], request: FetchRequest, call: Call
 ) -> Parked[FetchResponse]:
+    version = call.header.api_version
+
     async def finish() -> FetchResponse:
         response = await answer.finish() if isinstance(answer, Parked) else answer
-        await down_converted(response, request, version)
+        async with holding(call.connection.answers, stored_bytes(response)):
+            await down_converted(response, request, version)
         _hide_storage_errors(response)
         return response
 
@@ -144,19 +177,18 @@ def _full(
     session = None
     if request.session_epoch == INITIAL_EPOCH and request.topics:
         session = _open_session(request, ctx, call, terms)
+    slots: dict[SlotKey, Slot]
     if session is None:
-        reader = FetchReader()
-        slots = _slots(request, reader, terms)
-        reader.changed = dict.fromkeys(slots)
+        reader, slots = FetchReader(), {}
+        prepare = _add_slots(request, reader, terms, slots)
     else:
-        reader = session.reader
-        session.update(request.topics, ())
-        slots = list(session.slots.values())
+        reader, slots = session.reader, session.slots
+        prepare = session.update(request.topics, ())
     reader.clock.tick(trio.current_time())
     fetch = Fetch(reader, ctx.partitions, terms)
 
-    def answer() -> FetchResponse:
-        responses = fetch.answer_all(slots)
+    def answer() -> Steps[FetchResponse]:
+        responses = yield from fetch.answer_all(list(slots.values()))
         if session is not None:
             fetch.keep_unfinished()
             session.finished(fetch)
@@ -164,12 +196,40 @@ def _full(
 
     def proceed() -> FetchResponse | Parked[FetchResponse]:
         if fetch.look() or request.max_wait_ms <= 0 or not slots:
-            return answer()
-        return _park(fetch, reader, slots, ctx, request.max_wait_ms, answer)
+            return _answered(fetch, answer)
+        return _park(fetch, reader, slots.values(), ctx, request.max_wait_ms, answer)
 
     if session is not None:
         session.begin(fetch)
-    return _look_first(fetch, reader, proceed)
+    return _prepared(prepare, call, lambda: _look_first(fetch, reader, proceed))
+
+
+def _prepared(
+    prepare: Steps[None],
+    call: Call,
+    proceed: Callable[[], FetchResponse | Parked[FetchResponse]],
+) -> FetchResponse | Parked[FetchResponse]:
+    """What `proceed` gives when the partitions asked for are noted: those of a large request some at a time."""
+    if not call.heavy:
+        at_once(prepare)
+        return proceed()
+
+    async def finish() -> FetchResponse:
+        await in_turns(prepare, NOTED_PER_TURN)
+        response = proceed()
+        return await response.finish() if isinstance(response, Parked) else response
+
+    return Parked(finish)
+
+
+def _answered(
+    fetch: Fetch, answer: Callable[[], Steps[FetchResponse]]
+) -> FetchResponse | Parked[FetchResponse]:
+    return (
+        at_once(answer())
+        if fetch.is_small
+        else Parked(lambda: with_checkpoints(answer(), ANSWERED_PER_TURN))
+    )
 
 
 def _look_first(
@@ -203,15 +263,18 @@ def _open_session(
     return session
 
 
-def _slots(request: FetchRequest, reader: FetchReader, terms: FetchTerms) -> list[Slot]:
+def _add_slots(
+    request: FetchRequest, reader: FetchReader, terms: FetchTerms, slots: dict[SlotKey, Slot]
+) -> Steps[None]:
     """One slot a partition; of one named twice the last counts, as in Kafka."""
-    slots = {
-        slot.key: slot
-        for topic in request.topics
-        for wanted in topic.partitions
-        for slot in (Slot(reader, topic, wanted, upto_end=terms.is_follower),)
-    }
-    return list(slots.values())
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            slot = Slot(reader, topic, wanted, upto_end=terms.is_follower)
+            if (replaced := slots.get(slot.key)) is not None:
+                del reader.changed[replaced]
+            slots[slot.key] = slot
+            reader.changed[slot] = None
+            yield 1
 
 
 def _incremental(
@@ -222,8 +285,8 @@ def _incremental(
     reader.clock.tick(trio.current_time())
     fetch = Fetch(reader, ctx.partitions, terms)
 
-    def answer() -> FetchResponse:
-        responses = [] if fetch.released else fetch.answer_changes()
+    def answer() -> Steps[FetchResponse]:
+        responses = [] if fetch.released else (yield from fetch.answer_changes())
         if not fetch.released:
             fetch.keep_unfinished()
         session.finished(fetch)
@@ -231,11 +294,12 @@ def _incremental(
 
     def proceed() -> FetchResponse | Parked[FetchResponse]:
         if fetch.look() or request.max_wait_ms <= 0:
-            return answer()
+            return _answered(fetch, answer)
         return _park(fetch, reader, (), ctx, request.max_wait_ms, answer)
 
     session.begin(fetch)
-    return _look_first(fetch, reader, proceed)
+    prepare = session.update(request.topics, request.forgotten_topics_data)
+    return _prepared(prepare, call, lambda: _look_first(fetch, reader, proceed))
 
 
 def _response(
@@ -258,7 +322,7 @@ def _park(
     passing: Iterable[Slot],
     ctx: Context,
     max_wait_ms: int,
-    answer: object,
+    answer: Callable[[], Steps[FetchResponse]],
 ) -> Parked[FetchResponse]:
     """Waits for enough or for the time to be up; `passing` slots are attached for the time of the wait."""
     deadline = trio.current_time() + min(max_wait_ms / 1000, MAX_WAIT_SECONDS)
@@ -269,28 +333,32 @@ def _park(
         def wake() -> None:
             changed.set()
 
-        if not reader.in_session:
-            attach_changed(passing, reader, ctx)
-        reader.wake = wake
         try:
-            with trio.move_on_at(deadline):
+            if not reader.in_session:
+                await in_turns(attach_changed(passing, reader, ctx), SLOTS_PER_TURN)
+            reader.wake = wake
+            with trio.move_on_at(deadline) as waiting:
                 while not fetch.look():
                     await changed.wait()
                     changed = trio.Event()
+                    await fetch.look_ahead()
+            if waiting.cancelled_caught:
+                fetch.look()  # at watermarks that moved, for which a follower is not woken
         finally:
             if reader.wake is wake:
                 reader.wake = None
             if not reader.in_session:
                 for slot in passing:
                     slot.detach()
-        return answer()  # type: ignore[operator,no-any-return]
+        return await with_checkpoints(answer(), ANSWERED_PER_TURN)
 
     return Parked(finish)
 
 
-def attach_changed(slots: Iterable[Slot], reader: FetchReader, ctx: Context) -> None:
-    """Attaches slots that were looked at before, and marks those where something happened since."""
+def attach_changed(slots: Iterable[Slot], reader: FetchReader, ctx: Context) -> Iterator[None]:
+    """Attaches slots that were looked at before, and marks those where something happened since; one at each step."""
     for slot in slots:
+        yield
         try:
             partition = slot.partition(ctx.partitions)
             leader = partition.open_leader()

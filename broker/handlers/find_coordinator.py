@@ -22,6 +22,7 @@ from wire.messages.find_coordinator import (
 )
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 GROUP = 0
 TRANSACTION = 1
@@ -38,7 +39,12 @@ def _fail(
     return _respond([_nowhere(key, code, message) for key in keys], MANY_KEYS_VERSION)
 
 
-@handles(FindCoordinatorRequest, versions="0-6", on_error=_fail)
+@handles(
+    FindCoordinatorRequest,
+    versions="0-6",
+    on_error=_fail,
+    slices=Slices("coordinator_keys", "coordinators"),
+)
 def find_coordinator(
     request: FindCoordinatorRequest, ctx: Context, call: Call
 ) -> FindCoordinatorResponse | Parked[FindCoordinatorResponse]:

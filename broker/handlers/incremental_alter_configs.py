@@ -10,10 +10,16 @@ from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from wire.transport.calls import Call
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(IncrementalAlterConfigsRequest, versions="0-1", on_error=fail_incremental)
+@handles(
+    IncrementalAlterConfigsRequest,
+    versions="0-1",
+    on_error=fail_incremental,
+    elements_max=DECISION_ELEMENTS_MAX,
+)
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: Context, call: Call
 ) -> IncrementalAlterConfigsResponse:

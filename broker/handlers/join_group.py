@@ -6,11 +6,13 @@ Versions: 4 members come with an id (KIP-394), 5 static members (KIP-345), 9 lea
 from __future__ import annotations
 
 from broker.groups.answering import answer_parking
+from broker.groups.limits import MEMBER_BYTES_MAX
 from broker.groups.turn import join_error
 from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 NULLABLE_PROTOCOL_NAME_VERSION = 7
@@ -22,7 +24,7 @@ def _fail(request: JoinGroupRequest, code: ErrorCode, _message: str) -> JoinGrou
     return response
 
 
-@handles(JoinGroupRequest, versions="0-9", on_error=_fail)
+@handles(JoinGroupRequest, versions="0-9", on_error=_fail, elements_max=FEW_ELEMENTS_MAX)
 def join_group(
     request: JoinGroupRequest, ctx: Context, call: Call
 ) -> JoinGroupResponse | Parked[JoinGroupResponse]:
@@ -34,6 +36,8 @@ def join_group(
             response.protocol_name = name or ""
         return response
 
+    if sum(len(one.name) + len(one.metadata) for one in request.protocols) > MEMBER_BYTES_MAX:
+        return spell(join_error(ErrorCode.INVALID_REQUEST, request.member_id))
     host = f"/{call.connection.peer[0]}"  # as Java prints an address
     try:
         parking = ctx.groups.join(request, version, call.header.client_id or "", host)

@@ -9,12 +9,13 @@ from broker.handlers.context import Context
 from wire.errors import KafkaError
 from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from wire.transport.calls import Call
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 MANY_MEMBERS_VERSION = 3
 
 
-@handles(LeaveGroupRequest, versions="0-5")
+@handles(LeaveGroupRequest, versions="0-5", elements_max=MANY_ELEMENTS_MAX)
 def leave_group(request: LeaveGroupRequest, ctx: Context, call: Call) -> LeaveGroupResponse:
     version = call.header.api_version
     try:

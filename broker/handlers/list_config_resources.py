@@ -23,6 +23,7 @@ from wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from wire.transport.calls import Call
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 ALL = (
@@ -34,7 +35,7 @@ ALL = (
 )
 
 
-@handles(ListConfigResourcesRequest, versions="0-1")
+@handles(ListConfigResourcesRequest, versions="0-1", elements_max=FEW_ELEMENTS_MAX)
 def list_config_resources(
     request: ListConfigResourcesRequest, ctx: Context, call: Call
 ) -> ListConfigResourcesResponse:

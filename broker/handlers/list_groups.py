@@ -9,10 +9,11 @@ from broker.handlers.context import Context
 from wire.errors import KafkaError
 from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from wire.transport.calls import Call
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(ListGroupsRequest, versions="0-5")
+@handles(ListGroupsRequest, versions="0-5", elements_max=FEW_ELEMENTS_MAX)
 def list_groups(request: ListGroupsRequest, ctx: Context, _call: Call) -> ListGroupsResponse:
     try:
         groups = ctx.groups.list_groups(request.states_filter, request.types_filter)

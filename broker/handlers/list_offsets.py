@@ -12,19 +12,22 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import trio
-
 from broker.fetching.fetch import READ_COMMITTED
 from broker.handlers.context import Context
 from broker.partitions.awaiting import (
     Key,
-    PendingFlush,
     pending_flushes,
     pending_flushes_in_turns,
     wait_for_flushes,
 )
 from broker.partitions.leader import LeaderEpoch
-from broker.partitions.opening import open_leaders, takes_one_turn, unopened
+from broker.partitions.opening import (
+    open_leaders,
+    takes_one_turn,
+    unopened,
+    unopened_of_many,
+)
+from node.runtime.turns import in_turns
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -34,6 +37,7 @@ from wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
 
 # Partitions looked up between two checkpoints: 3 ms of work, if they must be searched.
@@ -82,40 +86,55 @@ class Lookup(NamedTuple):
     """Whose flush was waited for in vain."""
 
 
-@handles(ListOffsetsRequest, versions="0-11")
+@handles(ListOffsetsRequest, versions="0-11", elements_max=PARTITIONS_ELEMENTS_MAX)
 def list_offsets(
     request: ListOffsetsRequest, ctx: Context, call: Call
 ) -> ListOffsetsResponse | Parked[ListOffsetsResponse]:
+    reader = Reader(request.replica_id < 0, request.isolation_level == READ_COMMITTED)
+    if call.heavy:
+        return Parked(lambda: _of_many(request, ctx, call, reader))
+    keys, named = _keys(request)
+    unopened_logs = unopened(ctx.partitions, keys)
+    if len(keys) > LOOKUPS_PER_TURN or not takes_one_turn(unopened_logs):
+        return Parked(lambda: _of_many(request, ctx, call, reader))
+    lookup = Lookup(ctx, call.header.api_version, reader, named, set())
+    response = ListOffsetsResponse(topics=[])
+    answers = _answer(request, lookup, response)
+    flushes = pending_flushes(ctx.partitions, _keys_near_the_end(request, reader))
+    if not flushes:
+        deque(answers, maxlen=0)
+        return response
+
+    async def finish() -> ListOffsetsResponse:
+        await open_leaders(unopened_logs)
+        lookup.late.update(await wait_for_flushes(flushes))
+        await in_turns(answers, LOOKUPS_PER_TURN)
+        return response
+
+    return Parked(finish)
+
+
+async def _of_many(
+    request: ListOffsetsRequest, ctx: Context, call: Call, reader: Reader
+) -> ListOffsetsResponse:
+    keys, named = await run_apart(_keys, request)
+    await open_leaders(await unopened_of_many(ctx.partitions, keys))
+    near_the_end = await run_apart(_keys_near_the_end, request, reader)
+    late = await wait_for_flushes(await pending_flushes_in_turns(ctx.partitions, near_the_end))
+    response = ListOffsetsResponse(topics=[])
+    lookup = Lookup(ctx, call.header.api_version, reader, named, late)
+    await in_turns(_answer(request, lookup, response), LOOKUPS_PER_TURN)
+    return response
+
+
+def _keys(request: ListOffsetsRequest) -> tuple[list[Key], Counter[Key]]:
+    """The partitions asked for, and how often each is named."""
     keys = [
         (topic.name, wanted.partition_index)
         for topic in request.topics
         for wanted in topic.partitions
     ]
-    reader = Reader(request.replica_id < 0, request.isolation_level == READ_COMMITTED)
-    lookup = Lookup(ctx, call.header.api_version, reader, Counter(keys), set())
-    response = ListOffsetsResponse(topics=[])
-    answers = _answer(request, lookup, response)
-    unopened_logs = unopened(ctx.partitions, keys)
-    flushes: list[PendingFlush] | None = None
-    if len(keys) <= LOOKUPS_PER_TURN and takes_one_turn(unopened_logs):
-        flushes = pending_flushes(ctx.partitions, _keys_near_the_end(request, reader))
-        if not flushes:
-            deque(answers, maxlen=0)
-            return response
-
-    async def finish() -> ListOffsetsResponse:
-        await open_leaders(unopened_logs)
-        awaited = flushes
-        if awaited is None:
-            near_the_end = _keys_near_the_end(request, reader)
-            awaited = await pending_flushes_in_turns(ctx.partitions, near_the_end)
-        lookup.late.update(await wait_for_flushes(awaited))
-        for count, _ in enumerate(answers, 1):
-            if count % LOOKUPS_PER_TURN == 0:
-                await trio.lowlevel.checkpoint()
-        return response
-
-    return Parked(finish)
+    return keys, Counter(keys)
 
 
 def _keys_near_the_end(request: ListOffsetsRequest, reader: Reader) -> list[Key]:
@@ -133,10 +152,11 @@ def _keys_near_the_end(request: ListOffsetsRequest, reader: Reader) -> list[Key]
 def _answer(
     request: ListOffsetsRequest, lookup: Lookup, response: ListOffsetsResponse
 ) -> Iterator[None]:
-    """Completes `response`, one partition at each step."""
+    """Completes `response`, a topic or one partition at each step."""
     for topic in request.topics:
         answer = ListOffsetsTopicResponse(name=topic.name, partitions=[])
         response.topics.append(answer)
+        yield
         for wanted in topic.partitions:
             is_once = lookup.named[topic.name, wanted.partition_index] == 1
             answer.partitions.append(

@@ -27,11 +27,12 @@ from wire.messages.metadata import (
 from wire.primitives import NIL_UUID
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 NO_CONTROLLER = -1
 
 
-@handles(MetadataRequest, versions="0-13")
+@handles(MetadataRequest, versions="0-13", slices=Slices("topics", "topics"))
 def metadata(
     request: MetadataRequest, ctx: Context, call: Call
 ) -> MetadataResponse | Parked[MetadataResponse]:

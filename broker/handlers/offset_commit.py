@@ -20,6 +20,7 @@ from wire.messages.offset_commit import (
 )
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 TOPIC_ID_VERSION = 10
 
@@ -33,7 +34,12 @@ def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> Offse
     )
 
 
-@handles(OffsetCommitRequest, versions="0-10", on_error=_fail)
+@handles(
+    OffsetCommitRequest,
+    versions="0-10",
+    on_error=_fail,
+    slices=Slices("topics.partitions", "topics.partitions"),
+)
 def offset_commit(
     request: OffsetCommitRequest, ctx: Context, call: Call
 ) -> OffsetCommitResponse | Parked[OffsetCommitResponse]:

@@ -15,11 +15,12 @@ from wire.messages.offset_delete import (
 )
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 Codes = Mapping[tuple[str, int], ErrorCode]
 
 
-@handles(OffsetDeleteRequest, versions="0")
+@handles(OffsetDeleteRequest, versions="0", slices=Slices("topics.partitions", "topics.partitions"))
 def offset_delete(
     request: OffsetDeleteRequest, ctx: Context, _call: Call
 ) -> OffsetDeleteResponse | Parked[OffsetDeleteResponse]:

@@ -27,8 +27,11 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
+TOPICS = Slices("topics.partition_indexes", "topics.partitions")
 GROUP_ERROR_VERSION = 2
 MANY_GROUPS_VERSION = 8
 TOPIC_ID_VERSION = 10
@@ -42,7 +45,7 @@ def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> Offset
     return OffsetFetchResponse(error_code=code if not groups else ErrorCode.NONE, groups=groups)
 
 
-@handles(OffsetFetchRequest, versions="0-10", on_error=_fail)
+@handles(OffsetFetchRequest, versions="0-10", on_error=_fail, elements_max=PARTITIONS_ELEMENTS_MAX)
 def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, call: Call
 ) -> OffsetFetchResponse | Parked[OffsetFetchResponse]:
@@ -53,6 +56,8 @@ def offset_fetch(
             for group in _groups(request, version)
         ]
         return _respond(groups, version)
+    if call.heavy:
+        return Parked(lambda: _of_many(request, ctx, version))
     fetches = [_GroupFetch(group, ctx, version) for group in _groups(request, version)]
     if all(fetch.ready() for fetch in fetches):
         return _respond([fetch.answer() for fetch in fetches], version)
@@ -62,6 +67,42 @@ def offset_fetch(
         return _respond([await fetch.finish(deadline) for fetch in fetches], version)
 
     return Parked(finish, ready=lambda: all(fetch.ready() for fetch in fetches))
+
+
+async def _of_many(request: OffsetFetchRequest, ctx: Context, version: int) -> OffsetFetchResponse:
+    """Some partitions of a group after the other."""
+    deadline = trio.current_time() + ctx.groups.commit_timeout_seconds
+    answers = []
+    for group in _groups(request, version):
+        whole: OffsetFetchResponseGroup | None = None
+        for part, goes_on in TOPICS.of(group) if group.topics else [(group, False)]:
+            answer = await _GroupFetch(part, ctx, version).finish(deadline)
+            await trio.lowlevel.checkpoint()
+            if whole is None or answer.error_code:
+                whole = answer
+            else:
+                _join(whole.topics, answer.topics, goes_on)
+            if whole.error_code:
+                break
+        assert whole is not None
+        answers.append(whole)
+    return await run_apart(_respond, answers, version)
+
+
+def _join(
+    found: list[OffsetFetchResponseTopics], more: list[OffsetFetchResponseTopics], goes_on: bool
+) -> None:
+    """Adds answers about further topics; one of them may go on with one of before: those that are unknown come last, so any."""
+    if goes_on:
+        known = {(topic.name, topic.topic_id): topic for topic in found}
+        for topic in more:
+            before = known.get((topic.name, topic.topic_id))
+            if before is None:
+                found.append(topic)
+            else:
+                before.partitions.extend(topic.partitions)
+    else:
+        found.extend(more)
 
 
 def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:

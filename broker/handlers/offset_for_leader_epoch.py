@@ -17,9 +17,14 @@ from wire.messages.offset_for_leader_epoch import (
 )
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 
-@handles(OffsetForLeaderEpochRequest, versions="0-4")
+@handles(
+    OffsetForLeaderEpochRequest,
+    versions="0-4",
+    slices=Slices("topics.partitions", "topics.partitions"),
+)
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, ctx: Context, _call: Call
 ) -> OffsetForLeaderEpochResponse | Parked[OffsetForLeaderEpochResponse]:

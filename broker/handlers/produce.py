@@ -33,6 +33,7 @@ from log.validation.validate import OverBudget
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.produce import ProduceRequest, ProduceResponse
 from wire.transport.calls import Call, CloseConnection, Parked
+from wire.transport.heavy import LIGHT_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 ACKS_NONE = 0
@@ -57,7 +58,8 @@ def _fail_all(request: ProduceRequest, code: ErrorCode, message: str) -> Produce
     return refusal(request, KafkaError(code, message))
 
 
-@handles(ProduceRequest, versions="0-13", on_error=_fail_all)
+# A megabyte, as much as producers send by default, holds 15,000 of the smallest batches.
+@handles(ProduceRequest, versions="0-13", on_error=_fail_all, elements_max=LIGHT_ELEMENTS_MAX)
 def produce(request: ProduceRequest, ctx: Context, call: Call) -> Answer:
     acks = request.acks
     if acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
@@ -131,7 +133,8 @@ def _answer(work: _Produce) -> Answer:
     for one in appends:
         one.release()
     deadline = trio.current_time() + max(0, work.timeout_ms) / 1000
-    return Parked(partial(_await_replicas, work, deadline), ready=partial(replicated, appends))
+    finish, ready = partial(_await_replicas, work, deadline), partial(replicated, appends)
+    return Parked(finish, ready=ready, holds_request=False)
 
 
 async def _await_replicas(work: _Produce, deadline: float) -> ProduceResponse:

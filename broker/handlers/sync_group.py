@@ -11,12 +11,13 @@ from broker.handlers.context import Context
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 PROTOCOL_VERSION = 5
 
 
-@handles(SyncGroupRequest, versions="0-5")
+@handles(SyncGroupRequest, versions="0-5", elements_max=MANY_ELEMENTS_MAX)
 def sync_group(
     request: SyncGroupRequest, ctx: Context, call: Call
 ) -> SyncGroupResponse | Parked[SyncGroupResponse]:

@@ -6,11 +6,14 @@ transactional commits are not served yet. Source: `KafkaApis.handleWriteTxnMarke
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from broker.handlers.context import Context
 from broker.partitions.awaiting import WatermarkWait, wait_for_all
 from broker.partitions.end_markers import append_end_marker
-from broker.partitions.opening import open_leaders, unopened
+from broker.partitions.opening import Key, open_leaders, unopened_of_many
 from log.producers.marker import EndMarker
+from node.runtime.turns import in_turns
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -21,8 +24,11 @@ from wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from wire.transport.calls import Call
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
 
+# Written between two checkpoints: 10 ms of work.
+MARKERS_PER_TURN = 100
 REPLICATION_SECONDS_MAX = 30.0  # Kafka's request.timeout.ms: the coordinator asks again
 
 
@@ -49,39 +55,48 @@ def _fail(
     return WriteTxnMarkersResponse(markers=results)
 
 
-@handles(WriteTxnMarkersRequest, versions="0-2", on_error=_fail)
+@handles(
+    WriteTxnMarkersRequest, versions="0-2", on_error=_fail, elements_max=PARTITIONS_ELEMENTS_MAX
+)
 async def write_txn_markers(
-    request: WriteTxnMarkersRequest, ctx: Context, _call: Call
+    request: WriteTxnMarkersRequest, ctx: Context, call: Call
 ) -> WriteTxnMarkersResponse:
-    keys = [
+    keys = await run_apart(_keys, request) if call.heavy else _keys(request)
+    await open_leaders(await unopened_of_many(ctx.partitions, keys, for_writing=True))
+    waits: list[WatermarkWait] = []
+    results: list[WritableTxnMarkerResult] = []
+    await in_turns(_append_all(request, results, ctx, waits), MARKERS_PER_TURN)
+    await wait_for_all(waits, REPLICATION_SECONDS_MAX)
+    return WriteTxnMarkersResponse(markers=results)
+
+
+def _keys(request: WriteTxnMarkersRequest) -> list[Key]:
+    return [
         (topic.name, index)
         for marker in request.markers
         for topic in marker.topics
         for index in topic.partition_indexes
     ]
-    await open_leaders(unopened(ctx.partitions, keys, for_writing=True))
-    waits: list[WatermarkWait] = []
-    results = [_append(marker, ctx, waits) for marker in request.markers]
-    await wait_for_all(waits, REPLICATION_SECONDS_MAX)
-    return WriteTxnMarkersResponse(markers=results)
 
 
-def _append(
-    marker: WritableTxnMarker, ctx: Context, waits: list[WatermarkWait]
-) -> WritableTxnMarkerResult:
-    return WritableTxnMarkerResult(
-        producer_id=marker.producer_id,
-        topics=[
-            WritableTxnMarkerTopicResult(
-                name=topic.name,
-                partitions=[
-                    _append_to(topic.name, index, marker, ctx, waits)
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in marker.topics
-        ],
-    )
+def _append_all(
+    request: WriteTxnMarkersRequest,
+    results: list[WritableTxnMarkerResult],
+    ctx: Context,
+    waits: list[WatermarkWait],
+) -> Iterator[None]:
+    """Completes `results`, at most one partition at each step."""
+    for marker in request.markers:
+        result = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
+        results.append(result)
+        yield
+        for topic in marker.topics:
+            of_topic = WritableTxnMarkerTopicResult(name=topic.name, partitions=[])
+            result.topics.append(of_topic)
+            yield
+            for index in topic.partition_indexes:
+                of_topic.partitions.append(_append_to(topic.name, index, marker, ctx, waits))
+                yield
 
 
 def _append_to(

@@ -13,12 +13,15 @@ import trio
 
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
+from node.runtime.steps import pieces
 from wire.errors import KafkaError
 from wire.schema import Message
 from wire.transport.calls import Parked
 
 # Logs opened, or written to for the first time, between two checkpoints.
 OPENED_PER_TURN = 8
+# Partitions looked for between two checkpoints: 3 ms of work if none is known.
+KEYS_PER_TURN = 1000
 NOBODY = -1
 
 R = TypeVar("R", bound=Message)
@@ -48,6 +51,21 @@ def unopened(
         leader = partition.leader_or_none
         if leader is None or (for_writing and not leader.log.knows_producers):
             found.append(partition)
+    return found
+
+
+async def unopened_of_many(
+    partitions: Partitions,
+    keys: Sequence[Key],
+    *,
+    for_writing: bool = False,
+    follower_id: int = NOBODY,
+) -> list[Partition]:
+    """As `unopened`, some keys at a time."""
+    found = []
+    for some in pieces(keys, KEYS_PER_TURN):
+        found += unopened(partitions, some, for_writing=for_writing, follower_id=follower_id)
+        await trio.lowlevel.checkpoint()
     return found
 
 

@@ -16,6 +16,7 @@ from wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from broker.metadata.topic_settings import TopicSettings
+    from log.directories.directory import LogDirectory
 
 # That the garbage collector would walk: an open log with its segment, and the epoch.
 OBJECTS_OF_LOG = 50
@@ -118,6 +119,16 @@ class Replica:
             self.topic_id,
             self.state.directory_of(node_id),
             is_only_replica=self.state.replicas == (node_id,),
+        )
+
+    def prefer(self, target: LogDirectory) -> bool:
+        """See `LogDirectories.prefer`."""
+        return self.services.directories.prefer(
+            self.topic,
+            self.index,
+            self.topic_id,
+            self.state.directory_of(self.services.node_id),
+            target,
         )
 
     @property

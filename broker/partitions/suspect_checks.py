@@ -59,7 +59,8 @@ async def _damage_in(opened: PartitionLog, offset: int, size: int, epoch: int) -
     try:
         piece = opened.read(offset, size, upto_offset=opened.log_end_offset, min_one=True)
         if piece is not None:
-            await run_blocking(_check, piece, epoch)
+            before = opened.epochs.epoch_for(offset - 1)
+            await run_blocking(_check, piece, before, epoch)
     except OSError as error:
         opened.health.fail(f"read in {opened.directory}: {error}")
     except RemoteProtocolError as error:
@@ -69,12 +70,13 @@ async def _damage_in(opened: PartitionLog, offset: int, size: int, epoch: int) -
     return None
 
 
-def _check(piece: LogSlice, epoch: int) -> None:
-    """Also what no CRC covers: offsets ascend up to where the piece ends, and no batch is of a later epoch than this one."""
+def _check(piece: LogSlice, epoch: int, epoch_max: int) -> None:
+    """Also what no CRC covers: offsets ascend up to where the piece ends, and epochs from `epoch` up to `epoch_max`."""
     least = 0
     for batch in iter_batches(piece.read(), allow_old=True):
         check_crc(batch)
         in_order = least <= batch.base_offset and batch.last_offset < piece.end_offset
-        if not in_order or batch.leader_epoch > epoch:
+        is_stale = 0 <= batch.leader_epoch < epoch
+        if not in_order or is_stale or batch.leader_epoch > epoch_max:
             raise RemoteProtocolError(f"{batch!r} cannot be there")
-        least = batch.next_offset
+        least, epoch = batch.next_offset, batch.leader_epoch

@@ -129,6 +129,24 @@ class LogDirectories:
         key = (topic, index)
         return not any(key in one or key in one.futures for one in self.all)
 
+    def where(self, topic: str, index: int, assigned: bytes) -> LogDirectory | None:
+        """Where the replica is or will be made, as far as that is known; None: it may be in a directory that is offline."""
+        key = (topic, index)
+        found = self.holding(topic, index) or self.preferred.get(key)
+        if found is not None or self._may_be_offline(key, assigned):
+            return found
+        return next((one for one in self.online if one.directory_id == assigned), self.online[0])
+
+    def prefer(
+        self, topic: str, index: int, topic_id: bytes, assigned: bytes, target: LogDirectory
+    ) -> bool:
+        """Has a replica that does not exist yet made in `target`, after a restart too; False: it may exist where this is offline."""
+        if self._may_be_offline((topic, index), assigned):
+            return False
+        self.preferred[topic, index] = target
+        self.on_placed(topic, index, topic_id, target.directory_id)
+        return True
+
     def at(self, path: str) -> LogDirectory | None:
         """The directory that the configuration calls `path`."""
         return next((one for one in self.all if str(one.path) == path), None)
@@ -232,23 +250,32 @@ class LogDirectories:
             self.storage_failed()
 
     def _place(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
-        online = self.online
-        wanted = next((one for one in online if one.directory_id == assigned), None)
-        if wanted is not None:
-            return wanted
-        some_are_offline = len(online) < len(self.all) or bool(self.failed_at_start)
-        came_too_far = any((topic, index) in one.futures for one in self.all)
-        if not online or (some_are_offline and (assigned != UNASSIGNED_DIRECTORY or came_too_far)):
+        if self._may_be_offline((topic, index), assigned):
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{topic}-{index} may be in a log directory that is offline",
             )
-        preferred = self.preferred.pop((topic, index), None)
+        online = self.online
+        preferred = self.preferred.pop((topic, index), None)  # newer than what is assigned
         if preferred in online:
             return preferred
+        wanted = next((one for one in online if one.directory_id == assigned), None)
+        if wanted is not None:
+            return wanted
         cordoned = self.cordoned()  # all may be since the controller has chosen this broker
         open_ones = [one for one in online if one.path not in cordoned]
         return min(open_ones or online, key=lambda one: one.replicas)
+
+    def _may_be_offline(self, key: Key, assigned: bytes) -> bool:
+        """Of a replica that no directory has that could be read."""
+        online = self.online
+        if any(one.directory_id == assigned for one in online):
+            return False
+        some_are_offline = len(online) < len(self.all) or bool(self.failed_at_start)
+        came_too_far = any(key in one.futures for one in self.all)
+        return not online or (
+            some_are_offline and (assigned != UNASSIGNED_DIRECTORY or came_too_far)
+        )
 
     # -- taking away
 

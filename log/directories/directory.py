@@ -237,11 +237,12 @@ class LogDirectory:
         if (reason := self._unusable.get(key)) is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         directory = self._directory(key)
+        with self.health.guard(f"opening {directory}"):
+            reason = noted_damage(directory, self._files)
+        if reason is not None:
+            self._unusable[key] = reason
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         try:
-            with self.health.guard(f"opening {directory}"):
-                reason = noted_damage(directory, self._files)
-            if reason is not None:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
             return PartitionLog.open(
                 directory,
                 config,
@@ -253,11 +254,17 @@ class LogDirectory:
                 files=self._files,
                 health=self.health,
             )
-        except (
-            KafkaError
-        ) as error:  # it is as damaged when it is asked for next, and checking it takes long
+        except KafkaError as error:
+            # It is as damaged when it is asked for next, and checking it takes long.
             self._unusable[key] = error.message
+            if not self.clean_shutdown and self.offline is None and key != CLUSTER_METADATA:
+                # A clean stop may follow, and the start after that checks the log's end only.
+                self._note_damage(key, error.message)
             raise
+
+    def _note_damage(self, key: TopicPartition, reason: str) -> None:
+        with self.health.guard(f"noting damage of {key[0]}-{key[1]}"):
+            note_damage(self._directory(key), reason, self._files)
 
     def take_out(self, topic: str, partition: int, reason: str) -> None:
         """What lies in an open log is damaged: closes it and refuses it from now on, after a restart too. Blocks shortly.
@@ -269,8 +276,7 @@ class LogDirectory:
         self._note_offsets(key, log)
         log.close(clean=False)
         self._unusable[key] = reason
-        with self.health.guard(f"noting damage of {topic}-{partition}"):
-            note_damage(self._directory(key), reason, self._files)
+        self._note_damage(key, reason)
 
     def create_log(
         self, topic: str, partition: int, topic_id: bytes | None, config: LogConfig

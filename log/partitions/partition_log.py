@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batches.batch import LOG_APPEND_TIME, MAGIC, BatchView, check_crc, iter_batches
+from log.batches.batch import LOG_APPEND_TIME, MAGIC, BatchView, iter_batches
 from log.config import LogConfig
 from log.disk.atomic_file import write_unsynced
 from log.disk.files import REAL_FILES, Files
 from log.disk.health import DirectoryHealth
+from log.partitions.fetched_batches import sound_batches
 from log.partitions.leader_epochs import LeaderEpochs
 from log.partitions.local_log import LocalLog
 from log.partitions.names import parse_directory_name
@@ -35,9 +36,8 @@ from log.segments.rolling import must_roll, runs_within_segment
 from log.segments.segment import Segment, SegmentDamaged
 from log.segments.slices import LogSlice
 from log.segments.transaction_index import AbortedTransaction
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.errors import ErrorCode, KafkaError
 
-OFFSET_MAX = (1 << 63) - 1  # an int64 on the wire and in files
 EPOCH_MAX = (1 << 31) - 1
 
 
@@ -200,29 +200,27 @@ class PartitionLog(LocalLog):
     ) -> AppendInfo:
         """Appends fetched batches with the offsets and epochs they have; a partial batch at the end is left out.
 
-        None is of a later epoch than `leader_epoch`, the one that is followed: no CRC covers it.
+        Epochs do not descend, and none is later than `leader_epoch`, the one that is followed: no CRC covers them. Batches before
+        a damaged one are appended.
 
         A leader whose log an old Kafka began sends messages of v0 and v1 as they are: they have no epoch.
 
         Raises:
-            KafkaError: CORRUPT_MESSAGE, wrong CRC; OFFSET_OUT_OF_RANGE, they do not continue the log; KAFKA_STORAGE_ERROR.
+            KafkaError: CORRUPT_MESSAGE, wrong CRC; OFFSET_OUT_OF_RANGE, they do not continue the log or each other; KAFKA_STORAGE_ERROR.
             RemoteProtocolError: these are no batches, end above the last offset that there is, or are of a later epoch.
         """
         self.health.check()
-        views: list[BatchView] = []
-        expected = first_offset = self.log_end_offset
-        for view in iter_batches(records, allow_partial_tail=True, allow_old=True):
-            check_crc(view)
-            if view.base_offset < expected and (views or not self._may_begin_with(view)):
-                raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{view!r} does not continue {self.directory.name} at {expected}",
-                )
-            views.append(view)
-            expected = view.next_offset
-            if expected > OFFSET_MAX or view.leader_epoch > leader_epoch:
-                raise RemoteProtocolError(f"no leader of epoch {leader_epoch} has {view!r}")
+        first_offset = self.log_end_offset
+        views, flaw = sound_batches(
+            records,
+            first_offset,
+            epoch=self.epochs.epoch_for(first_offset - 1),
+            leader_epoch=leader_epoch,
+            may_begin_lower=not self.size_bytes and self.log_start_offset == first_offset,
+        )
         if not views:
+            if flaw is not None:
+                raise flaw
             return AppendInfo(first_offset, first_offset - 1, -1, self.log_start_offset)
         start_offset = self.log_start_offset
         if views[0].base_offset < first_offset:
@@ -236,13 +234,9 @@ class PartitionLog(LocalLog):
                     self.epochs.assign(view.leader_epoch, view.base_offset)
         # Changes something only where the first batch began lower.
         self.delete_records_before(start_offset)
-        return AppendInfo(first_offset, expected - 1, -1, self.log_start_offset)
-
-    def _may_begin_with(self, view: BatchView) -> bool:
-        """Where the leader's log starts inside a batch, an empty log takes the whole of it and starts there too."""
-        return (
-            not self.size_bytes and self.log_start_offset == self.log_end_offset <= view.last_offset
-        )
+        if flaw is not None:
+            raise flaw
+        return AppendInfo(first_offset, views[-1].last_offset, -1, self.log_start_offset)
 
     def _append(self, data: memoryview, views: list[BatchView], now_ms: int) -> None:
         producers, last = self.producers, views[-1]

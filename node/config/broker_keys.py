@@ -62,7 +62,8 @@ BROKER = (
         "long",
         300_000,
         "Time between two searches for partitions without a leader whose topics allow unclean elections.",
-        at_least(1000),
+        at_least(1),
+        internal=True,
     ),
     ConfigKey(
         "controlled.shutdown.enable",

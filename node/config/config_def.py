@@ -153,7 +153,7 @@ class ConfigKey:
                 text,
                 why,
                 origin=origin,
-                fix=f"the default is {self.default_text}",
+                fix=self._fix,
                 answer=f"Invalid value {self._wrong_part(value)} for configuration {self.name}: {why}",
             )
         return value
@@ -163,6 +163,12 @@ class ConfigKey:
         if isinstance(value, list) and self.check is not None:
             return next((part for part in value if self.check([part])), self.text_of(value))
         return self.text_of(value)
+
+    @property
+    def _fix(self) -> str:
+        if self.required:
+            return f"{self.name} must be set, and has no default: {self.doc}"
+        return f"the default is {self.default_text}"
 
     @property
     def default_text(self) -> str:
@@ -207,9 +213,7 @@ class ConfigKey:
         return value
 
     def _wrong(self, text: str, origin: str, why: str) -> ConfigError:
-        return ConfigError(
-            self.name, text, why, origin=origin, fix=f"the default is {self.default_text}"
-        )
+        return ConfigError(self.name, text, why, origin=origin, fix=self._fix)
 
 
 class ConfigDef(Mapping[str, ConfigKey]):

@@ -337,6 +337,7 @@ LOGS = (
         "Time between two searches for idle producers.",
         at_least(1),
         importance="low",
+        internal=True,
     ),
     ConfigKey(
         "producer.id.expiration.ms",

@@ -7,6 +7,19 @@ from __future__ import annotations
 
 from node.config.config_def import INT_MAX, LONG_MAX, ConfigKey, all_of, at_least
 
+_AT_START = "a listener is bound with the bounds of its start"
+
+# Also of one listener.
+MAX_CONNECTIONS = ConfigKey(
+    "max.connections",
+    "int",
+    INT_MAX,
+    "Connections of clients.",
+    at_least(0),
+    scope="cluster-wide",
+    no_effect_while_running=_AT_START,
+)
+
 HOUR_MS = 3600 * 1000
 
 ROLES = (
@@ -66,6 +79,7 @@ ROLES = (
         LONG_MAX,
         "Time after which a node stops that has not started.",
         at_least(0),
+        internal=True,
     ),
 )
 LISTENERS = (
@@ -93,14 +107,7 @@ LISTENERS = (
     ConfigKey(
         "inter.broker.listener.name", "string", None, "Listener that brokers reach each other by."
     ),
-    ConfigKey(
-        "max.connections",
-        "int",
-        INT_MAX,
-        "Most connections of a broker.",
-        at_least(0),
-        scope="cluster-wide",
-    ),
+    MAX_CONNECTIONS,
     ConfigKey(
         "max.connections.per.ip",
         "int",
@@ -108,6 +115,7 @@ LISTENERS = (
         "Most connections from one address.",
         at_least(0),
         scope="cluster-wide",
+        no_effect_while_running=_AT_START,
     ),
     ConfigKey(
         "max.connections.per.ip.overrides",
@@ -115,6 +123,7 @@ LISTENERS = (
         [],
         "Most connections from single addresses, HOST:COUNT.",
         scope="cluster-wide",
+        no_effect_while_running=_AT_START,
     ),
     ConfigKey(
         "max.connection.creation.rate",
@@ -123,6 +132,7 @@ LISTENERS = (
         "Most new connections of a broker in a second.",
         at_least(0),
         scope="cluster-wide",
+        no_effect_while_running=_AT_START,
     ),
     ConfigKey(
         "connections.max.idle.ms", "long", 600_000, "Time after which an idle connection is closed."
@@ -146,15 +156,17 @@ LISTENERS = (
         "queued.max.requests",
         "int",
         500,
-        "Most requests that wait for a response, after which no more are read.",
+        "Kafka's queue between its network and request threads.",
         at_least(1),
         importance="high",
+        no_effect="what is queued is counted in bytes, queued.max.request.bytes",
     ),
     ConfigKey(
         "queued.max.request.bytes",
         "long",
         -1,
-        "Most bytes of requests that wait for a response, after which no more are read; -1 for no limit.",
+        "Bytes of requests that are received or under way; -1 means 256 MiB.",
+        importance="medium",
     ),
 )
 QUORUM = (
@@ -185,8 +197,8 @@ QUORUM = (
     ConfigKey(
         "controller.quorum.append.linger.ms",
         "int",
-        25,
-        "How long a change of metadata waits for others to be written with it. When not set it does not wait:"
+        0,
+        "How long a change of metadata waits for others to be written with it. By default it does not wait, in Kafka for 25 ms:"
         " what comes in one turn is written together anyhow, and what comes meanwhile shares an fsync.",
         check=at_least(0),
     ),

@@ -15,7 +15,7 @@ from node.config.config_def import (
     one_of,
 )
 from node.config.log_keys import LOGS
-from node.config.node_keys import LISTENERS, METADATA_LOG, QUORUM, ROLES
+from node.config.node_keys import LISTENERS, MAX_CONNECTIONS, METADATA_LOG, QUORUM, ROLES
 from node.config.replaced_keys import REPLACED
 from node.config.security_keys import ACCESS, LISTENER_JAAS, REFUSED, SERVER_SECURITY
 from node.config.unserved_keys import UNSERVED
@@ -177,7 +177,7 @@ SERVER_CONFIGS = ConfigDef(
     )
 )
 # What may also be set for one listener.
-LISTENER_CONFIGS = ConfigDef((*SERVER_SECURITY, LISTENER_JAAS))
+LISTENER_CONFIGS = ConfigDef((*SERVER_SECURITY, LISTENER_JAAS, MAX_CONNECTIONS))
 # Altered while a broker runs, and never in its file.
 _RATE = "replication is not throttled yet"
 DYNAMIC_ONLY = ConfigDef(

@@ -6,12 +6,17 @@ that was decided on, encoded or replayed: some 20 µs.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
 
 Steps = Generator[int, None, T]
+
+
+def pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def at_once(steps: Steps[T]) -> T:

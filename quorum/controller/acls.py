@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from node.runtime.deferred import Result
+from node.runtime.steps import Steps, pieces
 from quorum.controller.topics import RECORDS_MAX
 from quorum.metadata.acls import (
     CLUSTER_NAME,
@@ -37,6 +38,9 @@ from wire.messages.delete_acls import (
 from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from wire.schema import Message
 
+# ACLs that a filter is held against in one step: 20 µs.
+MATCHED_PER_STEP = 20
+
 
 def fail_create(request: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAclsResponse:
     """The answer when nothing could be decided."""
@@ -51,17 +55,21 @@ def fail_delete(request: DeleteAclsRequest, code: ErrorCode, message: str) -> De
 
 def create_acls(
     request: CreateAclsRequest, acls: AclsImage, new_id: Callable[[], bytes]
-) -> Result[Message, CreateAclsResponse]:
-    """Each creation is answered by itself, in order; `new_id` gives random ids.
+) -> Steps[Result[Message, CreateAclsResponse]]:
+    """In steps of an ACL: each creation is answered by itself, in order; `new_id` gives random ids.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too many at once; none is created.
     """
-    present = {Acl.of(record) for record in acls.values()}
+    present = set()
+    for record in acls.values():
+        present.add(Acl.of(record))
+        yield 1
     taken = set(acls)
     records: list[Message] = []
     results = []
     for creation in request.creations:
+        yield 1
         acl = _acl(creation)
         if (why := _why_invalid(acl)) is not None:
             results.append(
@@ -81,22 +89,32 @@ def create_acls(
     return Result(records, CreateAclsResponse(results=results))
 
 
-def delete_acls(request: DeleteAclsRequest, acls: AclsImage) -> Result[Message, DeleteAclsResponse]:
-    """Each filter is answered by what it matches; what several match is removed once.
+def delete_acls(
+    request: DeleteAclsRequest, acls: AclsImage
+) -> Steps[Result[Message, DeleteAclsResponse]]:
+    """In steps of an ACL that a filter is held against: each filter is answered by what it matches; what several match is removed once.
 
     Raises:
         KafkaError: INVALID_REQUEST, they match too many; none is removed.
     """
-    listed = sorted((Acl.of(record), acl_id) for acl_id, record in acls.items())
+    listed = []
+    for acl_id, record in acls.items():
+        listed.append((Acl.of(record), acl_id))
+        yield 1
+    listed.sort()
     removed: dict[bytes, None] = {}
     results = []
     for wanted in request.filters:
+        yield 1
         try:
             check_filter(wanted)
         except KafkaError as error:
             results.append(_failed(error.code, error.message))
             continue
-        found = [(acl, acl_id) for acl, acl_id in listed if matches(wanted, acl)]
+        found = []
+        for some in pieces(listed, MATCHED_PER_STEP):
+            found += [(acl, acl_id) for acl, acl_id in some if matches(wanted, acl)]
+            yield 1
         removed.update(dict.fromkeys(acl_id for _, acl_id in found))
         if len(removed) > RECORDS_MAX:
             raise KafkaError(

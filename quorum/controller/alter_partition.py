@@ -30,7 +30,7 @@ ANY_BROKER_EPOCH = -1
 def alter_partition(
     request: AlterPartitionRequest, state: ControllerState
 ) -> Steps[Result[Message, AlterPartitionResponse]]:
-    """In steps of a partition: a leader's proposals of ISRs; each partition is answered by itself.
+    """In steps of a topic or a partition: a leader's proposals of ISRs; each partition is answered by itself.
 
     A proposal that completes a reassignment may take the leadership away from who made it: then NEW_LEADER_ELECTED is answered although
     the change is made.
@@ -43,6 +43,7 @@ def alter_partition(
     changed: dict[tuple[bytes, int], PartitionImage] = {}
     answers = []
     for asked in request.topics:
+        yield 1
         topic = state.image.topics.by_id.get(asked.topic_id)
         partitions = []
         for proposal in asked.partitions:

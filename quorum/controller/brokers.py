@@ -411,11 +411,14 @@ def _lost_directories(
 def _cordoned_directories(
     request: BrokerHeartbeatRequest, broker: BrokerRegistration
 ) -> list[Message]:
-    cordoned, known = request.cordoned_log_dirs, broker.cordoned_directories
-    if cordoned is None or (known is not None and set(cordoned) == set(known)):
+    if request.cordoned_log_dirs is None:
+        return []
+    wanted, known = set(request.cordoned_log_dirs), broker.cordoned_directories
+    cordoned = [one for one in broker.directories if one in wanted]
+    if known is not None and set(cordoned) == set(known):
         return []
     record = BrokerRegistrationChangeRecord(
-        broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned)
+        broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=cordoned
     )
     return [record]
 

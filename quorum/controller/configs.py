@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from node.config.loggers import Operation
 from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.config_checks import MIN_ISR, Changes, check, key_of
 from quorum.controller.topics import RECORDS_MAX
 from quorum.metadata.features import ELR_VERSION
@@ -40,25 +41,29 @@ def alter_configs(
     image: MetadataImage,
     *,
     forwarded: bool = False,
-) -> Result[Message, incremental.IncrementalAlterConfigsResponse]:
-    """All resources that can be changed, in one atomic batch; each is answered by itself. `forwarded`: by the broker that was asked.
+) -> Steps[Result[Message, incremental.IncrementalAlterConfigsResponse]]:
+    """In steps of a resource: those that can be changed, in one atomic batch; each is answered by itself. `forwarded`: by the broker that was asked.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too much at once; nothing is changed.
     """
-    records, errors = _decide(request.resources, _incremental_changes, image, forwarded=forwarded)
+    records, errors = yield from _decide(
+        request.resources, _incremental_changes, image, forwarded=forwarded
+    )
     return Result([] if request.validate_only else records, incremental_response(errors))
 
 
 def replace_configs(
     request: legacy.AlterConfigsRequest, image: MetadataImage, *, forwarded: bool = False
-) -> Result[Message, legacy.AlterConfigsResponse]:
+) -> Steps[Result[Message, legacy.AlterConfigsResponse]]:
     """The same where a request says all that a resource shall have: what it does not name goes.
 
     Raises:
         KafkaError: as `alter_configs`.
     """
-    records, errors = _decide(request.resources, _legacy_changes, image, forwarded=forwarded)
+    records, errors = yield from _decide(
+        request.resources, _legacy_changes, image, forwarded=forwarded
+    )
     return Result([] if request.validate_only else records, legacy_response(errors))
 
 
@@ -122,12 +127,13 @@ def _decide(
     image: MetadataImage,
     *,
     forwarded: bool,
-) -> tuple[list[Message], dict[ConfigResource, KafkaError]]:
+) -> Steps[tuple[list[Message], dict[ConfigResource, KafkaError]]]:
     listed = list(resources)
     times = Counter(map(resource_of, listed))
     records: list[Message] = []
     errors: dict[ConfigResource, KafkaError] = {}
     for resource in listed:
+        yield 1
         kind, name = key = resource_of(resource)
         if key in errors:
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 from node.runtime.deferred import Result
 from quorum.metadata import versions
 from quorum.metadata.image import MetadataImage
+from quorum.metadata.records import controller_record
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -20,16 +21,20 @@ from wire.schema import Message
 def register_controller(
     request: ControllerRegistrationRequest, image: MetadataImage
 ) -> Result[Message, ControllerRegistrationResponse]:
-    """Writes down what a controller says of itself.
+    """Writes down what a controller says of itself, unless that is written already: a request that is sent again adds nothing to the log.
 
     Raises:
-        KafkaError: INVALID_REGISTRATION, listeners without names or with the same one; UNSUPPORTED_VERSION, nodes of the cluster's
+        KafkaError: INVALID_REGISTRATION, no controller's id, listeners without names or with the same one; UNSUPPORTED_VERSION, nodes of the cluster's
             metadata.version could not read it.
     """
     if image.features.metadata_version < versions.CONTROLLER_REGISTRATION:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
             "The current MetadataVersion is too old to support controller registrations.",
+        )
+    if request.controller_id < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION, f"{request.controller_id} is no controller's id"
         )
     names = [one.name for one in request.listeners]
     if not all(names) or len(set(names)) != len(names):
@@ -56,4 +61,6 @@ def register_controller(
             for one in request.features
         ],
     )
-    return Result([record], ControllerRegistrationResponse())
+    known = image.cluster.controllers.get(request.controller_id)
+    is_news = known is None or controller_record(known) != record
+    return Result([record] if is_news else [], ControllerRegistrationResponse())

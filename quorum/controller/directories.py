@@ -29,7 +29,7 @@ from wire.schema import Message
 def assign_replicas(
     request: AssignReplicasToDirsRequest, state: ControllerState
 ) -> Steps[Result[Message, AssignReplicasToDirsResponse]]:
-    """In steps of a partition: notes the directories; each partition is answered by itself.
+    """In steps of a directory, a topic or a partition: notes the directories; each partition is answered by itself.
 
     Raises:
         KafkaError: STALE_BROKER_EPOCH; UNSUPPORTED_VERSION, the cluster's metadata.version has no directories.
@@ -44,8 +44,10 @@ def assign_replicas(
     changed: dict[tuple[bytes, int], PartitionImage] = {}
     directories = []
     for directory in request.directories:
+        yield 1
         topics = []
         for asked in directory.topics:
+            yield 1
             topic = state.image.topics.by_id.get(asked.topic_id)
             partitions = []
             for index in (one.partition_index for one in asked.partitions):

@@ -42,7 +42,7 @@ _KINDS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 def elect_leaders(
     request: ElectLeadersRequest, state: ControllerState
 ) -> Steps[Result[Message, ElectLeadersResponse]]:
-    """In steps of a partition: elections that an operator asks for: of preferred leaders, or unclean ones where there is no leader.
+    """In steps of a topic or a partition: elections that an operator asks for: of preferred leaders, or unclean ones where there is no leader.
 
     Of all partitions, when none are named, those are not answered that need no election.
 
@@ -56,6 +56,7 @@ def elect_leaders(
     records: list[Message] = []
     results = []
     for topic in _every_partition(state) if asked is None else asked:
+        yield 1
         partitions = []
         for index in topic.partitions:
             try:

@@ -45,7 +45,7 @@ from wire.schema import Message
 def alter_reassignments(
     request: AlterPartitionReassignmentsRequest, state: ControllerState
 ) -> Steps[Result[Message, AlterPartitionReassignmentsResponse]]:
-    """In steps of a partition: begins, changes and cancels moves, those that can be, in one atomic batch; each partition is answered by itself.
+    """In steps of a topic or a partition: begins, changes and cancels moves, those that can be, in one atomic batch; each partition is answered by itself.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too many at once; nothing is changed.
@@ -55,6 +55,7 @@ def alter_reassignments(
     records: dict[tuple[str, int], Message] = {}
     responses = []
     for topic in request.topics:
+        yield 1
         partitions = []
         for asked in topic.partitions:
             code, message = ErrorCode.NONE, None

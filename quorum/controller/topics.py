@@ -116,10 +116,10 @@ def create_topics(
 
 
 def _check_size(request: CreateTopicsRequest, rules: TopicRules) -> None:
-    total = 0
+    total, default = 0, rules.config["num.partitions"]
     for topic in request.topics:
-        default = rules.config["num.partitions"] if topic.num_partitions == DEFAULT else 0
-        total += len(topic.assignments) or max(topic.num_partitions, default, 0)
+        count = default if topic.num_partitions == DEFAULT else topic.num_partitions
+        total += len(topic.assignments) or max(count, 0)
     if total > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
@@ -439,7 +439,10 @@ def delete_topics(
     if len(asked) > RECORDS_MAX:
         raise too_much()
     times = Counter((one.name, one.topic_id) for one in asked)
-    found = {key: _find(key, times[key], image) for key in times}
+    found: dict[tuple[str | None, bytes], TopicImage | KafkaError] = {}
+    for key in times:
+        found[key] = _find(key, times[key], image)
+        yield 1
     owners = Counter(topic.id for topic in found.values() if isinstance(topic, TopicImage))
     records: list[Message] = []
     responses: list[DeletableTopicResult] = []

@@ -7,10 +7,11 @@ from quorum.raft.messages import AddVoterAnswer
 from quorum.translate.voters import read_add, write_add_answer
 from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AddRaftVoterRequest, versions="0-1")
+@handles(AddRaftVoterRequest, versions="0-1", elements_max=FEW_ELEMENTS_MAX)
 def add_raft_voter(
     request: AddRaftVoterRequest, ctx: QuorumContext, call: Call
 ) -> Parked[AddRaftVoterResponse]:

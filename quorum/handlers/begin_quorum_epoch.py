@@ -12,10 +12,11 @@ from quorum.translate.requests import read_begin
 from quorum.translate.shape import WrongShape
 from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(BeginQuorumEpochRequest, versions="0-1")
+@handles(BeginQuorumEpochRequest, versions="0-1", elements_max=FEW_ELEMENTS_MAX)
 def begin_quorum_epoch(
     request: BeginQuorumEpochRequest, ctx: QuorumContext, call: Call
 ) -> BeginQuorumEpochResponse | Parked[BeginQuorumEpochResponse]:

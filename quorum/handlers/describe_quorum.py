@@ -20,12 +20,13 @@ from wire.messages.describe_quorum import (
 )
 from wire.primitives import NIL_UUID
 from wire.transport.calls import Call
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 VERSION_WITH_NODES = 2
 
 
-@handles(DescribeQuorumRequest, versions="0-2")
+@handles(DescribeQuorumRequest, versions="0-2", elements_max=FEW_ELEMENTS_MAX)
 def describe_quorum(
     request: DescribeQuorumRequest, ctx: QuorumContext, call: Call
 ) -> DescribeQuorumResponse:

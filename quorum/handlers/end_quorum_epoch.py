@@ -12,10 +12,11 @@ from quorum.translate.requests import read_end
 from quorum.translate.shape import WrongShape
 from wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(EndQuorumEpochRequest, versions="0-1")
+@handles(EndQuorumEpochRequest, versions="0-1", elements_max=FEW_ELEMENTS_MAX)
 def end_quorum_epoch(
     request: EndQuorumEpochRequest, ctx: QuorumContext, call: Call
 ) -> EndQuorumEpochResponse | Parked[EndQuorumEpochResponse]:

@@ -12,10 +12,11 @@ from quorum.translate.requests import read_fetch
 from quorum.translate.shape import WrongShape
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(FetchRequest, versions="12-18")
+@handles(FetchRequest, versions="12-18", elements_max=FEW_ELEMENTS_MAX)
 def fetch(
     request: FetchRequest, ctx: QuorumContext, call: Call
 ) -> FetchResponse | Parked[FetchResponse]:

@@ -12,10 +12,11 @@ from quorum.translate.requests import read_fetch_snapshot
 from quorum.translate.shape import WrongShape
 from wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(FetchSnapshotRequest, versions="0-1")
+@handles(FetchSnapshotRequest, versions="0-1", elements_max=FEW_ELEMENTS_MAX)
 def fetch_snapshot(
     request: FetchSnapshotRequest, ctx: QuorumContext, call: Call
 ) -> FetchSnapshotResponse | Parked[FetchSnapshotResponse]:

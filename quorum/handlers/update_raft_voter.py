@@ -7,10 +7,11 @@ from quorum.raft.messages import UpdateVoterAnswer
 from quorum.translate.voters import read_update, write_update_answer
 from wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(UpdateRaftVoterRequest, versions="0")
+@handles(UpdateRaftVoterRequest, versions="0", elements_max=FEW_ELEMENTS_MAX)
 def update_raft_voter(
     request: UpdateRaftVoterRequest, ctx: QuorumContext, call: Call
 ) -> Parked[UpdateRaftVoterResponse]:

@@ -12,10 +12,11 @@ from quorum.translate.requests import read_vote
 from quorum.translate.shape import WrongShape
 from wire.messages.vote import VoteRequest, VoteResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(VoteRequest, versions="0-2")
+@handles(VoteRequest, versions="0-2", elements_max=FEW_ELEMENTS_MAX)
 def vote(
     request: VoteRequest, ctx: QuorumContext, call: Call
 ) -> VoteResponse | Parked[VoteResponse]:

@@ -67,7 +67,7 @@ def timeouts_of(config: ServerConfig) -> Timeouts:
         election_backoff_max=config["controller.quorum.election.backoff.max.ms"] / 1000,
         request=config["controller.quorum.request.timeout.ms"] / 1000,
         retry_backoff=config["controller.quorum.retry.backoff.ms"] / 1000,
-        append_linger=(config.explicit.get("controller.quorum.append.linger.ms") or 0) / 1000,
+        append_linger=config["controller.quorum.append.linger.ms"] / 1000,
         fetch_max_bytes=min(config["controller.quorum.fetch.max.bytes"], ANSWER_BYTES_MAX),
         snapshot_max_bytes=min(
             config["controller.quorum.fetch.snapshot.max.bytes"], ANSWER_BYTES_MAX

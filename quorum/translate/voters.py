@@ -8,7 +8,7 @@ from quorum.raft import messages as core
 from quorum.raft.types import NO_DIRECTORY, NO_NODE, Endpoint, Peer, ReplicaKey
 from quorum.translate.shape import endpoints_of, voter_key
 from wire.client.conversation import SOFTWARE_NAME, SOFTWARE_VERSION
-from wire.errors import RemoteProtocolError
+from wire.errors import RemoteProtocolError, cut_message
 from wire.messages import add_raft_voter as add
 from wire.messages import api_versions
 from wire.messages import remove_raft_voter as remove
@@ -131,13 +131,19 @@ def _read_update_answer(response: update.UpdateRaftVoterResponse) -> core.Update
 
 
 def write_add_answer(answer: core.AddVoterAnswer, _version: int) -> add.AddRaftVoterResponse:
-    return add.AddRaftVoterResponse(error_code=answer.error, error_message=answer.message)
+    return add.AddRaftVoterResponse(error_code=answer.error, error_message=_cut(answer.message))
 
 
 def write_remove_answer(
     answer: core.RemoveVoterAnswer, _version: int
 ) -> remove.RemoveRaftVoterResponse:
-    return remove.RemoveRaftVoterResponse(error_code=answer.error, error_message=answer.message)
+    return remove.RemoveRaftVoterResponse(
+        error_code=answer.error, error_message=_cut(answer.message)
+    )
+
+
+def _cut(message: str | None) -> str | None:
+    return None if message is None else cut_message(message)
 
 
 def write_update_answer(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from quorum.translate.describe_quorum import describe_quorum_request
 from tests.badinput.made import made
 from tests.badinput.peer import Address, ask, codes
+from tests.local_cluster import LocalCluster
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -74,7 +74,7 @@ class Node:
     def said(self) -> list[str]:
         return self.log.read_text(errors="replace").splitlines() if self.pid else []
 
-    def serves(self) -> None:
+    def assert_serves(self) -> None:
         """Another connection gets right answers."""
         versions = ask(self.address, ApiVersionsRequest(), 0)
         assert versions.error_code == 0
@@ -92,7 +92,7 @@ def unharmed(node: Node, lines_max: int = LINES_MAX) -> Iterator[None]:
     """What every case ends with: the process lives, serves others, has not grown, and has not filled its log."""
     rss, said = node.rss_kib(), len(node.said())
     yield
-    node.serves()
+    node.assert_serves()
     assert node.rss_kib() - rss < GROWTH_KIB_MAX
     lines = node.said()[said:]
     assert not [line for line in lines if "Traceback" in line], "\n".join(lines)
@@ -135,15 +135,10 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(data: Path) -> Iterator[Cluster]:
-    """Started and deleted by our own command line."""
-    started = cli(
-        *("up", "-d", "-o", "json", "--controllers", "1", "--brokers", "1"), "--data", str(data)
-    )
-    assert started.returncode == 0, started.stderr
-    told = json.loads(started.stdout)
-    try:
-        nodes = [
+def running_cluster(data: Path, *options: str) -> Iterator[Cluster]:
+    """Started, with more `options`, and deleted by our own command line."""
+    with LocalCluster(data, "--controllers", "1", "--brokers", "1", *options) as local:
+        controller, broker = (
             Node(
                 one["role"],
                 one["id"],
@@ -152,12 +147,10 @@ def running_cluster(data: Path) -> Iterator[Cluster]:
                 Path(f"{one['dir']}.log"),
                 Path(one["dir"]),
             )
-            for one in told["nodes"]
-        ]
-        yield Cluster(nodes[0], nodes[1], told["cluster_id"], data)
-    finally:
-        purged = cli("purge", "-y", "--data", str(data))
-        assert purged.returncode == 0, purged.stderr
+            for one in local.started["nodes"]
+        )
+        yield Cluster(controller, broker, local.started["cluster_id"], data)
+        local.run("purge", "-y")
 
 
 @contextmanager

@@ -128,7 +128,7 @@ def test_a_broker_that_may_write_no_more(own):
     assert "log directory" in words[0]
     assert "File too large" in words[1]
     assert states(own)["broker-11"] == "dead"
-    own.controller.serves()
+    own.controller.assert_serves()
     before = segment(own.broker)
     restarted(own, own.broker)
     kept = read(own.broker.address, len(acknowledged))

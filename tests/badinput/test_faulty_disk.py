@@ -13,7 +13,7 @@ from tests.badinput.nodes import Cluster, Node
 from tests.badinput.peer import ask, codes
 from tests.badinput.test_disk import TOPIC, produce_until_refused, read
 from tests.badinput.test_records import batch, request
-from tests.broker.cluster import cluster
+from tests.cluster.in_process import cluster
 from tests.log.faulty_files import FaultyFiles
 from trimaran.failures import explain
 

@@ -35,7 +35,7 @@ def test_mf4_declared_sizes_cost_nothing(node):
     peers = [Peer(node.address) for _ in range(200)]
     for peer in peers:
         peer.send(struct.pack(">i", FRAME_BYTES_MAX) + header(0, 3) + bytes(1000))
-    node.serves()
+    node.assert_serves()
     assert node.peak_kib() - before < 8 << 10
     for peer in peers:
         peer.close()
@@ -44,7 +44,7 @@ def test_mf4_declared_sizes_cost_nothing(node):
 def test_mf4_silence_within_the_size(node):
     with connected(node.address) as peer:
         peer.send(API_VERSIONS[:3])
-        node.serves()
+        node.assert_serves()
         peer.send(API_VERSIONS[3:])
         assert peer.answer(18, 0).error_code == 0
 
@@ -65,6 +65,7 @@ def test_mf6_ended_at_every_byte(node, how):
         peer.send(API_VERSIONS[:end])
         getattr(peer, how)()
         peer.close()
+    node.assert_serves()
 
 
 def test_mf6_half_closed_after_a_request(node):
@@ -83,7 +84,7 @@ def test_mf7_a_flood_that_does_not_read(node):
         peer.socket.setblocking(False)
         unsent = memoryview(b"".join(frame_of(ApiVersionsRequest(), 0, i) for i in range(count)))
         unsent = unsent[_push(peer, unsent) :]
-        node.serves()
+        node.assert_serves()
         assert node.peak_kib() - before < 16 << 10
         answered = 0
         while answered < count:
@@ -184,7 +185,7 @@ def test_a_thousand_connections(node):
     for peer in peers:
         assert peer.answer(18, 0).error_code == 0
     assert node.rss_kib() - before < 24 << 10
-    node.serves()
+    node.assert_serves()
     for peer in peers:
         peer.close()
 

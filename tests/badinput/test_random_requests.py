@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.badinput.nodes import PEERS, TOPIC, running_cluster, unharmed
 from tests.badinput.peer import Peer, codes
 from tests.badinput.test_decoding import served
+from tests.examples import examples
 from tests.wire.random_messages import random_message
 from tests.wire.strategies import messages
 from tests.wire.test_numbers import set_integers
@@ -72,6 +73,7 @@ def knowing(message: Struct, own, rng) -> None:
 
 @pytest.mark.parametrize("role", ["broker", "controller"])
 @settings(
+    examples(0.4),  # each is a request of every API, some of them with a wait
     phases=[Phase.explicit, Phase.generate],  # shrinking a run against a node takes for ever
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -88,7 +88,7 @@ def test_ma1_the_longest_wait_ends_with_the_connection(broker):
     for _ in range(50):
         with connected(broker.address) as peer:
             peer.send(frame_of(asked, 12))
-    broker.serves()
+    broker.assert_serves()
 
 
 @pytest.mark.parametrize(

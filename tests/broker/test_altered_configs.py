@@ -13,9 +13,9 @@ import trio
 from broker.background.log_cleaner import CleanerSettings
 from quorum.metadata.image import MetadataImage
 from quorum.serving.node_configs import NodeConfigs
-from tests.broker.cluster import cluster
-from tests.broker.test_admin_requests import Admin, described, incremental
+from tests.broker.administration import Admin, described, incremental
 from tests.certificates import Certificates
+from tests.cluster.in_process import cluster
 from wire.client.errors import AuthenticationRefused
 from wire.errors import ErrorCode
 from wire.messages.metadata import MetadataRequest

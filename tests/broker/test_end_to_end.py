@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from tests.broker.cluster import Cluster, cluster
+from tests.cluster.in_process import Cluster, cluster
 from wire.errors import ErrorCode
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

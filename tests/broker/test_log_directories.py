@@ -17,8 +17,8 @@ from node.config.loggers import Operation
 from node.runtime.clock import now_ms
 from node.runtime.errors import StorageFailure
 from quorum.metadata.image import LOST_DIRECTORY
-from tests.broker.cluster import Cluster, cluster
 from tests.broker.test_end_to_end import VALUES, consume, in_thread, produce
+from tests.cluster.in_process import Cluster, cluster
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

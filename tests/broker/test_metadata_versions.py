@@ -9,8 +9,8 @@ import trio
 
 from quorum.formatting.storage import format_paths
 from quorum.metadata import versions
-from tests.broker.cluster import CLUSTER_ID, Cluster, cluster
 from tests.broker.test_end_to_end import consume, in_thread, produce
+from tests.cluster.in_process import CLUSTER_ID, Cluster, cluster
 from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from wire.transport.node_connection import open_node_connection
 

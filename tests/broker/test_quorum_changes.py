@@ -8,7 +8,7 @@ from typing import Any
 import trio
 
 from quorum.translate.describe_quorum import describe_quorum_request
-from tests.broker.cluster import CLUSTER_ID, cluster
+from tests.cluster.in_process import CLUSTER_ID, cluster
 from wire.errors import ErrorCode
 from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from wire.messages.api_versions import ApiVersionsRequest

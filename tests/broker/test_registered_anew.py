@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.broker.cluster import cluster
 from tests.broker.test_end_to_end import in_thread, produce
+from tests.cluster.in_process import cluster
 from wire.messages.unregister_broker import UnregisterBrokerRequest
 from wire.transport.node_connection import open_node_connection
 

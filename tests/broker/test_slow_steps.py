@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 import trio
 
-from tests.broker.cluster import cluster
 from tests.broker.test_end_to_end import consume, in_thread, produce
+from tests.cluster.in_process import cluster
 from tests.slow_steps import no_slow_steps
 from wire.blocking import BlockingClient
 from wire.messages.metadata import MetadataRequest
@@ -49,7 +49,8 @@ async def test_produce_fetch_and_metadata(tmp_path):
             for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
                 settings = {"compression.type": compression}
                 await in_thread(partial(produce, **settings), bootstrap, compression, VALUES)
-                await in_thread(consume, bootstrap, compression, len(VALUES))
+                read = await in_thread(consume, bootstrap, compression, len(VALUES))
+                assert set(read) == set(VALUES)
             await in_thread(ask_metadata, bootstrap)
 
 

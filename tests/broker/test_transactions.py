@@ -183,22 +183,6 @@ async def test_the_latest_offset_is_that_of_the_isolation_level(harness):
     assert (latest(harness, 0), latest(harness, COMMITTED)) == (3, 3)
 
 
-async def test_markers_of_old_coordinators_and_old_epochs_are_refused(harness):
-    """T4, T6, KIP-890."""
-    write(harness, 7, epoch=3)
-    assert await mark(harness, 7, commit=True, epoch=2) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert await mark(harness, 7, commit=True, epoch=3, txn=2) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert await mark(harness, 7, commit=True, epoch=4, coordinator_epoch=5, txn=2) == 0
-    assert await mark(harness, 7, commit=True, epoch=4, coordinator_epoch=5, txn=2) == 0
-    write(harness, 7, epoch=4)
-    late = await mark(harness, 7, commit=False, epoch=4, coordinator_epoch=5, txn=2)
-    assert late == ErrorCode.INVALID_PRODUCER_EPOCH
-    fenced = await mark(harness, 7, commit=True, epoch=5, coordinator_epoch=4, txn=2)
-    assert fenced == ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    harness.flush()
-    assert harness.leader().log.last_stable_offset(4) == 3
-
-
 def replicated_upto(harness, offset):
     """A follower in sync has everything below `offset`, as the leader has on disk."""
     harness.flush()

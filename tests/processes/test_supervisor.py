@@ -78,7 +78,7 @@ def test_a_client_that_hangs_up_costs_nothing(cluster):
     for _ in range(20):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(cluster.state.control)
-    cluster.run("chaos", "resume", 11)
+    assert cluster.run("chaos", "resume", 11).returncode == 0
 
 
 @needs_dev_full

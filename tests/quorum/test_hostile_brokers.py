@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.quorum.controllers import CLUSTER_ID, SECONDS, Broker, connected_to, open_controllers
+from tests.cluster.controllers import CLUSTER_ID, SECONDS, Broker, connected_to, open_controllers
 from tests.quorum.metadata.build import uid
 from tests.wire.random_messages import random_message
 from wire.client.calls import error_codes
@@ -103,6 +103,6 @@ async def test_senseless_requests_are_answered_and_can_be_replayed(
         for kind in (AlterPartitionRequest, BrokerHeartbeatRequest, AllocateProducerIdsRequest):
             assert told[f"{kind.__name__} NONE"], told
         await controllers.stop(1)
-        again = await controllers.start(1)
+        again = await controllers.start_controller(1)
         await controllers.active()
         assert set(again.loader.image.topics.by_name) == {"t"}

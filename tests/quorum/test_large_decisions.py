@@ -7,8 +7,8 @@ import trio
 
 from quorum.controller import operation_queue as turns
 from quorum.translate.describe_quorum import describe_quorum_request
+from tests.cluster.controllers import SECONDS, Images, connected_to, open_controllers
 from tests.quorum.controller.test_server import creation
-from tests.quorum.controllers import SECONDS, Images, connected_to, open_controllers
 from tests.quorum.test_many_partitions import joined
 from wire.errors import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -11,8 +11,9 @@ from quorum.controller.handlers import broker_registration
 from quorum.formatting.storage import format_paths
 from quorum.metadata.features import ELR_VERSION
 from quorum.metadata.image import NO_LEADER
+from tests.cluster.controllers import SECONDS, Images, connected_to, open_controllers
+from tests.cluster.in_process import CLUSTER_ID
 from tests.quorum.controller.test_server import creation
-from tests.quorum.controllers import CLUSTER_ID, SECONDS, Images, connected_to, open_controllers
 from wire.errors import ErrorCode
 from wire.messages.broker_registration import Listener
 from wire.messages.incremental_alter_configs import (
@@ -152,7 +153,7 @@ async def test_partitions_that_stay_in_sync_are_looked_at_once(tmp_path, clock, 
     for module in (brokers, controller):
         monkeypatch.setattr(module, "changes_without", changes_without)
     without = {ELR_VERSION: 0}  # with eligible leaders an only replica leaves the ISR
-    format_paths([tmp_path / "controller-1"], CLUSTER_ID, 1, features=without)
+    format_paths([tmp_path / "1"], CLUSTER_ID, 1, features=without)
     async with open_controllers(tmp_path, broker_session_timeout_ms=300) as controllers:
         active = await controllers.active()
         images = Images(active)

@@ -31,7 +31,7 @@ def tags(*pairs: tuple[int, bytes]) -> bytes:
     return uvarint(len(pairs)) + body
 
 
-def refused(cls, version, body):
+def assert_refused(cls, version, body):
     with pytest.raises(RemoteProtocolError):
         cls.decode(body, version)
     with pytest.raises(RemoteProtocolError):
@@ -40,26 +40,26 @@ def refused(cls, version, body):
 
 @pytest.mark.parametrize("count", [2**31 - 1, 2**30, 4, -2, -(2**31)])
 def test_count_beyond_the_bytes(count):
-    refused(MetadataRequest, 1, count.to_bytes(4, "big", signed=True) + b"\0\0" * 3)
+    assert_refused(MetadataRequest, 1, count.to_bytes(4, "big", signed=True) + b"\0\0" * 3)
 
 
 @pytest.mark.parametrize("count", [2**32 - 1, 2**31, 200, 5])
 def test_compact_count_beyond_the_bytes(count):
-    refused(MetadataRequest, 9, uvarint(count) + b"\1\0" * 3)
+    assert_refused(MetadataRequest, 9, uvarint(count) + b"\1\0" * 3)
 
 
 def test_count_beyond_the_size_of_its_elements():
     # A FetchPartition takes 16 bytes in version 4: 100 of them cannot be in 1599 bytes.
     start = b"\0" * 17 + b"\0\0\0\1" + b"\0\1t" + (100).to_bytes(4, "big")
-    refused(FetchRequest, 4, start + b"\0" * 1599)
+    assert_refused(FetchRequest, 4, start + b"\0" * 1599)
     assert len(FetchRequest.decode(start + b"\0" * 1600, 4).topics[0].partitions) == 100
 
 
 def test_lying_count_costs_no_memory():
     body = b"\0" * 17 + b"\x7f\xff\xff\xff" + b"\0" * 1000
-    refused(FetchRequest, 4, body)
+    assert_refused(FetchRequest, 4, body)
     tracemalloc.start()
-    refused(FetchRequest, 4, body)
+    assert_refused(FetchRequest, 4, body)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 200_000
@@ -71,7 +71,7 @@ def delete_topics(count: int) -> bytes:
 
 
 def test_budget_of_elements():
-    refused(DeleteTopicsRequest, 4, delete_topics(ELEMENTS_MAX + 1))
+    assert_refused(DeleteTopicsRequest, 4, delete_topics(ELEMENTS_MAX + 1))
 
 
 def test_budget_is_not_smaller_than_said():
@@ -83,18 +83,18 @@ def test_budget_is_not_smaller_than_said():
 def test_budget_counts_all_arrays_together():
     partitions = (ELEMENTS_MAX // 2).to_bytes(4, "big") + bytes(4 * (ELEMENTS_MAX // 2))
     topic = b"\0\1t" + partitions
-    refused(OffsetFetchRequest, 1, b"\0\1g" + b"\0\0\0\2" + topic * 2)
+    assert_refused(OffsetFetchRequest, 1, b"\0\1g" + b"\0\0\0\2" + topic * 2)
 
 
 @pytest.mark.parametrize("size", [-2, -(2**15), 3, 2**15 - 1])
 def test_string_size(size):
     body = (1).to_bytes(4, "big") + size.to_bytes(2, "big", signed=True) + b"ab"
-    refused(MetadataRequest, 1, body)
+    assert_refused(MetadataRequest, 1, body)
 
 
 def test_null_in_a_string_that_must_be():
-    refused(MetadataRequest, 1, b"\0\0\0\1" + b"\xff\xff")
-    refused(MetadataRequest, 9, b"\2" + b"\0" + b"\0\0\0\0\0")
+    assert_refused(MetadataRequest, 1, b"\0\0\0\1" + b"\xff\xff")
+    assert_refused(MetadataRequest, 9, b"\2" + b"\0" + b"\0\0\0\0\0")
 
 
 def test_compact_string_beyond_its_limit():
@@ -102,7 +102,7 @@ def test_compact_string_beyond_its_limit():
         return uvarint(size + 1) + b"x" * size + uvarint(1 + 1) + b"1" + b"\0"
 
     assert len(ApiVersionsRequest.decode(body(2**15 - 1), 3).client_software_name) == 2**15 - 1
-    refused(ApiVersionsRequest, 3, body(2**15))
+    assert_refused(ApiVersionsRequest, 3, body(2**15))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_compact_string_beyond_its_limit():
     [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80"],
 )
 def test_text_that_is_not_utf_8(text):
-    refused(MetadataRequest, 0, b"\0\0\0\1" + len(text).to_bytes(2, "big") + text)
+    assert_refused(MetadataRequest, 0, b"\0\0\0\1" + len(text).to_bytes(2, "big") + text)
 
 
 @pytest.mark.parametrize("text", ["\0", "\u202e", "a\nb", "%s{}", ""])
@@ -123,14 +123,14 @@ def test_odd_text_is_text(text):
 
 @pytest.mark.parametrize("size", [2**31 - 1, -2, 5])
 def test_bytes_size(size):
-    refused(SaslAuthenticateRequest, 0, size.to_bytes(4, "big", signed=True) + b"1234")
+    assert_refused(SaslAuthenticateRequest, 0, size.to_bytes(4, "big", signed=True) + b"1234")
 
 
 @pytest.mark.parametrize("size", [2**32 - 1, 2**31, 6])
 def test_records_size(size):
     start = b"\0" + b"\0\1" + b"\0\0\0\0" + b"\2" + b"\2t" + b"\2" + b"\0\0\0\0"
-    refused(ProduceRequest, 9, start + uvarint(size) + b"123" + b"\0" * 3)
-    refused(ProduceRequest, 9, start + b"\x80" * 6)
+    assert_refused(ProduceRequest, 9, start + uvarint(size) + b"123" + b"\0" * 3)
+    assert_refused(ProduceRequest, 9, start + b"\x80" * 6)
 
 
 def api_versions(section: bytes) -> bytes:
@@ -145,8 +145,8 @@ def test_tags_we_do_not_know_are_skipped():
 def test_too_many_tags():
     most = [(tag, b"") for tag in range(TAGS_MAX)]
     ApiVersionsRequest.decode(api_versions(tags(*most)), 3)
-    refused(ApiVersionsRequest, 3, api_versions(tags(*most, (TAGS_MAX, b""))))
-    refused(ApiVersionsRequest, 3, api_versions(uvarint(20_000_000) + bytes(1000)))
+    assert_refused(ApiVersionsRequest, 3, api_versions(tags(*most, (TAGS_MAX, b""))))
+    assert_refused(ApiVersionsRequest, 3, api_versions(uvarint(20_000_000) + bytes(1000)))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_too_many_tags():
     ids=["duplicate", "descending", "size 1", "size max", "size overlong", "count", "cut", "none"],
 )
 def test_malformed_tags(section):
-    refused(ApiVersionsRequest, 3, api_versions(section))
+    assert_refused(ApiVersionsRequest, 3, api_versions(section))
 
 
 def fetch_12(section: bytes) -> bytes:
@@ -176,14 +176,14 @@ def test_known_tag():
     assert (
         FetchRequest.decode(b"\xff\xff\xff\xff" + fetch_12(tags((0, b"\2c"))), 12).cluster_id == "c"
     )
-    refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((0, b"\2c" + b"more"))))
-    refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((0, b"\3c"))))
-    refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((0, b""))))
+    assert_refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((0, b"\2c" + b"more"))))
+    assert_refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((0, b"\3c"))))
+    assert_refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((0, b""))))
 
 
 def test_known_tag_in_a_version_without_it():
     # Tag 1 is ReplicaState from version 15 on; Kafka refuses it before, too.
-    refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((1, bytes(13)))))
+    assert_refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((1, bytes(13)))))
 
 
 def header(client_id: bytes, section: bytes) -> bytes:
@@ -276,4 +276,4 @@ def test_me3_tags_are_elements_of_the_budget():
 def test_me9_a_thousand_topics_of_ten_thousand_partitions():
     """Really there, four bytes each, and refused when the budget is spent: the rest is not looked at."""
     topic = b"\0\1t" + (10_000).to_bytes(4, "big") + bytes(40_000)
-    refused(OffsetFetchRequest, 1, b"\0\1g" + (1000).to_bytes(4, "big") + topic * 1000)
+    assert_refused(OffsetFetchRequest, 1, b"\0\1g" + (1000).to_bytes(4, "big") + topic * 1000)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.wire import naive_codec
-from tests.wire.declared import CASES, case_id
+from tests.wire.declared import MESSAGES, case_id, check_versions
 from tests.wire.random_messages import random_message
 from tests.wire.test_fuzz import mutate
 from wire.errors import RemoteProtocolError
@@ -22,8 +22,17 @@ def outcome(decode, *arguments):
         return None
 
 
-@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
-def test_the_same_bytes_and_values(cls, version):
+@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
+def test_the_same_bytes_and_values(cls):
+    check_versions(cls, makes_and_reads_the_same)
+
+
+@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
+def test_the_same_is_refused(cls):
+    check_versions(cls, refuses_the_same)
+
+
+def makes_and_reads_the_same(cls, version):
     for seed in range(SAMPLES):
         message = random_message(cls, version, seed)
         encoded = message.encode(version)
@@ -31,8 +40,7 @@ def test_the_same_bytes_and_values(cls, version):
         assert cls.decode(encoded, version) == message == naive_codec.decode(cls, encoded, version)
 
 
-@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
-def test_the_same_is_refused(cls, version):
+def refuses_the_same(cls, version):
     rng = random.Random(f"{cls.__name__} {version}")
     for seed in range(SAMPLES):
         encoded = random_message(cls, version, seed).encode(version)

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from tests.wire.declared import CASES, case_id
+from tests.wire.declared import MESSAGES, case_id, check_versions
 from tests.wire.random_messages import INTEGERS, random_message
 from wire.codec.plan import plan_struct, shape_of
 from wire.errors import LocalProtocolError
@@ -33,8 +33,12 @@ def set_integers(value, version, end):
                 set_integers(item, version, end)
 
 
-@pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
-def test_me8_integers_at_their_ends(cls, version):
+@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
+def test_me8_integers_at_their_ends(cls):
+    check_versions(cls, travels_with_integers_at_their_ends)
+
+
+def travels_with_integers_at_their_ends(cls, version):
     for end in (0, 1):
         message = random_message(cls, version, 1)
         set_integers(message, version, end)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.wire.declared import MESSAGES, case_id, versions_of
+from tests.checks import check_each
+from tests.wire.declared import MESSAGES, versions_of
 from wire.codec.plan import FieldPlan, Shape, plan_struct
 from wire.primitives import NIL_UUID
 from wire.schema import Versions
@@ -226,8 +227,11 @@ def leave_out_later(cls: type, ours: object, theirs: object) -> object:
     return tuple(leave_out_later(cls, o, t) for o, t in zip(ours, theirs, strict=False))
 
 
-@pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
-def test_declaration_matches(cls):
+def test_declarations_match():
+    check_each(MESSAGES, matches_kafka)
+
+
+def matches_kafka(cls: type) -> None:
     spec = kafka_json().get(cls.__name__)
     if spec is None:
         assert is_known_elsewhere(cls.__name__), "no such message in Kafka"

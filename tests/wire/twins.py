@@ -15,14 +15,14 @@ def readers(cls: type[Message], version: int) -> tuple[Reader, Reader]:
     return build.build_decoder(cls, version, _refused), generated_reader(cls, version)
 
 
-def _refused(*_arguments: object) -> tuple[Message, int]:
+def _refused(*_arguments: object) -> tuple[Message, int, int]:
     raise RemoteProtocolError
 
 
 def outcome(
-    read: Callable[..., tuple[Message, int]], data: bytes, budget: DecodeBudget = DECODE_BUDGET
-) -> tuple[Message, int] | None:
-    """The message and where it ends; None for bytes that are refused."""
+    read: Callable[..., tuple[Message, int, int]], data: bytes, budget: DecodeBudget = DECODE_BUDGET
+) -> tuple[Message, int, int] | None:
+    """The message, where it ends and what is left of its elements; None for bytes that are refused."""
     try:
         return read(data, budget.elements_max, budget.tags_max)
     except (RemoteProtocolError, *_BAD_BYTES):

@@ -46,7 +46,7 @@ async def test_the_tree_follows_a_quorum_and_its_leader(connect, tmp_path):
                 await reached(
                     mirror, lambda s: s.published_offset >= offset and s.state == "in step"
                 )
-                await _expect(person, feed, (await cluster.leader()).node)
+                await assert_in_step(person, feed, (await cluster.leader()).node)
 
                 leader = await cluster.leader()
                 await leader.kill()
@@ -58,11 +58,11 @@ async def test_the_tree_follows_a_quorum_and_its_leader(connect, tmp_path):
                         s.published_offset >= offset and s.state == "in step" and s.claims > 1
                     ),
                 )
-                await _expect(person, feed, successor.node)
+                await assert_in_step(person, feed, successor.node)
                 nursery.cancel_scope.cancel()
 
 
-async def _expect(person, feed, leader):
+async def assert_in_step(person, feed, leader):
     report = await verify(feed, person, quorum.CLUSTER_ID, PATIENCE)
     assert report.in_step, report
     assert report.lag_records == 0

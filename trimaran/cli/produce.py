@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from trimaran.cli.connect import BROKERS, Brokers, check
+from trimaran.cli.connect import BROKERS, Brokers
+from trimaran.cli.idempotent_producer import IdempotentProducer, Lines
 from trimaran.cli.line_batches import LineBatches, line_batches
 from trimaran.cli.output import counted, say
 from trimaran.cli.partitioner import StickyPartitions, partition_of_key
@@ -18,12 +18,6 @@ from trimaran.errors import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from wire.blocking import BlockingClient
-
-TIMEOUT_MS = 30_000
-
-Lines = list[tuple[bytes | None, bytes]]
 
 
 def _not_empty(_kind: object, separator: str | None) -> None:
@@ -58,11 +52,12 @@ def produce(
         if file is None and os.isatty(0):
             say(f"each line becomes a record of {topic}; Ctrl-D ends")
         choose = _partitioner(leaders, partition)
+        producer = IdempotentProducer(client, topic)
         acknowledged = 0
         try:
             for batch in lines:
                 for target, share in _spread(batch, key_separator, choose()).items():
-                    _send(client, topic, target, share)
+                    producer.send(target, share)
                     acknowledged += len(share)
         finally:
             say(_summary(lines, acknowledged))
@@ -109,23 +104,3 @@ def _split(line: bytes, separator: str | None) -> tuple[bytes | None, bytes]:
         return None, line
     key, found, value = line.partition(separator.encode())
     return (key, value) if found else (None, line)
-
-
-def _send(client: BlockingClient, topic: str, partition: int, records: Lines) -> None:
-    from log.batches.records import NewRecord, build_batch
-    from wire.client.answers import the_one
-    from wire.client.destinations import Leader
-    from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-
-    now_ms = time.time_ns() // 1_000_000
-    batch = build_batch([NewRecord(key, value, now_ms) for key, value in records])
-    produced = PartitionProduceData(index=partition, records=batch)
-    request = ProduceRequest(
-        acks=-1,
-        timeout_ms=TIMEOUT_MS,
-        topic_data=[TopicProduceData(name=topic, partition_data=[produced])],
-    )
-    answer = client.call(Leader(topic, partition), request, version=9)
-    topic_result = the_one(answer.responses, "topic")
-    result = the_one(topic_result.partition_responses, "partition")
-    check(result.error_code, result.error_message)

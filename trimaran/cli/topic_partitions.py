@@ -11,7 +11,6 @@ from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from wire.blocking import BlockingClient
-    from wire.client.answers import the_one
 
 # A broker that creates topics answers "unknown" until the controller has committed it: an election may be under way.
 AUTO_CREATE_SECONDS_MAX = 5.0
@@ -25,6 +24,7 @@ def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> l
         UserError: there is no such topic.
         KafkaError: the topic is refused for another reason.
     """
+    from wire.client.answers import the_one
     from wire.errors import ErrorCode
     from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 

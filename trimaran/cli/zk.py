@@ -19,6 +19,7 @@ from trimaran.cli.connect import (
     zookeeper_of,
 )
 from trimaran.cli.output import Format, say, show_fields, show_json
+from trimaran.cli.zookeeper_errors import why_no_zookeeper
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -68,6 +69,14 @@ def _explained() -> Iterator[None]:
             "addresses are written HOST:PORT",
             exit_code=Exit.USAGE,
         ) from error
+
+
+def _asked(given: str | None, data: Path) -> str:
+    """The ZooKeeper to ask, which is not known to be none. Raises UserError, ValueError."""
+    connect = zookeeper_of(given, data)
+    if error := why_no_zookeeper(connect):
+        raise error
+    return connect
 
 
 def start(
@@ -149,7 +158,7 @@ def status(
     from zkcompat import commands
 
     with _explained():
-        found = commands.status(zookeeper_of(zookeeper, data))
+        found = commands.status(_asked(zookeeper, data))
     show_fields({**asdict(found), "mirror_alive": found.mirror_alive}, output)
     return Exit.OK if found.mirror_alive else Exit.NO
 
@@ -165,7 +174,7 @@ def tree(
     from zkcompat import commands
 
     with _explained():
-        entries = commands.tree(zookeeper_of(zookeeper, data), path)
+        entries = commands.tree(_asked(zookeeper, data), path)
     if output == "json":
         show_json([asdict(entry) for entry in entries])
         return
@@ -181,7 +190,7 @@ def get(
     from zkcompat import commands
 
     with _explained():
-        entry = commands.get(zookeeper_of(zookeeper, data), path)
+        entry = commands.get(_asked(zookeeper, data), path)
     if entry is None:
         say(f"{path} is not there")
         return Exit.NO
@@ -203,7 +212,7 @@ def verify(
     from zkcompat import commands
 
     with _explained():
-        report = commands.verify(controllers_of(controllers, data), zookeeper_of(zookeeper, data))
+        report = commands.verify(controllers_of(controllers, data), _asked(zookeeper, data))
     if output == "json":
         show_json({**asdict(report), "in_step": report.in_step})
         return Exit.OK if report.in_step else Exit.NO

@@ -31,7 +31,7 @@ def build_reader(cls: type[Message], version: int) -> Reader:
     if build_decoder is None:
         return generated_reader(cls, version)
 
-    def refused(buf: Any, elements_max: int, tags_max: int) -> tuple[Any, int]:
+    def refused(buf: Any, elements_max: int, tags_max: int) -> tuple[Any, int, int]:
         return generated_reader(cls, version)(buf, elements_max, tags_max)
 
     return build_decoder(cls, version, refused)

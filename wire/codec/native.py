@@ -44,6 +44,8 @@ _STRING_BYTES_MAX = cython.declare(cython.Py_ssize_t, 0x7FFF)
 # Above it the garbage collector waits until the message is made, as it does in any C from Python 3.12 on: there is no garbage
 # in a message, and to look for it among ten thousand partitions took two fifths of the time.
 _COLLECTED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2048)
+# Between two of so many items other threads get their turn, if one has waited for long: some 2 ms.
+_ITEMS_PER_TURN = cython.declare(cython.Py_ssize_t, 4096)
 _unpack_float64 = struct.Struct(">d").unpack
 
 
@@ -137,7 +139,7 @@ class Decoder:
             cursor.left = elements_max
             cursor.tags_max = tags_max
             message = cursor.read_struct(self.program)
-            return message, cursor.pos
+            return message, cursor.pos, cursor.left
         finally:
             PyBuffer_Release(cython.address(cursor.buffer))
 
@@ -252,6 +254,9 @@ class Cursor:
         items: list = [None] * count
         for i in range(count):
             items[i] = self.read_value(op.item)
+            if (i + 1) % _ITEMS_PER_TURN == 0:
+                with cython.nogil:
+                    pass
         return items
 
     @cython.cfunc

@@ -65,7 +65,7 @@ class ReaderGenerator:
         self._letters = ""
         self._targets: list[str] = []
 
-    def build(self, cls: type[Message]) -> Callable[[Any, int, int], tuple[Any, int]]:
+    def build(self, cls: type[Message]) -> Callable[[Any, int, int], tuple[Any, int, int]]:
         emit = self.source.emit
         plan = plan_struct(cls, self.version)
         self._views = has_records(plan, self.version)
@@ -76,7 +76,7 @@ class ReaderGenerator:
             emit("end = len(buf)")
             self.read_struct(plan, "self")
             self.flush()
-            emit("return self, pos")
+            emit("return self, pos, left")
         return self.source.compile("read", f"<read {cls.__name__} v{self.version}>")
 
     def take(self, letter: str, target: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
@@ -25,6 +26,17 @@ class LoginModule:
     options: dict[str, str]
 
 
+class _Token(NamedTuple):
+    """A word or a mark; `";"` in quotes is a word."""
+
+    text: str
+    is_mark: bool = False
+
+
+_END = _Token(";", is_mark=True)
+_EQUALS = _Token("=", is_mark=True)
+
+
 def parse_jaas(text: str) -> LoginModule:
     """The one entry of `text`; its values are secrets and never appear in an error.
 
@@ -32,25 +44,29 @@ def parse_jaas(text: str) -> LoginModule:
         ValueError: it is not written so, and what is missing.
     """
     tokens = _tokens(text)
-    if len(tokens) < 3 or tokens[1].lower() not in _FLAGS:
+    if len(tokens) < 3 or tokens[1].text.lower() not in _FLAGS:
         raise ValueError("a login module is written CLASS required NAME=VALUE …;")
-    if tokens[-1] != ";":
+    if tokens[-1] != _END:
         raise ValueError("it must end with a semicolon")
     words = tokens[2:-1]
-    if ";" in words:
+    if _END in words:
         raise ValueError("only one login module may be given")
-    if len(words) % 3 or any(words[i] != "=" for i in range(1, len(words), 3)):
+    if len(words) % 3 or any(words[i] != _EQUALS for i in range(1, len(words), 3)):
         raise ValueError("options are written NAME=VALUE, values with blanks in double quotes")
-    return LoginModule(tokens[0], dict(zip(words[::3], words[2::3], strict=True)))
+    texts = [word.text for word in words]
+    return LoginModule(tokens[0].text, dict(zip(texts[::3], texts[2::3], strict=True)))
 
 
-def _tokens(text: str) -> list[str]:
+def _tokens(text: str) -> list[_Token]:
     tokens, place, text = [], 0, text.strip()
     while place < len(text):
         found = _TOKEN.match(text, place)
         if found is None:
             raise ValueError("a double quote is never closed")
         quoted, mark, word = found.groups()
-        tokens.append(_ESCAPED.sub(r"\1", quoted) if quoted is not None else mark or word)
+        if quoted is not None:
+            tokens.append(_Token(_ESCAPED.sub(r"\1", quoted)))
+        else:
+            tokens.append(_Token(mark or word, is_mark=mark is not None))
         place = found.end()
     return tokens

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from wire.errors import ErrorCode
 from wire.schema import Message
 from wire.security.principal import ANONYMOUS, Principal
+from wire.transport.memory import ANSWER_BYTES_MAX, MemoryPool
 
 if TYPE_CHECKING:
     from wire.messages.header import RequestHeader
@@ -41,6 +42,7 @@ class Parked(Generic[R]):
     Args:
         finish: awaited once every earlier answer of the connection has been handed to the socket, and not before.
         ready: says that `finish` would return without waiting; answers ready together leave in one packet.
+        holds_request: `finish` keeps the request, or most of it, which then counts as held until the answer is known.
         on_error: the response for an exception out of `finish`. Without it, one with a top-level error code is made
             where the response has such a field; else the connection closes.
     """
@@ -48,6 +50,7 @@ class Parked(Generic[R]):
     finish: Callable[[], Awaitable[R]]
     ready: Callable[[], bool] | None = None
     on_error: Callable[[ErrorCode, str], R] | None = None
+    holds_request: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +66,8 @@ class ConnectionInfo:
     # Fixed before the first request that needs one: by the certificate or by SASL.
     principal: Principal = ANONYMOUS
     closed: bool = False
+    # Of the answers that all connections of this kind of listener hold; for who makes large ones.
+    answers: MemoryPool = field(default_factory=lambda: MemoryPool(ANSWER_BYTES_MAX))
     _callbacks: dict[Callback, None] = field(default_factory=dict)
 
     def on_close(self, callback: Callback) -> None:
@@ -99,3 +104,5 @@ class Call:
 
     header: RequestHeader
     connection: ConnectionInfo
+    # The frame was large: what is computed of the whole request belongs into the thread for that (`heavy.run_apart`).
+    heavy: bool = False

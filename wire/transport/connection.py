@@ -5,8 +5,9 @@ one receive together; from the first parked one on, answers queue up and the wri
 parked when its turn comes and sends what is ready behind it along. So pipelined produces are appended in order and
 share an fsync, a long poll holds up its own connection only, and a request costs neither a task nor an event.
 
-Back-pressure: the reader begins nothing while `in_flight_max` answers or `unsent_bytes_max` bytes are owed, so the
-kernel's buffers fill and the peer stops. On a listener with SASL an authenticator takes the frames until the peer is
+Back-pressure: the reader begins nothing while `in_flight_max` answers or `unsent_bytes_max` bytes are owed, or requests
+under way hold `in_flight_bytes_max`, and waits where all connections together hold too much (`wire.transport.memory`); so
+the kernel's buffers fill and the peer stops. On a listener with SASL an authenticator takes the frames until the peer is
 known. Left out: accepting and idle connections (`wire.transport.server`).
 """
 
@@ -22,7 +23,7 @@ from typing import Any
 import trio
 
 from wire.errors import RemoteProtocolError
-from wire.framing import BadFrame, FrameBuffer
+from wire.framing import BUFFER_BYTES_KEPT, BadFrame, FrameBuffer
 from wire.outgoing import Outgoing
 from wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION
 from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
@@ -30,8 +31,11 @@ from wire.security.principal import Principal
 from wire.security.sasl import Authenticator, Reply, SaslAuthenticator
 from wire.transport.calls import CloseConnection, ConnectionInfo
 from wire.transport.endpoint import Endpoint
+from wire.transport.heavy import HEAVY_BYTES
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
+from wire.transport.memory import EXPECTED_BYTES, SMALL_BYTES, Memory, MemoryPool, holding
+from wire.transport.memory_share import MemoryShare
 from wire.transport.registry import Pending, Registry
 from wire.transport.sending import SendQueue
 
@@ -39,6 +43,8 @@ from wire.transport.sending import SendQueue
 _TURN_SECONDS = 0.002
 # A frame that trickles in counts as progress only every so many bytes.
 _PROGRESS_BYTES = 16384
+# The same while others wait for memory.
+_STALLED_BYTES = 65536
 
 
 @dataclass(slots=True)
@@ -47,6 +53,8 @@ class _Late:
 
     answer: Outgoing | None
     seconds: float
+
+    held = 0
 
     def ready(self) -> bool:
         return False
@@ -66,6 +74,7 @@ class Connection:
         registry: Registry[Any],
         context: Any,
         limits: ConnectionLimits,
+        memory: Memory,
         counters: Counters,
         limited_log: LimitedLog,
         security: ListenerSecurity = PLAINTEXT_LISTENER,
@@ -75,6 +84,12 @@ class Connection:
         self._registry = registry
         self._context = context
         self._limits = limits
+        self._memory = memory
+        self._share = MemoryShare(memory)
+        # A frame was taken from the buffer and has not begun: the buffer is in use.
+        self._has_frame = False
+        # Of answers that wait for the one at the front.
+        self._owed_bytes = 0
         self._counters = counters
         self._log = limited_log
         # None once the peer is known; until then frames are small.
@@ -96,6 +111,7 @@ class Connection:
         self._reading = trio.CancelScope()
         self._serving = trio.CancelScope()
         self._requests = 0
+        self._finished = 0
 
     async def serve(self) -> None:
         """Never raises but Cancelled: what goes wrong on one connection stays there."""
@@ -115,8 +131,16 @@ class Connection:
             self._log.exception("bug", group, "%s failed", self.info)
         finally:
             self.info.mark_closed()
+            self._let_go()
             with trio.CancelScope(shield=True):
                 await self._endpoint.aclose()
+
+    def _let_go(self) -> None:
+        """Of all memory, now: what is left of a connection may be a cycle, which waits long for the collector."""
+        self._frames.drop()
+        self._owed.clear()
+        self._unsent = SendQueue()
+        self._share.give_back_all()
 
     async def _shake_hands(self) -> bool:
         """TLS, and whether it came to anything; until the peer is known the connection lives on borrowed time."""
@@ -146,9 +170,24 @@ class Connection:
             return None
         return self._requests, self._unsent.sent, self._frames.unread // _PROGRESS_BYTES
 
+    def activity(self) -> tuple[int, int, int, int]:
+        """Stays the same while the connection moves neither requests nor answers, or hardly any bytes of one."""
+        return (
+            self._requests,
+            self._finished,
+            self._unsent.sent // _STALLED_BYTES,
+            self._frames.unread // _STALLED_BYTES,
+        )
+
+    def held_of(self, pool: MemoryPool) -> int:
+        """Bytes of `pool` that are this connection's."""
+        return self._share.of(pool)
+
     def shrink(self) -> None:
         """Gives back memory that only a busy connection needs."""
-        self._frames.shrink()
+        if not self._has_frame and self._frames.coming <= BUFFER_BYTES_KEPT:
+            self._frames.shrink()
+            self._share.give_back_frame()
 
     # The reader
 
@@ -173,13 +212,26 @@ class Connection:
     async def _read_requests(self) -> None:
         while await self._endpoint.receive(self._frames):
             await self._begin_received()
+            if self._frames.coming > self._share.frame:
+                self._frames.shrink()
+                await self._share.acquire_frame(self._frames.coming)
+            elif self._share.frame > BUFFER_BYTES_KEPT and self._memory.frames.waiting:
+                self.shrink()
 
     async def _begin_received(self) -> None:
         try:
             turn_ends = time.perf_counter() + _TURN_SECONDS
+            memory = self._memory
             while (frame := self._frames.next_frame()) is not None:
-                self._begin(frame)
+                self._has_frame = True
+                if memory.answers.is_full or (memory.requests.is_full and len(frame) > SMALL_BYTES):
+                    await self._wait_for_memory()
+                if len(frame) > HEAVY_BYTES and self._registry.is_heavy(frame):
+                    await self._begin_heavy(frame)
+                else:
+                    self._begin(frame)
                 frame = None
+                self._has_frame = False
                 if self._is_full():
                     self._send_or_wake()
                     await self._wait_for_room()
@@ -188,7 +240,39 @@ class Connection:
                     await trio.lowlevel.checkpoint()
                     turn_ends = time.perf_counter() + _TURN_SECONDS
         finally:
+            frame = None  # a traceback would keep it
             self._send_or_wake()
+
+    async def _wait_for_memory(self) -> None:
+        self._send_or_wake()
+        async with holding(self._memory.requests, EXPECTED_BYTES):
+            pass
+        async with holding(self._memory.answers, EXPECTED_BYTES):
+            pass
+
+    async def _begin_heavy(self, frame: memoryview) -> None:
+        """One at a time: what is decoded of a large frame is much larger, and may be handled in many turns."""
+        try:
+            if self._authenticator is not None:
+                self._begin(frame)
+                return
+            self._send_or_wake()
+            await self._wait_answered()
+            self._requests += 1
+            self._counters.requests += 1
+            async with holding(self._memory.requests, len(frame)):
+                answer = await self._registry.dispatch_heavy(frame, self._context, self.info)
+                self._owe(answer)
+            if isinstance(answer, Pending) and answer.alone:
+                self._send_or_wake()
+                await self._wait_answered()
+        finally:
+            del frame  # a traceback would keep it
+
+    async def _wait_answered(self) -> None:
+        while self._owed:
+            self._room_made = trio.Event()
+            await self._room_made.wait()
 
     def _begin(self, frame: memoryview) -> None:
         self._requests += 1
@@ -206,10 +290,14 @@ class Connection:
     def _owe(self, answer: Outgoing | Pending | _Late | None) -> None:
         if answer is None:
             return
-        if self._owed or not isinstance(answer, Outgoing):
-            self._owed.append(answer)
+        if isinstance(answer, Outgoing):
+            if not self._owed:
+                self._unsent.add_frame(answer)
+                return
+            self._owed_bytes += len(answer)
         else:
-            self._unsent.add_frame(answer)
+            self._share.take_request(answer.held)
+        self._owed.append(answer)
 
     def _take(self, reply: Reply, frame: memoryview) -> None:
         """Does what the authenticator says."""
@@ -237,12 +325,19 @@ class Connection:
             self._endpoint.send_nowait(self._unsent)
         if self._owed or self._unsent:
             self._writer_wanted.set()
+            self._count_answers()
+        elif self._share.answers:
+            self._count_answers()
 
     def _is_full(self) -> bool:
         return (
             len(self._owed) >= self._limits.in_flight_max
-            or self._unsent.size >= self._limits.unsent_bytes_max
+            or self._unsent.size + self._owed_bytes >= self._limits.unsent_bytes_max
+            or self._share.requests >= self._limits.in_flight_bytes_max
         )
+
+    def _count_answers(self) -> None:
+        self._share.set_answers(self._unsent.in_memory + self._owed_bytes)
 
     async def _wait_for_room(self) -> None:
         while self._is_full():
@@ -273,6 +368,7 @@ class Connection:
             await self._endpoint.send(self._unsent)
         finally:
             self._writer_sends = False
+        self._count_answers()
         self._room_made.set()
         if self._owed:
             await trio.lowlevel.checkpoint()
@@ -280,6 +376,7 @@ class Connection:
     def _take_ready(self) -> None:
         while self._owed and isinstance(answer := self._owed[0], Outgoing):
             self._owed.popleft()
+            self._owed_bytes -= len(answer)
             self._unsent.add_frame(answer)
 
     async def _finish_first(self) -> None:
@@ -292,10 +389,16 @@ class Connection:
             assert not isinstance(pending, Outgoing)
             if self._unsent and not pending.ready():
                 return
+            if self._memory.answers.is_full and not self._share.answers:
+                async with holding(self._memory.answers, EXPECTED_BYTES):
+                    pass
             answer = await pending.finish()
             self._owed.popleft()
+            self._finished += 1
+            self._share.give_back_request(pending.held)
             self._room_made.set()
             if answer is not None:
                 self._unsent.add_frame(answer)
+                self._count_answers()
             if self._unsent.size >= self._limits.unsent_bytes_max:
                 return

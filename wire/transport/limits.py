@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from wire.transport.memory import ANSWER_BYTES_MAX, REQUEST_BYTES_MAX
+
 
 @dataclass(slots=True, frozen=True)
 class ConnectionLimits:
@@ -17,6 +19,7 @@ class ConnectionLimits:
             for so long is closed: also one that sends a byte now and then, or stops reading. Time that an answer is
             parked on our side does not count.
         connections_max: `max.connections` of all listeners together; above it nobody is accepted until one closes.
+        connections_max_of_listeners: `listener.name.NAME.max.connections`, by name; above it that one accepts nobody.
         connections_per_ip_max: `max.connections.per.ip`; above it a connection is closed as soon as it is accepted.
         connections_per_ip: `max.connections.per.ip.overrides`, by address.
         descriptors_end: a connection whose descriptor has this number, or a higher one, is closed as soon as it is accepted:
@@ -25,20 +28,31 @@ class ConnectionLimits:
         handshake_seconds: for TLS and authentication together; a connection that nobody has proved to own may not linger.
         in_flight_max: requests of one connection that are begun and not answered. librdkafka's idempotent producers
             keep 5; each holds an answer and perhaps a wait, no more.
+        in_flight_bytes_max: what requests of one connection that are begun and not answered may hold; one alone may
+            hold more. Room for the 5 produce requests of a megabyte that an idempotent producer keeps under way.
         unsent_bytes_max: while so many bytes of answers wait to be sent, no further request is begun.
+        request_bytes_max: `queued.max.request.bytes`, of all connections of one kind of listener (`Memory`).
+        answer_bytes_max: the same for answers that wait to be sent.
+        stalled_seconds: while others wait for memory, a connection that holds some and neither receives nor sends
+            64 KiB, nor begins a request, within this time is closed: the largest first, until there is room.
         half_closed_seconds: how long answers are still given to a peer that sends no more, or no sense.
     """
 
     frame_bytes_max: int = 100 << 20
     idle_seconds: float = 600.0
     connections_max: int = 1 << 31
+    connections_max_of_listeners: Mapping[str, int] = field(default_factory=dict)
     connections_per_ip_max: int = 1 << 31
     connections_per_ip: Mapping[str, int] = field(default_factory=dict)
     descriptors_end: int = 1 << 31
     accepts_per_second: float = math.inf
     handshake_seconds: float = 10.0
     in_flight_max: int = 64
+    in_flight_bytes_max: int = 8 << 20
     unsent_bytes_max: int = 1 << 20
+    request_bytes_max: int = REQUEST_BYTES_MAX
+    answer_bytes_max: int = ANSWER_BYTES_MAX
+    stalled_seconds: float = 1.0
     half_closed_seconds: float = 1.0
 
     def connections_max_of(self, ip: str) -> int:
@@ -53,6 +67,7 @@ class Counters:
     closed: int = 0
     refused: int = 0
     idle_closed: int = 0
+    stalled_closed: int = 0
     failed_handshakes: int = 0
     failed_authentications: int = 0
     bad_frames: int = 0

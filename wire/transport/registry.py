@@ -12,7 +12,9 @@ import struct
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, TypeVarTuple, cast
+
+import trio
 
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -24,12 +26,16 @@ from wire.schema import DECODE_BUDGET, DecodeBudget, Message, Versions
 from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
 from wire.transport.error_answers import GeneralError, OnError, general_error
+from wire.transport.heavy import FEW_ELEMENTS_MAX, HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
 from wire.transport.limited_log import LimitedLog
+from wire.transport.memory import ELEMENT_BYTES
+from wire.transport.slices import ITEMS_PER_SLICE, Slices
 
 log = logging.getLogger(__name__)
 
 C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])
+Ts = TypeVarTuple("Ts")
 
 API_VERSIONS_KEY = 18
 
@@ -48,19 +54,29 @@ class Handled:
     request: type[Message]
     versions: Versions
     on_error: OnError | None
+    elements_max: int = DECODE_BUDGET.elements_max
+    slices: Slices | None = None
 
 
 def handles(
-    request: type[Message], *, versions: str, on_error: OnError | None = None
+    request: type[Message],
+    *,
+    versions: str,
+    on_error: OnError | None = None,
+    elements_max: int = DECODE_BUDGET.elements_max,
+    slices: Slices | None = None,
 ) -> Callable[[F], F]:
     """Declares which request, in which versions (`"3-13"`), a function answers; does nothing else.
 
     `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is not
-    just the top-level `error_code` of the response.
+    just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused. A large
+    request is handled in `slices`, if the function can.
     """
 
     def note(function: F) -> F:
-        cast(Any, function).__handles__ = Handled(request, Versions.parse(versions), on_error)
+        cast(Any, function).__handles__ = Handled(
+            request, Versions.parse(versions), on_error, elements_max, slices
+        )
         return function
 
     return note
@@ -82,37 +98,45 @@ class Route:
     general_error: GeneralError | None
     log: LimitedLog
     guard: Guard | None
+    elements_max: int
+    slices: Slices | None
+
+    @property
+    def is_light(self) -> bool:
+        """Whether its requests are decoded at once, however many bytes they have."""
+        return self.elements_max in (FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX)
 
     def error_response(
         self,
-        error: Exception,
+        error: KafkaError,
         version: int,
         special: Callable[[ErrorCode, str], Message] | None = None,
     ) -> Message:
-        """What to answer for an exception out of the handler; `special` is the handler's own way to say it.
+        """What to answer for what `told` made of an exception; `special` is the handler's own way to say it.
 
         Raises:
             CloseConnection: no answer can say it.
         """
-        code, text = self._code_of(error)
         if special is not None:
-            return special(code, text)
+            return special(error.code, error.message)
         if self.general_error is not None and version in self.general_error.versions:
-            return self.general_error.build(code, text)
+            return self.general_error.build(error.code, error.message)
         raise CloseConnection(f"{self.request.__name__} failed: {error!r}") from error
 
-    def error_response_to(self, request: Message, error: Exception, version: int) -> Message:
+    def error_response_to(self, request: Message, error: KafkaError, version: int) -> Message:
         """The same while the request is at hand."""
         special = None if self.on_error is None else partial(self.on_error, request)
         return self.error_response(error, version, special)
 
-    def _code_of(self, error: Exception) -> tuple[ErrorCode, str]:
-        """The code to answer. The text of an error that was not meant for the peer does not reach it."""
+    def told(self, error: Exception) -> KafkaError:
+        """What the peer hears of an exception out of the handler; the text of one that was not meant for it stays in our log."""
         if isinstance(error, KafkaError):
-            return error.code, error.message
+            return error
         name = self.request.__name__
         self.log.exception(name, error, "%s failed", name)
-        return ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"
+        return KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"
+        )
 
 
 @dataclass(slots=True)
@@ -122,6 +146,12 @@ class Pending:
     parked: Parked[Any]
     route: Route
     header: RequestHeader
+    # Bytes of the request that stay in memory meanwhile, about.
+    held: int = 0
+    # The connection's next request must not begin before this is answered: its effects come in stage two.
+    alone: bool = False
+    # Its answer may be large: it is made in the thread for such work.
+    heavy: bool = False
 
     def ready(self) -> bool:
         return self.parked.ready is not None and self.parked.ready()
@@ -137,9 +167,15 @@ class Pending:
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            version = self.header.api_version
-            response = self.route.error_response(error, version, self.parked.on_error)
-        return _encode(response, self.header)
+            return await self._write(self._error, self.route.told(error))
+        return await self._write(_encode, response, self.header)
+
+    async def _write(self, write: Callable[[*Ts], Outgoing | None], *args: *Ts) -> Outgoing | None:
+        return await run_apart(write, *args) if self.heavy else write(*args)
+
+    def _error(self, error: KafkaError) -> Outgoing | None:
+        version = self.header.api_version
+        return _encode(self.route.error_response(error, version, self.parked.on_error), self.header)
 
 
 Answer = Outgoing | Pending | None
@@ -195,6 +231,12 @@ class Registry(Generic[C]):
         """What is advertised: api key → versions."""
         return {key: route.versions for key, route in sorted(self._routes.items())}
 
+    def handled(self) -> dict[int, Handled]:
+        """What the functions declare, by api key."""
+        return {
+            key: cast(Any, route.handler).__handles__ for key, route in sorted(self._routes.items())
+        }
+
     def dispatch(
         self,
         frame: memoryview,
@@ -208,6 +250,46 @@ class Registry(Generic[C]):
             RemoteProtocolError: nothing was called; the connection must close.
             CloseConnection: the handler wants it closed.
         """
+        route = self._route(frame)
+        if isinstance(route, Outgoing):
+            return route
+        return _begin(route, _decode(route, frame, budget), context, connection)
+
+    async def dispatch_heavy(
+        self,
+        frame: memoryview,
+        context: C,
+        connection: ConnectionInfo,
+        budget: DecodeBudget = DECODE_BUDGET,
+    ) -> Answer:
+        """As `dispatch`, for a frame that is too large to be decoded on the loop; `frame` is kept meanwhile."""
+        route = self._route(frame)
+        if isinstance(route, Outgoing):
+            return route
+        decoded = await run_apart(_decode, route, frame, budget)
+        if route.slices is None or route.slices.count(decoded.request) <= ITEMS_PER_SLICE:
+            found = _stage_one(route, decoded, context, connection, heavy=True)
+            return (
+                found
+                if isinstance(found, Pending)
+                else await run_apart(_answer, route, decoded, found)
+            )
+        handling = _handling_slices(route, route.slices, decoded, context, connection)
+        return Pending(handling, route, decoded.header, decoded.size, alone=True, heavy=True)
+
+    def is_heavy(self, frame: memoryview) -> bool:
+        """Whether `dispatch_heavy` must be taken."""
+        if len(frame) <= HEAVY_BYTES:
+            return False
+        route = self._routes.get(_HEAD.unpack_from(frame)[0])
+        return route is not None and not route.is_light
+
+    def _route(self, frame: memoryview) -> Route | Outgoing:
+        """Who handles this; or the answer to a version that is too new.
+
+        Raises:
+            RemoteProtocolError: nobody.
+        """
         if len(frame) < _HEAD.size:
             raise RemoteProtocolError(f"a request of {len(frame)} bytes has no header")
         key, version, correlation_id = _HEAD.unpack_from(frame)
@@ -216,24 +298,7 @@ class Registry(Generic[C]):
             raise UnsupportedRequest(f"api key {key} is not served here")
         if version not in route.versions:
             return self._unsupported(route, version, correlation_id)
-        header, body = decode_request_header(frame, budget)
-        if route.is_async:
-            return _start_async(route, header, bytes(frame[body:]), context, connection)
-        request = _decode(route, frame[body:], version, budget)
-        call = Call(header, connection)
-        try:
-            if route.guard is not None:
-                route.guard(context, call)
-            response = route.handler(request, context, call)
-        except (CloseConnection, RemoteProtocolError):
-            raise
-        except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            response = route.error_response_to(request, error, version)
-        if response is None:
-            return None
-        if isinstance(response, Parked):
-            return Pending(response, route, header)
-        return _encode(response, header)
+        return route
 
     def refuse(self, frame: memoryview, code: ErrorCode, message: str) -> Outgoing | None:
         """The answer with `code` to a request whose body is not looked at; None where its response has no room for it."""
@@ -279,15 +344,65 @@ def _route_of(
         None if handled.on_error else general_error(handled.request),
         limited_log,
         guards.get(handled.request),
+        handled.elements_max,
+        handled.slices,
     )
 
 
-def _start_async(
-    route: Route, header: RequestHeader, body: bytes, context: Any, connection: ConnectionInfo
-) -> Pending:
-    """An async handler runs when its turn comes, on bytes of its own: the receive buffer has moved on by then."""
-    request = _decode(route, body, header.api_version)
-    call = Call(header, connection)
+@dataclass(slots=True, frozen=True)
+class _Decoded:
+    header: RequestHeader
+    request: Message
+    # What it holds in memory, about.
+    size: int
+
+
+def _begin(route: Route, decoded: _Decoded, context: Any, connection: ConnectionInfo) -> Answer:
+    """Stage one of the handler, and the answer if that gives it."""
+    found = _stage_one(route, decoded, context, connection)
+    return found if isinstance(found, Pending) else _answer(route, decoded, found)
+
+
+def _stage_one(
+    route: Route,
+    decoded: _Decoded,
+    context: Any,
+    connection: ConnectionInfo,
+    *,
+    heavy: bool = False,
+) -> Message | Outgoing | Pending | KafkaError | None:
+    """What the handler returns, or raises."""
+    header, request = decoded.header, decoded.request
+    call = Call(header, connection, heavy)
+    if route.is_async:
+        handling = _handling(route, request, context, call)
+        return Pending(handling, route, header, decoded.size, heavy=heavy)
+    try:
+        if route.guard is not None:
+            route.guard(context, call)
+        response = route.handler(request, context, call)
+    except (CloseConnection, RemoteProtocolError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
+        return route.told(error)
+    if isinstance(response, Parked):
+        held = decoded.size if response.holds_request else 0
+        return Pending(response, route, header, held, heavy=heavy)
+    return cast(Message | Outgoing | None, response)
+
+
+def _answer(
+    route: Route, decoded: _Decoded, found: Message | Outgoing | KafkaError | None
+) -> Outgoing | None:
+    """Raises CloseConnection: there is no answer for what went wrong."""
+    if isinstance(found, KafkaError):
+        version = decoded.header.api_version
+        found = route.error_response_to(decoded.request, found, version)
+    return _encode(found, decoded.header)
+
+
+def _handling(route: Route, request: Message, context: Any, call: Call) -> Parked[Any]:
+    """An async handler runs when its turn comes."""
 
     async def finish() -> Message | Outgoing | None:
         try:
@@ -298,20 +413,59 @@ def _start_async(
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            return route.error_response_to(request, error, header.api_version)
+            told, version = route.told(error), call.header.api_version
+            if call.heavy:
+                return await run_apart(route.error_response_to, request, told, version)
+            return route.error_response_to(request, told, version)
 
-    return Pending(Parked(cast(Any, finish)), route, header)
+    return Parked(cast(Any, finish))
 
 
-def _decode(
-    route: Route, body: memoryview | bytes, version: int, budget: DecodeBudget = DECODE_BUDGET
-) -> Message:
-    """The request at the start of `body`.
+def _handling_slices(
+    route: Route, slices: Slices, decoded: _Decoded, context: Any, connection: ConnectionInfo
+) -> Parked[Any]:
+    """One slice after the other. An error of the whole, of any slice, is the answer to all."""
+    call = Call(decoded.header, connection, heavy=True)
+
+    async def handle(part: Message) -> Message:
+        response = route.handler(part, context, call)
+        if isinstance(response, Parked):
+            response = await response.finish()
+        elif route.is_async:
+            response = await response
+        return cast(Message, response)
+
+    async def finish() -> Message:
+        if route.guard is not None:
+            route.guard(context, call)
+        parts = slices.of(decoded.request)
+        whole = await handle(next(parts)[0])
+        for part, goes_on in parts:
+            if getattr(whole, "error_code", ErrorCode.NONE):
+                break
+            await trio.lowlevel.checkpoint()
+            answer = await handle(part)
+            if getattr(answer, "error_code", ErrorCode.NONE):
+                return answer
+            slices.join(whole, answer, goes_on)
+        return whole
+
+    on_error = None if route.on_error is None else partial(route.on_error, decoded.request)
+    return Parked(cast(Any, finish), on_error=on_error)
+
+
+def _decode(route: Route, frame: memoryview, budget: DecodeBudget) -> _Decoded:
+    """The request in `frame`; that of an async handler on bytes of its own, as the receive buffer has moved on by its turn.
 
     What follows it is ignored, as Kafka ignores it: librdkafka 2.16 asks for the metadata of all topics with three bytes
     too many.
     """
-    return route.request.decode_prefix(body, version, budget)[0]
+    header, start = decode_request_header(frame, budget)
+    if budget.elements_max > route.elements_max:
+        budget = budget._replace(elements_max=route.elements_max)
+    body = bytes(frame[start:]) if route.is_async else frame[start:]
+    request, _, elements = route.request.decode_counted(body, header.api_version, budget)
+    return _Decoded(header, request, len(frame) + elements * ELEMENT_BYTES)
 
 
 def _encode(response: Message | Outgoing | None, header: RequestHeader) -> Outgoing | None:

@@ -16,6 +16,8 @@ from wire.transport.page_cache import read_cached
 _COPY_BYTES_MAX = 16384
 # Below this reading a file piece into memory is cheaper than a `sendfile` of its own.
 _SPLICE_COPY_BYTES_MAX = 32768
+# Of one answer; a peer that does not read may be owed no more of it in memory.
+_SPLICES_COPIED_MAX = 1 << 20
 
 
 Piece = bytearray | memoryview | FilePiece
@@ -24,15 +26,21 @@ Piece = bytearray | memoryview | FilePiece
 class SendQueue:
     """Pieces in order. `size` counts the bytes that are still to be sent, those of files included."""
 
-    __slots__ = ("pieces", "sent", "size")
+    __slots__ = ("of_files", "pieces", "sent", "size")
 
     def __init__(self) -> None:
         self.pieces: deque[Piece] = deque()
         self.size = 0
+        self.of_files = 0
         self.sent = 0
 
     def __bool__(self) -> bool:
         return self.size > 0
+
+    @property
+    def in_memory(self) -> int:
+        """Bytes that are held until they are sent."""
+        return self.size - self.of_files
 
     def add_frame(self, frame: Outgoing) -> None:
         """Appends a frame, with its size in front. The queue owns `frame` from here on."""
@@ -46,16 +54,19 @@ class SendQueue:
 
     def _add_spliced(self, frame: Outgoing) -> None:
         view = memoryview(frame)
-        done = 0
+        done = copied = 0
         for place, splice in frame.splices:
             if place > done:
                 self._add_bytes(view[done:place])
                 done = place
-            data = read_cached(splice) if splice.size <= _SPLICE_COPY_BYTES_MAX else None
+            is_small = splice.size <= _SPLICE_COPY_BYTES_MAX and copied < _SPLICES_COPIED_MAX
+            data = read_cached(splice) if is_small else None
             if data is None:
                 self.pieces.append(FilePiece(splice))
+                self.of_files += splice.size
             else:
                 self._add_small(data)
+                copied += len(data)
         if done < len(frame):
             self._add_bytes(view[done:])
 
@@ -89,6 +100,7 @@ class SendQueue:
     def sent_of_file(self, count: int) -> None:
         """Drops `count` bytes of the file piece at the front."""
         self.size -= count
+        self.of_files -= count
         self.sent += count
         piece = self.pieces[0]
         assert isinstance(piece, FilePiece)
@@ -104,6 +116,7 @@ class SendQueue:
         if not data:
             raise OSError("a file ends before the end of a slice of it")
         piece.advance(len(data))
+        self.of_files -= len(data)
         if not piece.size:
             self.pieces.popleft()
         self.pieces.appendleft(memoryview(data))

@@ -1,6 +1,6 @@
 """Listeners: accept, serve each connection, close those that are idle, finish in order.
 
-Source: `SocketServer`, `ConnectionQuotas` and the idle expiry of `Selector`. Left out: limits of single listeners.
+Source: `SocketServer`, `ConnectionQuotas` and the idle expiry of `Selector`, KIP-612.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import math
 import socket
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -23,6 +23,7 @@ from wire.transport.connection import Connection
 from wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
+from wire.transport.memory import SMALL_BYTES, Memory, MemoryPool
 from wire.transport.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ _ACCEPT_PAUSE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _LAST_DESCRIPTORS = OSError(errno.EMFILE, "the last descriptors of this process are for files")
 # The idle are looked for this often within the idle time: one is closed at most an eighth late.
 _SWEEPS_PER_IDLE_TIME = 8
+# While connections wait for memory, quiet ones are asked for theirs this often: a millisecond of work for a thousand.
+_RELIEF_SECONDS = 0.1
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +51,8 @@ class Listener:
     name: str
     socket: socket.socket
     security: ListenerSecurity = PLAINTEXT_LISTENER
+    # Other nodes come here: clients do not use up its memory or its share of connections.
+    for_nodes: bool = False
 
     @classmethod
     def bind(
@@ -58,6 +63,7 @@ class Listener:
         *,
         backlog: int = BACKLOG,
         security: ListenerSecurity = PLAINTEXT_LISTENER,
+        for_nodes: bool = False,
     ) -> Self:
         """Listens on `host` (empty: all interfaces) and `port` (0: a free one).
 
@@ -68,7 +74,7 @@ class Listener:
             sock = _listening_socket(host, port, backlog)
         except OSError as error:
             raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
-        return cls(name, sock, security)
+        return cls(name, sock, security, for_nodes)
 
     @property
     def address(self) -> Address:
@@ -140,6 +146,13 @@ class _Acceptor(Server):
         self._registry = registry
         self._context = context
         self._limits = limits
+        # For clients and for nodes: neither waits for the other.
+        self._memory = {
+            for_nodes: Memory(limits.request_bytes_max, limits.answer_bytes_max)
+            for for_nodes in (False, True)
+        }
+        self._per_listener: Counter[str] = Counter()
+        self._of_clients = 0
         self._log = LimitedLog(log)
         self._ids = itertools.count(1)
         self._per_ip: Counter[str] = Counter()
@@ -164,8 +177,8 @@ class _Acceptor(Server):
         while True:
             await trio.lowlevel.wait_readable(sock)
             for _ in range(_ACCEPTS_PER_TURN):
-                if len(self.connections) >= self._limits.connections_max:
-                    await self._wait_for_slot()
+                if self._is_full(listener):
+                    await self._wait_for_slot(listener)
                 await self._pace()
                 try:
                     accepted, peer = sock.accept()
@@ -181,9 +194,17 @@ class _Acceptor(Server):
                     break
                 self._admit(listener, accepted, peer, nursery)
 
-    async def _wait_for_slot(self) -> None:
-        self._log.warning("connections", "%d connections, the most allowed", len(self.connections))
-        while len(self.connections) >= self._limits.connections_max:
+    def _is_full(self, listener: Listener) -> bool:
+        """As in Kafka other nodes are let in however many clients there are."""
+        name = listener.name
+        if self._per_listener[name] >= self._limits.connections_max_of_listeners.get(name, 1 << 31):
+            return True
+        return not listener.for_nodes and self._of_clients >= self._limits.connections_max
+
+    async def _wait_for_slot(self, listener: Listener) -> None:
+        count, name = self._per_listener[listener.name], listener.name
+        self._log.warning("connections", "%d connections on %s, the most allowed", count, name)
+        while self._is_full(listener):
             self._slot_freed = trio.Event()
             await self._slot_freed.wait()
 
@@ -219,30 +240,43 @@ class _Acceptor(Server):
         except OSError:  # reset before we looked
             accepted.close()
             return
-        info = ConnectionInfo(next(self._ids), listener.name, (ip, peer[1]), (_ip(local), local[1]))
+        memory = self._memory[listener.for_nodes]
+        info = ConnectionInfo(
+            next(self._ids),
+            listener.name,
+            (ip, peer[1]),
+            (_ip(local), local[1]),
+            answers=memory.answers,
+        )
         connection = Connection(
             endpoint,
             info,
             self._registry,
             self._context,
             self._limits,
+            memory,
             self.counters,
             self._log,
             listener.security,
         )
         self.connections[info.id] = connection
-        self._per_ip[ip] += 1
+        self._count(listener, ip, 1)
         self.counters.accepted += 1
-        nursery.start_soon(self._serve, connection, ip)
+        nursery.start_soon(self._serve, connection, listener, ip)
 
-    async def _serve(self, connection: Connection, ip: str) -> None:
+    def _count(self, listener: Listener, ip: str, change: int) -> None:
+        self._per_listener[listener.name] += change
+        self._of_clients += change * (not listener.for_nodes)
+        self._per_ip[ip] += change
+        if not self._per_ip[ip]:
+            del self._per_ip[ip]
+
+    async def _serve(self, connection: Connection, listener: Listener, ip: str) -> None:
         try:
             await connection.serve()
         finally:
             del self.connections[connection.info.id]
-            self._per_ip[ip] -= 1
-            if not self._per_ip[ip]:
-                del self._per_ip[ip]
+            self._count(listener, ip, -1)
             self.counters.closed += 1
             self._slot_freed.set()
 
@@ -265,6 +299,39 @@ class _Acceptor(Server):
             self.counters.idle_closed += 1
             connection.abort()
         return progress, since
+
+    def pools(self) -> list[MemoryPool]:
+        return [pool for memory in self._memory.values() for pool in memory.pools()]
+
+    async def relieve(self, pool: MemoryPool) -> None:
+        """For ever: when connections wait for memory, has quiet ones give back theirs, then closes those that keep it."""
+        while True:
+            await pool.wait_pressed()
+            before = {one.info.id: one.activity() for one in self._holders(pool)}
+            deadline = trio.current_time() + self._limits.stalled_seconds
+            while pool.waiting and trio.current_time() < deadline:
+                for one in self.connections.values():
+                    one.shrink()
+                await trio.sleep(_RELIEF_SECONDS)
+            if pool.waiting:
+                self._close_stalled(pool, before)
+
+    def _holders(self, pool: MemoryPool) -> list[Connection]:
+        return [one for one in self.connections.values() if one.held_of(pool) > SMALL_BYTES]
+
+    def _close_stalled(self, pool: MemoryPool, before: Mapping[int, object]) -> None:
+        """The largest first, until a quarter of the pool is free."""
+        excess = pool.used - pool.bytes_max * 3 // 4
+        for one in sorted(self._holders(pool), key=lambda one: one.held_of(pool), reverse=True):
+            if excess <= 0:
+                return
+            if before.get(one.info.id) == one.activity():
+                excess -= one.held_of(pool)
+                self.counters.stalled_closed += 1
+                self._log.warning(
+                    "stalled", "%s closes: it holds memory that others wait for", one.info
+                )
+                one.abort()
 
     async def wait_drained(self) -> None:
         """Waits for `drain` to be asked, then does it."""
@@ -295,6 +362,8 @@ async def serve_listener(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(acceptor.accept_all, listeners, nursery)
             nursery.start_soon(acceptor.close_idle)
+            for pool in acceptor.pools():
+                nursery.start_soon(acceptor.relieve, pool)
             task_status.started(acceptor)
             await acceptor.wait_drained()
             nursery.cancel_scope.cancel()

@@ -9,10 +9,16 @@ from quorum.controller.client_quotas import fail_alter_quotas
 from quorum.controller.context import ControllerContext
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AlterClientQuotasRequest, versions="0-1", on_error=fail_alter_quotas)
+@handles(
+    AlterClientQuotasRequest,
+    versions="0-1",
+    on_error=fail_alter_quotas,
+    elements_max=MANY_ELEMENTS_MAX,
+)
 def alter_client_quotas(
     request: AlterClientQuotasRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterClientQuotasResponse]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.active import Reign
 from quorum.controller.configs import fail_legacy, legacy_response, replace_configs, resource_of
 from quorum.controller.context import ControllerContext
@@ -15,23 +16,26 @@ from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AlterConfigsRequest, versions="0-2", on_error=fail_legacy)
+@handles(
+    AlterConfigsRequest, versions="0-2", on_error=fail_legacy, elements_max=DECISION_ELEMENTS_MAX
+)
 def alter_configs(
     request: AlterConfigsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[AlterConfigsResponse]:
-    refused = {
-        key: KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        for key in map(resource_of, request.resources)
-        if not may(ctx, call.connection, Action(Operation.ALTER_CONFIGS, *config_resource(key)))
-    }
-    left = [one for one in request.resources if resource_of(one) not in refused]
-
-    def decide(reign: Reign) -> Result[Message, AlterConfigsResponse]:
+    def decide(reign: Reign) -> Steps[Result[Message, AlterConfigsResponse]]:
+        refused = {}
+        for key in map(resource_of, request.resources):
+            yield 1
+            action = Action(Operation.ALTER_CONFIGS, *config_resource(key))
+            if not may(ctx, call.connection, action):
+                refused[key] = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        left = [one for one in request.resources if resource_of(one) not in refused]
         wanted = request.replace(resources=left)
-        result = replace_configs(wanted, reign.image, forwarded=ctx.forwarded)
+        result = yield from replace_configs(wanted, reign.image, forwarded=ctx.forwarded)
         result.response.responses.extend(legacy_response(refused).responses)
         return result
 

@@ -9,10 +9,11 @@ from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AlterPartitionReassignmentsRequest, versions="0-1")
+@handles(AlterPartitionReassignmentsRequest, versions="0-1", elements_max=DECISION_ELEMENTS_MAX)
 def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterPartitionReassignmentsResponse]:

@@ -12,10 +12,16 @@ from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AlterUserScramCredentialsRequest, versions="0", on_error=fail_alter_scram)
+@handles(
+    AlterUserScramCredentialsRequest,
+    versions="0",
+    on_error=fail_alter_scram,
+    elements_max=MANY_ELEMENTS_MAX,
+)
 def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterUserScramCredentialsResponse]:

@@ -15,10 +15,11 @@ from quorum.controller.leases import Lease
 from quorum.controller.partitions import check_broker_epoch
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(BrokerHeartbeatRequest, versions="0-2")
+@handles(BrokerHeartbeatRequest, versions="0-2", elements_max=FEW_ELEMENTS_MAX)
 def broker_heartbeat(
     request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call
 ) -> Parked[BrokerHeartbeatResponse]:

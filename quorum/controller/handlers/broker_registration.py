@@ -30,10 +30,11 @@ from quorum.metadata.image import BrokerRegistration
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from wire.transport.calls import Call
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(BrokerRegistrationRequest, versions="0-4")
+@handles(BrokerRegistrationRequest, versions="0-4", elements_max=FEW_ELEMENTS_MAX)
 async def broker_registration(
     request: BrokerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> BrokerRegistrationResponse:

@@ -9,10 +9,11 @@ from wire.messages.controller_registration import (
     ControllerRegistrationResponse,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(ControllerRegistrationRequest, versions="0")
+@handles(ControllerRegistrationRequest, versions="0", elements_max=FEW_ELEMENTS_MAX)
 def controller_registration(
     request: ControllerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[ControllerRegistrationResponse]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.acls import create_acls as decide
 from quorum.controller.acls import fail_create
 from quorum.controller.active import Reign
@@ -15,10 +16,13 @@ from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(CreateAclsRequest, versions="0-3", on_error=fail_create)
+@handles(
+    CreateAclsRequest, versions="0-3", on_error=fail_create, elements_max=DECISION_ELEMENTS_MAX
+)
 def create_acls(
     request: CreateAclsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[CreateAclsResponse]:
@@ -26,8 +30,8 @@ def create_acls(
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     judged, merge = judged_part(request)
 
-    def decided(reign: Reign) -> Result[Message, CreateAclsResponse]:
-        result = decide(judged, reign.image.acls, new_topic_id)
+    def decided(reign: Reign) -> Steps[Result[Message, CreateAclsResponse]]:
+        result = yield from decide(judged, reign.image.acls, new_topic_id)
         return Result(result.records, merge(result.response))
 
     return ctx.controller.submit(decided, partial(fail_create, request))

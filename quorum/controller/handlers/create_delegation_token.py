@@ -24,10 +24,11 @@ from wire.messages.create_delegation_token import (
 from wire.primitives import uuid_to_text
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(CreateDelegationTokenRequest, versions="0-3")
+@handles(CreateDelegationTokenRequest, versions="0-3", elements_max=FEW_ELEMENTS_MAX)
 def create_delegation_token(
     request: CreateDelegationTokenRequest, ctx: ControllerContext, call: Call
 ) -> CreateDelegationTokenResponse | Parked[CreateDelegationTokenResponse]:

@@ -13,6 +13,7 @@ from wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -26,7 +27,9 @@ def _fail(
     return CreatePartitionsResponse(results=results)
 
 
-@handles(CreatePartitionsRequest, versions="0-3", on_error=_fail)
+@handles(
+    CreatePartitionsRequest, versions="0-3", on_error=_fail, elements_max=DECISION_ELEMENTS_MAX
+)
 def create_partitions(
     request: CreatePartitionsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[CreatePartitionsResponse]:

@@ -17,6 +17,7 @@ from wire.messages.create_topics import (
 )
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 # The first version that tells what was created: some 40 configs of each topic, most of them the same for all.
@@ -31,7 +32,7 @@ def _fail(request: CreateTopicsRequest, code: ErrorCode, message: str) -> Create
     return CreateTopicsResponse(topics=topics)
 
 
-@handles(CreateTopicsRequest, versions="0-7", on_error=_fail)
+@handles(CreateTopicsRequest, versions="0-7", on_error=_fail, elements_max=DECISION_ELEMENTS_MAX)
 def create_topics(
     request: CreateTopicsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[CreateTopicsResponse]:

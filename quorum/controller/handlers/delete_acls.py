@@ -10,10 +10,13 @@ from quorum.controller.context import ControllerContext
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(DeleteAclsRequest, versions="0-3", on_error=fail_delete)
+@handles(
+    DeleteAclsRequest, versions="0-3", on_error=fail_delete, elements_max=DECISION_ELEMENTS_MAX
+)
 def delete_acls(
     request: DeleteAclsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[DeleteAclsResponse]:

@@ -13,6 +13,7 @@ from wire.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -30,7 +31,7 @@ def _fail(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delete
     return DeleteTopicsResponse(responses=responses)
 
 
-@handles(DeleteTopicsRequest, versions="0-6", on_error=_fail)
+@handles(DeleteTopicsRequest, versions="0-6", on_error=_fail, elements_max=DECISION_ELEMENTS_MAX)
 def delete_topics(
     request: DeleteTopicsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[DeleteTopicsResponse]:

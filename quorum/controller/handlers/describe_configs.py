@@ -7,9 +7,12 @@ from quorum.serving.describe_configs import answer, fail_all
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from wire.transport.calls import Call
 from wire.transport.registry import handles
+from wire.transport.slices import Slices
 
 
-@handles(DescribeConfigsRequest, versions="1-4", on_error=fail_all)
+@handles(
+    DescribeConfigsRequest, versions="1-4", on_error=fail_all, slices=Slices("resources", "results")
+)
 def describe_configs(
     request: DescribeConfigsRequest, ctx: ControllerContext, _call: Call
 ) -> DescribeConfigsResponse:

@@ -20,6 +20,7 @@ from wire.messages.elect_leaders import (
 )
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 # Here and not in `guards`: who elects everywhere is refused at the top alone, where version 0 has no room for it.
@@ -47,7 +48,7 @@ def _fail_at_top(
     return _fail(request, code, message).replace(error_code=code)
 
 
-@handles(ElectLeadersRequest, versions="0-2", on_error=_fail)
+@handles(ElectLeadersRequest, versions="0-2", on_error=_fail, elements_max=DECISION_ELEMENTS_MAX)
 def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call
 ) -> ElectLeadersResponse | Parked[ElectLeadersResponse]:

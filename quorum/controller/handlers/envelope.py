@@ -8,6 +8,8 @@ What travels in it is trusted, so with an authorizer only who may CLUSTER_ACTION
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from quorum.controller.context import ControllerContext
@@ -39,7 +41,7 @@ from wire.messages.header import decode_request_header
 from wire.outgoing import Outgoing
 from wire.security.principal import Principal
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, Parked
-from wire.transport.registry import Registry, handles
+from wire.transport.registry import Pending, Registry, handles
 
 PRINCIPAL_VERSION = 0
 ADDRESS_SIZES = (4, 16)
@@ -79,22 +81,42 @@ def envelope(
     if not ctx.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     client = _client(request, principal, call.connection)
+    forwarded = replace(ctx, forwarded=True)
     data = memoryview(request.request_data)
-    try:
-        answer = FORWARDED.dispatch(data, replace(ctx, forwarded=True), client)
-    except (RemoteProtocolError, CloseConnection) as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    if FORWARDED.is_heavy(data):
+        return _apart(bytes(data), forwarded, client)
+    with _blaming_the_sender():
+        answer = FORWARDED.dispatch(data, forwarded, client)
     if answer is None or isinstance(answer, Outgoing):
         return _wrapped(answer)
     pending = answer
+    return Parked(lambda: _finished(pending, ctx), ready=pending.ready)
+
+
+def _apart(data: bytes, ctx: ControllerContext, client: ConnectionInfo) -> Parked[EnvelopeResponse]:
+    """A large request is decoded in a thread; `data` is its own, as the receive buffer moves on meanwhile."""
 
     async def finish() -> EnvelopeResponse:
-        outgoing = await pending.finish()
-        if not ctx.controller.is_active:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER)
-        return _wrapped(outgoing)
+        with _blaming_the_sender():
+            answer = await FORWARDED.dispatch_heavy(memoryview(data), ctx, client)
+        return await _finished(answer, ctx) if isinstance(answer, Pending) else _wrapped(answer)
 
-    return Parked(finish, ready=pending.ready)
+    return Parked(finish)
+
+
+async def _finished(pending: Pending, ctx: ControllerContext) -> EnvelopeResponse:
+    outgoing = await pending.finish()
+    if not ctx.controller.is_active:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    return _wrapped(outgoing)
+
+
+@contextmanager
+def _blaming_the_sender() -> Iterator[None]:
+    try:
+        yield
+    except (RemoteProtocolError, CloseConnection) as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
 def _check(request: EnvelopeRequest) -> Principal:

@@ -6,6 +6,7 @@ from functools import partial
 
 from node.config.loggers import alter_loggers
 from node.runtime.deferred import Result
+from node.runtime.steps import Steps
 from quorum.controller.active import Reign
 from quorum.controller.configs import (
     NONE,
@@ -26,19 +27,24 @@ from wire.messages.incremental_alter_configs import (
 )
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(IncrementalAlterConfigsRequest, versions="0-1", on_error=fail_incremental)
+@handles(
+    IncrementalAlterConfigsRequest,
+    versions="0-1",
+    on_error=fail_incremental,
+    elements_max=DECISION_ELEMENTS_MAX,
+)
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
 ) -> Parked[IncrementalAlterConfigsResponse]:
-    answered = _answered_here(request, ctx, call)
-    left = [one for one in request.resources if resource_of(one) not in answered]
-
-    def decide(reign: Reign) -> Result[Message, IncrementalAlterConfigsResponse]:
+    def decide(reign: Reign) -> Steps[Result[Message, IncrementalAlterConfigsResponse]]:
+        answered = yield from _answered_here(request, ctx, call)
+        left = [one for one in request.resources if resource_of(one) not in answered]
         wanted = request.replace(resources=left)
-        result = alter_configs(wanted, reign.image, forwarded=ctx.forwarded)
+        result = yield from alter_configs(wanted, reign.image, forwarded=ctx.forwarded)
         result.response.responses.extend(incremental_response(answered).responses)
         return result
 
@@ -47,10 +53,11 @@ def incremental_alter_configs(
 
 def _answered_here(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
-) -> dict[ConfigResource, KafkaError]:
+) -> Steps[dict[ConfigResource, KafkaError]]:
     """Loggers, which are not in the log, and what the caller may not change."""
     answered: dict[ConfigResource, KafkaError] = {}
     for resource in request.resources:
+        yield 1
         key = resource_of(resource)
         if not may(ctx, call.connection, Action(Operation.ALTER_CONFIGS, *config_resource(key))):
             answered[key] = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

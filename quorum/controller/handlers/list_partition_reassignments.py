@@ -10,10 +10,11 @@ from wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(ListPartitionReassignmentsRequest, versions="0")
+@handles(ListPartitionReassignmentsRequest, versions="0", elements_max=DECISION_ELEMENTS_MAX)
 def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[ListPartitionReassignmentsResponse]:

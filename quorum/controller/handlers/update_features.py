@@ -10,10 +10,11 @@ from quorum.controller.feature_updates import update_features as update
 from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from wire.schema import Message
 from wire.transport.calls import Call, Parked
+from wire.transport.heavy import FEW_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(UpdateFeaturesRequest, versions="0-2")
+@handles(UpdateFeaturesRequest, versions="0-2", elements_max=FEW_ELEMENTS_MAX)
 def update_features(
     request: UpdateFeaturesRequest, ctx: ControllerContext, call: Call
 ) -> Parked[UpdateFeaturesResponse]:

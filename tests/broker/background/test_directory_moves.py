@@ -287,3 +287,28 @@ async def test_of_twins_the_sound_one_stays(tmp_path):
         segment.write_bytes(b"")
     await directories.finish_moves()
     assert [one.path.name for one in directories.all if ("t", 0) in one] == ["b"]
+
+
+async def test_a_replica_without_a_log_has_moved_at_once(tmp_path):
+    """What `kafka-reassign-partitions --verify` looks at, and what is left of it after a restart: the controller's word."""
+    setup = Moves(tmp_path)
+    setup.harness.set_image(topic("t", partition_image(), partition_image()))
+    placed = []
+    directories = setup.harness.directories
+    directories.on_placed = lambda *replica: placed.append(replica)
+    setup.request(1, setup.b)
+    untouched = setup.harness.partitions.find("t", 1)
+    assert placed == [("t", 1, untouched.topic_id, setup.b.directory_id)]
+    assert directories.where("t", 1, setup.a.directory_id) is setup.b
+    assert untouched.open_log is None
+    setup.harness.leader("t", 1)
+    assert setup.holding()[1] == "b"
+
+
+async def test_a_replica_that_may_be_in_a_failed_directory_does_not_move(tmp_path):
+    setup = Moves(tmp_path)
+    setup.harness.set_image(topic("t", partition_image(), partition_image()))
+    setup.a.offline = "the disk is gone"
+    code = setup.moves.request("t", 1, str(setup.b.path))
+    assert code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert setup.harness.directories.preferred == {}

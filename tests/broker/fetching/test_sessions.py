@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from broker.fetching.sessions import EPOCH_MAX, EVICTION_IDLE_SECONDS, FetchSessions, next_epoch
 from broker.handlers.fetch import fetch
+from node.runtime.steps import at_once
 from tests.broker.batches import append
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.broker.harness import open_harness, partition, topic, topic_id
@@ -173,7 +174,7 @@ def open_with(sessions, size, *, privileged=False, now=0.0):
     session = sessions.open(privileged=privileged, by_id=True, size=size, now=now)
     if session is not None:
         topics = [FetchTopic(topic_id=b"x" * 16, partitions=[wanted(i) for i in range(size)])]
-        session.update(topics, ())
+        at_once(session.update(topics, ()))
     return session
 
 
@@ -210,12 +211,12 @@ def test_a_session_gives_what_full_fetches_would(steps):
     """Twin: a client with a session ends up with exactly the records of each partition, in order."""
     path = Path(tempfile.mkdtemp())
     try:
-        trio.run(_compare, path, steps)
+        trio.run(assert_same_records, path, steps)
     finally:
         shutil.rmtree(path)
 
 
-async def _compare(path, steps):
+async def assert_same_records(path, steps):
     harness = open_harness(path, trimaran_log_fsync="none")
     harness.set_image(topic("t", *[partition() for _ in range(3)]))
     client = _Client(harness)

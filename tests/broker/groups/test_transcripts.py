@@ -14,7 +14,7 @@ import pytest
 
 from broker.groups.limits import GroupLimits
 from tests.broker.groups.driver import Driver, subscription
-from tests.datadriven import Step, run_transcript
+from tests.datadriven import Step, check_transcript
 from wire.errors import ErrorCode
 from wire.messages.join_group import JoinGroupResponse
 from wire.messages.sync_group import SyncGroupResponse
@@ -193,7 +193,7 @@ class Interpreter:
 
 @pytest.mark.parametrize("path", sorted(TESTDATA.glob("*.txt")), ids=lambda path: path.stem)
 def test_transcript(path):
-    run_transcript(path, Interpreter().handle)
+    check_transcript(path, Interpreter().handle)
 
 
 def test_there_are_transcripts():

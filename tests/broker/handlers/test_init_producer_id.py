@@ -1,54 +1,50 @@
-"""InitProducerId: an id for whoever asks, and an end at once for transactional producers."""
-
-from __future__ import annotations
-
-from types import SimpleNamespace
+"""InitProducerId: ids that nobody had before; transactions are not served."""
 
 import pytest
 
-from broker.handlers.init_producer_id import init_producer_id
-from tests.broker.calls import call, through_wire
-from wire.errors import ErrorCode, KafkaError
+from tests.broker.handlers.asking import asked
+from wire.errors import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest
 
 
-class ProducerIds:
-    """Has one id to give, or an error."""
-
-    def __init__(self, error: KafkaError | None = None) -> None:
-        self.error = error
-
-    async def take(self) -> int:
-        if self.error is not None:
-            raise self.error
-        return 7
+def wanted(transactional_id=None, **fields):
+    return InitProducerIdRequest(
+        transactional_id=transactional_id, transaction_timeout_ms=1000, **fields
+    )
 
 
-async def ask(transactional_id, version, error=None):
-    message = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1)
-    request = through_wire(message, version)
-    context = SimpleNamespace(producer_ids=ProducerIds(error))
-    answer = await init_producer_id(request, context, call(request, version))
-    return ErrorCode.of(answer.error_code), answer.producer_id, answer.producer_epoch
+@pytest.mark.parametrize("version", [0, 2, 5])
+async def test_every_producer_gets_an_id_of_its_own(tmp_path, version):
+    async with asked(tmp_path) as one:
+        answers = [await one.call(wanted(), version) for _ in range(3)]
+        assert {(one.error_code, one.producer_epoch) for one in answers} == {(0, 0)}
+        ids = {one.producer_id for one in answers}
+        assert len(ids) == 3
+        assert min(ids) >= 0
 
 
-@pytest.mark.parametrize("version", range(6))
-async def test_every_version(version):
-    assert await ask(None, version) == (ErrorCode.NONE, 7, 0)
+async def test_no_id_is_given_twice_after_a_restart(tmp_path):
+    async with asked(tmp_path, brokers=2) as one:
+        before = (await one.call(wanted())).producer_id
+        await one.cluster.stop(12)
+        other = await one.cluster.start_broker(12)
+        assert await other.context.producer_ids.take() > before
 
 
-@pytest.mark.parametrize("version", range(6))
+async def test_an_idempotent_producer_that_asks_again_gets_a_new_id(tmp_path):
+    """KIP-360: it tells the one that it has."""
+    async with asked(tmp_path) as one:
+        first = await one.call(wanted())
+        again = await one.call(wanted(producer_id=first.producer_id, producer_epoch=0))
+        assert (again.error_code, again.producer_epoch) == (0, 0)
+        assert again.producer_id > first.producer_id
+
+
 @pytest.mark.parametrize(
-    ("transactional_id", "code"),
-    [
-        ("x", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        ("", ErrorCode.INVALID_REQUEST),
-    ],
+    ("name", "code"),
+    [("t", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("", ErrorCode.INVALID_REQUEST)],
 )
-async def test_transactions_are_not_served(version, transactional_id, code):
-    assert await ask(transactional_id, version) == (code, -1, -1)
-
-
-async def test_while_the_controller_gives_none():
-    error = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    assert await ask(None, 5, error) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)
+async def test_transactional_producers_are_told_at_once(tmp_path, name, code):
+    async with asked(tmp_path) as one:
+        answer = await one.call(wanted(name))
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)

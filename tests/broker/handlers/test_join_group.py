@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.groups.limits import GroupLimits
+from broker.groups.limits import MEMBER_BYTES_MAX, GroupLimits
 from broker.handlers.join_group import join_group
 from broker.handlers.sync_group import sync_group
 from tests.broker.groups.rig import open_rig
@@ -120,3 +120,17 @@ async def test_a_full_group(tmp_path, autojump_clock):
         await rig.call(join_group, request(), 3)
         answer = await rig.call(join_group, request(), 3)
         assert answer.error_code == E.GROUP_MAX_SIZE_REACHED
+
+
+async def test_what_a_member_says_of_itself_is_bounded(tmp_path, autojump_clock):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+        halves = [
+            JoinGroupRequestProtocol(name=name, metadata=bytes(MEMBER_BYTES_MAX // 2))
+            for name in ("range", "sticky")
+        ]
+        answer = await rig.call(join_group, request(protocols=halves), 3)
+        assert answer.error_code == E.INVALID_REQUEST
+        assert (await rig.call(join_group, request(protocols=halves[:1]), 3)).error_code == E.NONE

@@ -95,8 +95,8 @@ def bytes_of(value: bytes, offset: int, epoch: int = 0) -> bytes:
     return bytes(record(value, offset, epoch)[0])
 
 
-def flipped() -> bytes:
-    data = bytearray(bytes_of(b"flipped", 1))
+def flipped(offset: int = 1) -> bytes:
+    data = bytearray(bytes_of(b"flipped", offset, epoch=1))
     data[-1] ^= 1
     return bytes(data)
 
@@ -135,8 +135,34 @@ NONSENSE = {
     "records that we have": (given(records=bytes_of(b"old", 0)), EMPTY),
     "half of a batch": (given(records=bytes_of(b"half", 1)[:-3]), EMPTY),
     "an epoch that nobody leads": (given(records=bytes_of(b"later", 1, epoch=2)), EMPTY),
+    "an older epoch behind a newer one": (
+        given(records=bytes_of(b"new", 1, epoch=1) + bytes_of(b"older", 2, epoch=0)),
+        EMPTY,
+    ),
+    "an offset behind the same one": (given(records=2 * bytes_of(b"again", 1)), EMPTY),
     "an offset that no log has": (given(records=bytes_of(b"far", INT64_MAX)), EMPTY),
 }
+
+
+BEHIND_SOUND_ONES = {
+    "a flipped bit": flipped(2),
+    "another magic": b"\xff" * 200,
+    "a later epoch": bytes_of(b"later", 2, epoch=2),
+}
+
+
+@pytest.mark.parametrize("what", BEHIND_SOUND_ONES)
+async def test_what_is_sound_in_front_of_nonsense_is_taken(tmp_path, what):
+    async with followed(tmp_path) as (harness, leader):
+        sound = bytes_of(b"sound", 1, epoch=1)
+        leader.data = given(records=sound + BEHIND_SOUND_ONES[what], high_watermark=3)
+        harness.set_image(topic("t", partition((12, 11), 11, leader_epoch=1, partition_epoch=1)))
+        held = harness.partitions.find("t", 0)
+        await until(lambda: held.log.flushed_offset == 2)
+        leader.data = given(records=BEHIND_SOUND_ONES[what], high_watermark=3)
+        before = leader.fetches
+        await until(lambda: leader.fetches >= before + 3)
+        assert (held.log.log_end_offset, held.log.latest_epoch) == (2, 1)
 
 
 def warnings(caplog) -> list[str]:

@@ -86,6 +86,7 @@ async def test_a_partition_that_comes_during_a_long_poll_does_not_wait_for_its_e
             )
             info = append(cluster[11], b"b", name=names[-1])
             await cluster[11].leader(names[-1]).high_watermark.wait_reached(info.last_offset + 1)
+        assert {cluster.partition(12, name).log.log_end_offset for name in names} == {1}
 
 
 async def test_new_partitions_go_to_their_leader_together_an_elected_one_takes_them_along(
@@ -200,6 +201,8 @@ async def test_replication_goes_on_after_the_connection_broke(tmp_path):
             sessions.close(session_id)
         info = append(cluster[11], b"b")
         await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
+        assert cluster.partition(12).log.log_end_offset == info.last_offset + 1
+        assert len(sessions) == 1, "it opened another one"
 
 
 def test_a_follower_s_segments_have_an_age_too(tmp_path):

@@ -14,9 +14,9 @@ from log.directories.meta_properties import MetaPropertiesError
 from log.disk.files import Files
 from node.runtime.errors import StorageFailure
 from quorum.formatting.storage import format_directories
-from tests.broker.cluster import CLUSTER_ID, cluster
 from tests.broker.test_end_to_end import DEADLINE_SECONDS, consume, in_thread, produce
-from tests.quorum.controllers import Images
+from tests.cluster.controllers import Images
+from tests.cluster.in_process import CLUSTER_ID, cluster
 from wire.messages.metadata import MetadataRequest
 from wire.transport.node_connection import open_node_connection
 
@@ -134,13 +134,16 @@ async def test_a_directory_of_another_node_is_refused(tmp_path):
 async def test_a_broker_that_starts_before_its_controllers_waits_for_them(tmp_path):
     async with cluster(tmp_path, controllers=3, brokers=1) as running:
         await running.stop(11)
+        del running.brokers[11]
         for node_id in (1, 2, 3):
             await running.stop(node_id)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(running.start_broker, 11)
             await trio.testing.wait_all_tasks_blocked()
+            assert 11 not in running.brokers
             with trio.fail_after(DEADLINE_SECONDS):
                 await running.restart_controllers()
+        assert running.brokers[11].context.metadata.image.cluster.brokers[11].fenced is False
 
 
 async def test_it_says_what_it_serves(tmp_path):

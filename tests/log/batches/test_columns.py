@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from log.batches import columns as bulk
@@ -28,6 +28,7 @@ from log.batches.columns import (
 )
 from log.batches.records import NewRecord, build_batch, decode_records, records_bytes
 from log.codecs.compression import Compression
+from tests.examples import examples
 from tests.log.batches.test_records import FROM_KAFKA
 from wire.errors import RemoteProtocolError
 
@@ -212,7 +213,7 @@ limits = st.sampled_from([(INT64_MIN, INT64_MAX), (0, 1 << 40), (1000, 2000)])
 
 
 @both
-@settings(max_examples=150)
+@examples(3)
 @given(
     records=new_records,
     changed=changes,
@@ -276,7 +277,7 @@ def crafted_records(draw, index):
 
 
 @both
-@settings(max_examples=250)
+@examples(5)
 @given(
     data=st.data(),
     count=st.integers(1, 3),
@@ -333,7 +334,7 @@ def test_each_problem_has_its_name(walk, problem, body):
 
 
 @both
-@settings(max_examples=150)
+@examples(3)
 @given(body=st.binary(max_size=60), count=st.integers(-1, 9))
 def test_any_bytes_are_judged_alike(walk, body, count):
     asked = (body, count, 1000, False, INT64_MIN, INT64_MAX)

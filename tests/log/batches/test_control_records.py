@@ -1,6 +1,5 @@
 """Control batches: bytes by hand, every type there and back, and what is damaged or of a later Kafka."""
 
-import contextlib
 import struct
 
 import pytest
@@ -16,6 +15,7 @@ from log.batches.control_records import (
 from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from log.producers.marker import EndMarker, build_end_marker
+from tests.checks import assert_only_raises
 from wire.errors import RemoteProtocolError
 from wire.messages.control import (
     ControlType,
@@ -102,5 +102,4 @@ def test_damage_is_a_protocol_error(batch):
 def test_no_bytes_raise_anything_else(kind, value, codec):
     batch = batch_of((struct.pack(">hh", 0, kind), value))
     batch.attributes |= codec
-    with contextlib.suppress(RemoteProtocolError):
-        read_control_records(batch)
+    assert_only_raises(RemoteProtocolError, lambda: read_control_records(batch))

@@ -40,8 +40,10 @@ def test_damage_is_cut_above_the_recovery_point_and_refused_below(tmp_path):
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)
 def test_planted_bugs_still_find_their_place(mutant):
+    healthy = getattr(mutant.owner, mutant.name)
     with mutant.planted():
-        pass
+        assert getattr(mutant.owner, mutant.name) is not healthy
+    assert getattr(mutant.owner, mutant.name) == healthy
 
 
 def test_styles_of_power_loss(tmp_path):

@@ -233,7 +233,9 @@ def test_the_longest_topic_name_can_be_deleted(path):
     directory = LogDirectory(path)
     directory.create_log("x" * 249, 0, TOPIC_ID, SMALL)
     directory.delete_log("x" * 249, 0)
+    assert any(child.name.endswith("-delete") for child in path.iterdir())
     directory.purge()
+    assert not any(child.name.startswith("x") for child in path.iterdir())
     directory.close(broker_epoch=None)
 
 

@@ -147,6 +147,26 @@ def test_a_call_that_fails_takes_the_directory_offline_with_its_reason(path, cal
     again.close(broker_epoch=None)
 
 
+def test_a_log_that_was_refused_after_a_crash_is_refused_after_a_clean_stop_too(path):
+    """Which checks the end only: what is damaged in the middle would be served."""
+    directory = LogDirectory(path)
+    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3).flush()
+    directory.save_checkpoints()
+    directory.close(broker_epoch=None)
+    segment = path / "t-0" / f"{0:020d}.log"
+    data = bytearray(segment.read_bytes())
+    data[16] ^= 1  # the magic of the first batch
+    segment.write_bytes(data)
+    reasons = set()
+    for epoch in (1, 2, 3):
+        directory = LogDirectory(path)
+        with pytest.raises(KafkaError) as refused:
+            directory.open_log("t", 0, SMALL)
+        reasons.add(refused.value.message)
+        directory.close(broker_epoch=epoch)
+    assert len(reasons) == 1
+
+
 def segment_files(folder, base):
     return sorted(one for one in folder.iterdir() if one.name.startswith(f"{base:020d}."))
 

@@ -6,7 +6,7 @@ import os
 import resource
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from log.disk.files import Files
@@ -33,7 +33,6 @@ def test_what_is_used_stays_open(tmp_path, count):
     assert named[0].is_open or count == 1
 
 
-@settings(max_examples=50)
 @given(uses=st.lists(st.integers(0, 9), max_size=60), limit=st.integers(1, 6))
 def test_never_more_than_the_limit(tmp_path_factory, uses, limit):
     folder = tmp_path_factory.mktemp("open")

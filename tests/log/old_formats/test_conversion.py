@@ -159,7 +159,7 @@ def test_no_bytes_raise_anything_but_a_code(value, magic, attributes, timestamp)
         except KafkaError:
             continue
         if batch is not None:
-            validate_produced(memoryview(batch), RULES, now_ms=NOW_MS)
+            assert validate_produced(memoryview(batch), RULES, now_ms=NOW_MS)
 
 
 def test_decompressed_bytes_are_bounded():

@@ -1,9 +1,9 @@
 """Formats v0 and v1: what we write and read, against kafka-python's and aiokafka's record modules, and bytes by hand."""
 
-import contextlib
 import struct
 import warnings
 import zlib
+from functools import partial
 
 import pytest
 from aiokafka.record import legacy_records as aiokafka
@@ -18,6 +18,7 @@ from log.old_formats.message_sets import (
     inner_messages,
     iter_messages,
 )
+from tests.checks import assert_only_raises
 from wire.errors import RemoteProtocolError
 
 with warnings.catch_warnings():  # it reads its JSON by a deprecated way
@@ -188,8 +189,7 @@ def test_damage_is_a_protocol_error(damaged):
 @given(st.binary(max_size=200), st.integers(0, 1), st.integers(0, 255))
 def test_no_bytes_raise_anything_else(value, magic, attributes):
     for data in (value, message(5, magic, attributes, None, value, 1)):
-        with contextlib.suppress(RemoteProtocolError):
-            decode_message_set(data, 10_000)
+        assert_only_raises(RemoteProtocolError, partial(decode_message_set, data, 10_000))
 
 
 @given(st.data(), st.sampled_from(CODECS), st.integers(0, 1))

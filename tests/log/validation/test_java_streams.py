@@ -15,7 +15,7 @@ from log.codecs.lz4_checksum import with_checksum
 from log.codecs.snappy import XERIAL_HEADER, XERIAL_MAGIC
 from log.config import LogConfig
 from log.validation.validate import ProduceRules
-from tests.log.validation.test_validate import NOW, altered, produce, refused
+from tests.log.validation.test_validate import NOW, altered, assert_refused, produce
 from wire.errors import ErrorCode
 
 RULES = ProduceRules.of(LogConfig(max_message_bytes=8 << 20))
@@ -30,7 +30,7 @@ def as_batch(codec, payload):
     return altered(BATCH, payload=payload, attributes=codec)
 
 
-def taken(codec, payload):
+def assert_taken(codec, payload):
     (batch,) = produce(as_batch(codec, payload), RULES)
     assert [record.value for record in decode_records(batch)] == [r.value for r in RECORDS]
 
@@ -74,7 +74,7 @@ def xerial(*blocks):
 def test_lz4_that_java_cannot_read_is_refused_but_can_be_read(payload, rules):
     _, data = payload
     batch = as_batch(Compression.LZ4, data)
-    refused(batch, ErrorCode.INVALID_RECORD, rules)
+    assert_refused(batch, ErrorCode.INVALID_RECORD, rules)
     assert len(decode_records(BatchView(memoryview(batch)))) == len(RECORDS)
 
 
@@ -89,36 +89,36 @@ def test_lz4_that_java_cannot_read_is_refused_but_can_be_read(payload, rules):
     ids=str,
 )
 def test_lz4_that_java_reads_is_taken(options):
-    taken(Compression.LZ4, lz4.frame.compress(BODY, block_linked=False, **options))
+    assert_taken(Compression.LZ4, lz4.frame.compress(BODY, block_linked=False, **options))
 
 
 def test_lz4_of_uncompressed_blocks_is_taken_and_too_many_are_refused():
-    taken(Compression.LZ4, lz4_of(BODY[:99], BODY[99:]))
+    assert_taken(Compression.LZ4, lz4_of(BODY[:99], BODY[99:]))
     blocks = [BODY[n : n + 10] for n in range(0, len(BODY), 10)]
     assert len(blocks) > 1 << 13
-    refused(as_batch(Compression.LZ4, lz4_of(*blocks)), ErrorCode.INVALID_RECORD, RULES)
+    assert_refused(as_batch(Compression.LZ4, lz4_of(*blocks)), ErrorCode.INVALID_RECORD, RULES)
 
 
 @pytest.mark.parametrize("level", [20, 21, 22])
 def test_zstd_of_its_highest_levels_is_taken(level):
-    taken(Compression.ZSTD, zstd_of(BODY, level=level))
+    assert_taken(Compression.ZSTD, zstd_of(BODY, level=level))
 
 
 def test_zstd_windows_are_taken_up_to_the_one_that_java_takes():
-    taken(Compression.ZSTD, zstd_of(BODY, 27))
-    refused(as_batch(Compression.ZSTD, zstd_of(BODY, 28)), ErrorCode.INVALID_RECORD, RULES)
+    assert_taken(Compression.ZSTD, zstd_of(BODY, 27))
+    assert_refused(as_batch(Compression.ZSTD, zstd_of(BODY, 28)), ErrorCode.INVALID_RECORD, RULES)
 
 
 def test_zstd_frames_to_be_skipped_are_skipped():
     first, second = zstandard.compress(BODY[:999]), zstandard.compress(BODY[999:])
-    taken(Compression.ZSTD, SKIPPABLE + first + SKIPPABLE + second + SKIPPABLE)
-    refused(
+    assert_taken(Compression.ZSTD, SKIPPABLE + first + SKIPPABLE + second + SKIPPABLE)
+    assert_refused(
         as_batch(Compression.ZSTD, first + second + SKIPPABLE[:-1]), ErrorCode.INVALID_RECORD, RULES
     )
-    refused(as_batch(Compression.ZSTD, SKIPPABLE), ErrorCode.INVALID_RECORD, RULES)
+    assert_refused(as_batch(Compression.ZSTD, SKIPPABLE), ErrorCode.INVALID_RECORD, RULES)
 
 
 def test_snappy_streams_in_a_row_are_taken():
-    taken(Compression.SNAPPY, xerial(BODY[:999]) + xerial() + xerial(BODY[999:]))
+    assert_taken(Compression.SNAPPY, xerial(BODY[:999]) + xerial() + xerial(BODY[999:]))
     cut = xerial(BODY) + xerial()[:12]
-    refused(as_batch(Compression.SNAPPY, cut), ErrorCode.INVALID_RECORD, RULES)
+    assert_refused(as_batch(Compression.SNAPPY, cut), ErrorCode.INVALID_RECORD, RULES)

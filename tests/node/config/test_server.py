@@ -34,6 +34,18 @@ def wrong(base, **changes):
     return caught.value
 
 
+@pytest.mark.parametrize("value", ["x", "-3"])
+def test_a_wrong_value_without_a_default_is_told_without_one(value):
+    assert wrong(BROKER, node_id=value).fix == (
+        "node.id must be set, and has no default: Id of this node, unique in the cluster."
+    )
+
+
+def test_unclean_elections_may_be_sought_as_often_as_in_kafka():
+    config = parsed(BROKER, unclean_leader_election_interval_ms="1")
+    assert config["unclean.leader.election.interval.ms"] == 1
+
+
 def test_values_are_typed_and_the_rest_are_defaults():
     config = config_of(num_partitions="3", delete_topic_enable="FALSE", log_dirs="/a, /b")
     assert (config["num.partitions"], config["delete.topic.enable"], config["log.dirs"]) == (

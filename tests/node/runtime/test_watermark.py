@@ -56,11 +56,18 @@ async def test_closing_fails_waits_now_and_later_but_not_for_what_was_reached():
 
 async def test_reached_and_closed_before_the_waiter_runs_counts_as_reached():
     mark = Watermark()
+    reached = []
+
+    async def wait():
+        await mark.wait_reached(1)
+        reached.append(mark.offset)
+
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(mark.wait_reached, 1)
+        nursery.start_soon(wait)
         await settled()
         mark.advance(1)
         mark.close()
+    assert reached == [1]
 
 
 def test_it_never_goes_back_and_never_on_after_the_end():
@@ -82,16 +89,26 @@ async def test_polls_that_time_out_leave_no_heap_behind(autojump_clock):
 
 async def test_any_of_several():
     marks = [Watermark() for _ in range(3)]
+    reached = []
+
+    async def wait(offsets):
+        await wait_any_reached(list(zip(marks, offsets, strict=True)))
+        reached.append([m.offset for m in marks])
+
     for i, mark in enumerate(marks):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(wait_any_reached, [(m, m.offset + 1) for m in marks])
+            nursery.start_soon(wait, [m.offset + 1 for m in marks])
             await settled()
+            assert len(reached) == i
             mark.advance(i + 1)
+    assert reached == [[1, 0, 0], [1, 2, 0], [1, 2, 3]]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait_any_reached, [(m, 100) for m in marks])
+        nursery.start_soon(wait, [100] * 3)
         await settled()
+        assert len(reached) == 3
         marks[1].close()
-    await wait_any_reached([(m, 100) for m in marks])
+    await wait([100] * 3)
+    assert len(reached) == 5, "a closed one ends the wait, before and after"
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.sampled_from("wac")), max_size=40))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node.runtime.steps import at_once
 from quorum.controller.acls import create_acls, delete_acls
 from quorum.metadata.acls import (
     Acl,
@@ -59,8 +60,10 @@ def record(number, acl=ALICE):
 
 def create(*creations, image=EMPTY, ids=None):
     numbers = itertools.count(1) if ids is None else iter(ids)
-    return create_acls(
-        CreateAclsRequest(creations=list(creations)), image.acls, lambda: uid(next(numbers))
+    return at_once(
+        create_acls(
+            CreateAclsRequest(creations=list(creations)), image.acls, lambda: uid(next(numbers))
+        )
     )
 
 
@@ -78,7 +81,7 @@ def wanted(**changes):
 
 
 def delete(*filters, image):
-    return delete_acls(DeleteAclsRequest(filters=list(filters)), image.acls)
+    return at_once(delete_acls(DeleteAclsRequest(filters=list(filters)), image.acls))
 
 
 def test_an_acl_is_created_once():

@@ -323,6 +323,15 @@ def test_cordoned_directories_are_written_when_they_change():
     assert beat(image, cordoned_log_dirs=[]).records == []
 
 
+def test_only_directories_that_the_broker_has_are_cordoned():
+    """What else it names would be in the log and in the image for good."""
+    image = image_of(features(), broker(1, log_dirs=[uid(501), uid(601)]))
+    named = [uid(601), uid(900), uid(601)]
+    records = beat(image, cordoned_log_dirs=named).records
+    assert records == [changed_broker(1, cordoned_log_dirs=[uid(601)])]
+    assert beat(image_of(*records, base=image), cordoned_log_dirs=named).records == []
+
+
 # --- the end
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from node.runtime.steps import at_once
 from quorum.controller.activation import activation_records
 from quorum.controller.configs import alter_configs, replace_configs
 from quorum.controller.controllers import register_controller
@@ -39,10 +40,8 @@ def resource(kind, name, *configs):
 
 
 def alter(*resources, image=IMAGE, validate_only=False):
-    result = alter_configs(
-        IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only),
-        image,
-    )
+    request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    result = at_once(alter_configs(request, image))
     return result.records, [ErrorCode(one.error_code) for one in result.response.responses]
 
 
@@ -171,7 +170,7 @@ def test_far_too_much_fails_as_a_request():
 def told(*asked, image=IMAGE):
     """The message of the answer."""
     request = IncrementalAlterConfigsRequest(resources=list(asked), validate_only=False)
-    return alter_configs(request, image).response.responses[0].error_message
+    return at_once(alter_configs(request, image)).response.responses[0].error_message
 
 
 @pytest.mark.parametrize(
@@ -284,7 +283,7 @@ def test_a_controller_that_is_asked_itself_only_takes_cordons_away(value, forwar
     image = image_of(config("cordoned.log.dirs", "/a, /b", (BROKER, "1")), base=IMAGE)
     asked = resource(BROKER, "1", ("cordoned.log.dirs", SET, value))
     request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
-    response = alter_configs(request, image, forwarded=forwarded).response
+    response = at_once(alter_configs(request, image, forwarded=forwarded)).response
     assert ErrorCode(response.responses[0].error_code) is code
 
 
@@ -311,7 +310,7 @@ def replaced(kind, name, *configs, image=IMAGE, validate_only=False):
         ],
         validate_only=validate_only,
     )
-    result = replace_configs(request, image)
+    result = at_once(replace_configs(request, image))
     return result.records, ErrorCode(result.response.responses[0].error_code)
 
 

@@ -13,7 +13,7 @@ from quorum.controller.handlers.registry import controller_registry
 from quorum.metadata.acls import Operation
 from quorum.raft_log.partition import TOPIC
 from quorum.serving.authorization import OPEN_DATA
-from tests.quorum.controllers import SECONDS, connected_to, open_controllers
+from tests.cluster.controllers import SECONDS, connected_to, open_controllers
 from wire.errors import ErrorCode
 from wire.messages import (
     broker_heartbeat,

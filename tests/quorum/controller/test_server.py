@@ -9,38 +9,28 @@ import trio.testing
 
 from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from node.runtime.deferred import Result
+from node.runtime.steps import at_once
 from quorum.controller.server import run_controller
-from tests.quorum.config_of import config_of
-from tests.quorum.controllers import (
-    CLUSTER_ID,
+from quorum.formatting.storage import format_paths
+from tests.cluster.controllers import (
     SECONDS,
     Images,
     connected_to,
     open_controllers,
 )
-from tests.quorum.metadata.build import uid
+from tests.cluster.in_process import CLUSTER_ID
+from tests.quorum.config_of import config_of
+from tests.quorum.metadata.build import features, uid
 from wire.errors import ErrorCode
-from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     BrokerState,
 )
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from wire.messages.default_principal_data import DefaultPrincipalData
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.describe_cluster import DescribeClusterRequest
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.envelope import EnvelopeRequest
-from wire.messages.fetch import FetchRequest
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from wire.messages.unregister_broker import UnregisterBrokerRequest
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.records.misc import NoOpRecord
 
 
 def creation(*names, partitions=2, factor=1, **more):
@@ -98,7 +88,7 @@ async def test_everything_is_there_after_a_restart(tmp_path):
             await connection.call(creation("t"), timeout=SECONDS)
         before = controllers.running[1].loader.image
         await controllers.stop(1)
-        await controllers.start(1)
+        await controllers.start_controller(1)
         after = (await controllers.active()).loader.image
         assert after.topics == before.topics
         assert after.cluster.brokers == before.cluster.brokers
@@ -234,72 +224,6 @@ async def test_controlled_shutdown(tmp_path):
             await back.join()
 
 
-# --- envelopes
-
-PRINCIPAL = b"\0\0" + DefaultPrincipalData(
-    type="User", name="ANONYMOUS", token_authenticated=False
-).encode(0)
-
-
-def envelope(request, version, *, principal=PRINCIPAL, address=b"\x7f\0\0\1"):
-    data = (
-        request
-        if isinstance(request, bytes)
-        else bytes(encode_request(request, version, 77, "client"))
-    )
-    return EnvelopeRequest(
-        request_data=data, request_principal=principal, client_host_address=address
-    )
-
-
-async def test_a_forwarded_request_is_answered_inside(tmp_path):
-    async with (
-        open_controllers(tmp_path) as controllers,
-        connected_to(await controllers.active()) as connection,
-    ):
-        one = controllers.broker(connection, 1)
-        await one.join()
-        for version in (2, 7):
-            response = await connection.call(
-                envelope(creation(f"t{version}"), version), timeout=SECONDS
-            )
-            assert response.error_code == 0
-            correlation_id, body = decode_response_header(response.response_data, 19, version)
-            answer = CreateTopicsResponse.decode(response.response_data[body:], version)
-            assert (correlation_id, answer.topics[0].error_code) == (77, 0)
-
-
-@pytest.mark.parametrize(
-    ("request_", "code"),
-    [
-        (
-            envelope(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[]), 12),
-            ErrorCode.INVALID_REQUEST,
-        ),
-        (envelope(envelope(creation("t"), 7), 0), ErrorCode.INVALID_REQUEST),  # mA13
-        (envelope(b"\0\x13", 0), ErrorCode.INVALID_REQUEST),
-        (
-            envelope(bytes(encode_request(creation("t"), 7, 1, None))[:-3], 0),
-            ErrorCode.INVALID_REQUEST,
-        ),
-        (envelope(b"\0\x13\0\x63\0\0\0\1\xff\xff", 0), ErrorCode.UNSUPPORTED_VERSION),
-        (envelope(creation("t"), 7, principal=None), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
-        (
-            envelope(creation("t"), 7, principal=b"\0\0\xff"),
-            ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE,
-        ),
-        (envelope(creation("t"), 7, address=b"\1"), ErrorCode.INVALID_REQUEST),
-    ],
-)
-async def test_bad_envelopes(tmp_path, request_, code):
-    async with (
-        open_controllers(tmp_path) as controllers,
-        connected_to(await controllers.active()) as connection,
-    ):
-        response = await connection.call(request_, timeout=SECONDS)
-        assert (ErrorCode(response.error_code), response.response_data) == (code, None)
-
-
 # --- a quorum
 
 
@@ -320,100 +244,20 @@ async def test_a_new_active_controller_goes_on_where_the_old_one_was(tmp_path):
             assert one.epoch == second.loader.image.cluster.brokers[1].epoch
 
 
-@pytest.mark.slow
-async def test_who_is_not_active_says_so(tmp_path):
-    async with open_controllers(tmp_path, 3) as controllers:
-        active = await controllers.active()
-        images = Images(active)
-        await images.wait_for(lambda image: len(image.cluster.controllers) == 3)
-        standby = next(one for one in controllers.running.values() if one is not active)
-        async with connected_to(standby) as connection:
-            assert (await connection.call(creation("t"), timeout=SECONDS)).topics[
-                0
-            ].error_code == ErrorCode.NOT_CONTROLLER
-            forwarded = await connection.call(envelope(creation("t"), 7), timeout=SECONDS)
-            assert forwarded.error_code == ErrorCode.NOT_CONTROLLER
-            one = controllers.broker(connection, 1)
-            assert await one.register() == ErrorCode.NOT_CONTROLLER
-            for request in (
-                AllocateProducerIdsRequest(broker_id=1),
-                AlterPartitionRequest(broker_id=1, topics=[]),
-                UnregisterBrokerRequest(broker_id=1),
-            ):
-                response = await connection.call(request, timeout=SECONDS)
-                assert response.error_code == ErrorCode.NOT_CONTROLLER
-
-
-async def test_controllers_are_described_by_controllers(tmp_path):
+async def test_a_level_counts_from_when_it_is_written(tmp_path):
+    """What is decided next may need it, though it is not committed yet, nor is what came before."""
+    format_paths([tmp_path / "1"], CLUSTER_ID, 1, features={"metadata.version": 29})
     async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
-        await Images(active).wait_for(lambda image: 1 in image.cluster.controllers)
-        async with connected_to(active) as connection:
-            ask = DescribeClusterRequest(
-                include_cluster_authorized_operations=False, endpoint_type=2
-            )
-            response = await connection.call(ask, timeout=SECONDS)
-            (found,) = response.brokers
-            assert (response.error_code, response.controller_id, response.cluster_id) == (
-                0,
-                1,
-                CLUSTER_ID,
-            )
-            assert (found.host, found.port) == active.addresses["CONTROLLER"]
-            for kind, code in (
-                (1, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
-                (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
-            ):
-                ask.endpoint_type = kind
-                assert (await connection.call(ask, timeout=SECONDS)).error_code == code
-
-
-async def test_configs_and_deletion_over_the_wire(tmp_path):
-    async with open_controllers(tmp_path) as controllers:
-        active = await controllers.active()
-        async with connected_to(active) as connection:
-            one = controllers.broker(connection, 1)
-            await one.join()
-            await connection.call(creation("t"), timeout=SECONDS)
-            config = AlterableConfig(name="retention.ms", config_operation=0, value="5")
-            resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[config])
-            request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-            assert (await connection.call(request, timeout=SECONDS)).responses[0].error_code == 0
-            ask = DescribeConfigsRequest(
-                resources=[
-                    DescribeConfigsResource(
-                        resource_type=2, resource_name="t", configuration_keys=["retention.ms"]
-                    ),
-                    DescribeConfigsResource(
-                        resource_type=2, resource_name="u", configuration_keys=None
-                    ),
-                    DescribeConfigsResource(
-                        resource_type=4, resource_name="1", configuration_keys=None
-                    ),
-                    DescribeConfigsResource(
-                        resource_type=4, resource_name="2", configuration_keys=None
-                    ),
-                    DescribeConfigsResource(
-                        resource_type=8, resource_name="1", configuration_keys=None
-                    ),
-                ]
-            )
-            described = (await connection.call(ask, timeout=SECONDS)).results
-            assert (described[0].configs[0].value, described[0].configs[0].config_source) == (
-                "5",
-                1,
-            )
-            assert [one.error_code for one in described[1:]] == [
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                ErrorCode.NONE,
-                ErrorCode.INVALID_REQUEST,
-                ErrorCode.NONE,
-            ]
-            deletion = DeleteTopicsRequest(topic_names=["t"], timeout_ms=0)
-            assert (await connection.call(deletion, version=5, timeout=SECONDS)).responses[
-                0
-            ].error_code == 0
-            assert not active.loader.image.topics.by_name
+        running = await controllers.active()
+        controller, node = running.context.controller, running.context.node
+        assert node.metadata_version == 29
+        before = at_once(controller.reign().write(Result([NoOpRecord()], None)))
+        after = at_once(controller.reign().write(Result([features(30)], None)))
+        assert node.metadata_version == 30
+        await before.wait()
+        assert node.metadata_version == 30
+        await after.wait()
+        assert node.metadata_version == 30
 
 
 # --- directories of others

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.datadriven import run_transcript
+from tests.datadriven import check_transcript
 from tests.quorum.raft.interaction import Interaction
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "testdata").glob("*.txt"))
@@ -14,7 +14,7 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "testdata").glob("*.txt"))
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
 def test_transcript(path: Path) -> None:
-    run_transcript(path, Interaction().handle)
+    check_transcript(path, Interaction().handle)
 
 
 def test_there_are_transcripts() -> None:

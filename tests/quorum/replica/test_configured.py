@@ -28,6 +28,7 @@ def test_a_linger_that_was_set_is_obeyed_and_an_unset_one_is_none():
     assert timeouts_of(config_of(**{key: 0})).append_linger == 0
     assert timeouts_of(config_of(**{key: 25})).append_linger == 0.025, "Kafka's default, if said"
     assert timeouts_of(config_of()).append_linger == 0
+    assert config_of()["controller.quorum.append.linger.ms"] == 0, "what DescribeConfigs tells"
 
 
 @pytest.mark.parametrize(("configured", "used"), [(None, 1 << 20), (1, 1), (2**31 - 1, 8 << 20)])

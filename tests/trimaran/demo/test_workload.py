@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.cluster import cluster
 from tests.broker.test_end_to_end import in_thread, produce
+from tests.cluster.in_process import cluster
 from trimaran.demo import workload
 from trimaran.demo.workload import read_everything
 

@@ -1,5 +1,6 @@
 import pytest
 
+from tests.checks import check_each
 from tests.wire.declared import versions_of
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -80,8 +81,11 @@ def test_short_response():
         decode_response_header(b"\0\0\0\1", ApiKey.FETCH, 12)
 
 
-@pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
-def test_requests_and_responses_pair(key):
+def test_requests_and_responses_pair():
+    check_each(ApiKey, has_a_pair)
+
+
+def has_a_pair(key):
     request, response = REQUESTS[key], RESPONSES[key]
     assert request.KEY == response.KEY == key
     assert request.VERSIONS == response.VERSIONS

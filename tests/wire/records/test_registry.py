@@ -49,4 +49,4 @@ assert before == {"wire.records.registry"}, before
 assert after - before == {"wire.records.share_group_state"}, after
 assert "wire.codec" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,7 +1,7 @@
 """The grammar of `sasl.jaas.config`."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wire.security.jaas import PLAIN_MODULE, parse_jaas
@@ -14,6 +14,8 @@ def test_a_module_with_options():
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text()))
+@example({"password": ";"})
+@example({"password": "="})
 def test_any_value_may_be_quoted(options):
     escaped = {k: v.replace("\\", "\\\\").replace('"', '\\"') for k, v in options.items()}
     text = " ".join(f'{k}="{v}"' for k, v in escaped.items())

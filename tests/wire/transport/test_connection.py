@@ -30,6 +30,7 @@ from wire.messages.produce import (
     TopicProduceData,
 )
 from wire.transport.calls import CloseConnection, Parked
+from wire.transport.heavy import LIGHT_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -461,7 +462,7 @@ async def test_records_held_by_a_parked_answer_stay_what_they_were():
     go = trio.Event()
     answers = []
 
-    @handles(ProduceRequest, versions="3-13")
+    @handles(ProduceRequest, versions="3-13", elements_max=LIGHT_ELEMENTS_MAX)
     def hold(request, ctx, call):
         records = request.topic_data[0].partition_data[0].records
 

@@ -248,7 +248,10 @@ async def test_an_answer_nobody_asked_for():
     async with listener, trio.open_nursery() as nursery:
         nursery.start_soon(scripted_peer, listener, [hello() + beat_answer(1)])
         async with open_node_connection(*listener.socket.getsockname()) as connection:
-            await connection.closed.wait()
+            with trio.fail_after(5):
+                await connection.closed.wait()
+            with pytest.raises(ConnectionLost):
+                await connection.call(beat(), timeout=5)
 
 
 @pytest.mark.parametrize("copy_records", [True, False])

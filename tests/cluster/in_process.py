@@ -14,15 +14,19 @@ import trio
 from broker.process.server import RunningBroker, run_broker
 from node.config.server import ServerConfig, parse
 from node.runtime.ports import port_of, reserve
-from quorum.controller.server import run_controller
+from quorum.controller.server import RunningController, run_controller
 from quorum.formatting.storage import format_directories
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 START_SECONDS = 20
+STOP_SECONDS = 20
 
 
 class Cluster:
-    """Nodes by id; `start_broker` and `stop` may be called in any order."""
+    """Nodes by id, in any order started and stopped; a controller keeps its port.
+
+    `settings` are configuration keys of all nodes.
+    """
 
     def __init__(self, path: Path, nursery: trio.Nursery, settings: dict[str, str]) -> None:
         self.path = path
@@ -33,7 +37,7 @@ class Cluster:
         self.scopes: dict[int, trio.CancelScope] = {}
         self.ended: dict[int, trio.Event] = {}
         self.brokers: dict[int, RunningBroker] = {}
-        self.controllers: dict[int, Any] = {}
+        self.controllers: dict[int, RunningController] = {}
         self.failures: dict[int, Exception] = {}
 
     def config(self, node_id: int, **settings: str) -> ServerConfig:
@@ -59,17 +63,23 @@ class Cluster:
         """All of them, where they were."""
         async with trio.open_nursery() as nursery:
             for node_id in self.voters:
-                config = self.config(
-                    node_id,
-                    **{
-                        "process.roles": "controller",
-                        "listeners": f"CONTROLLER://127.0.0.1:{self.voters[node_id]}",
-                    },
-                )
-                nursery.start_soon(self._start_controller, config)
+                nursery.start_soon(self.start_controller, node_id)
 
-    async def _start_controller(self, config: ServerConfig) -> None:
-        self.controllers[config.node_id] = await self._start(run_controller, config)
+    def controller_config(self, node_id: int) -> ServerConfig:
+        return self.config(
+            node_id,
+            **{
+                "process.roles": "controller",
+                "listeners": f"CONTROLLER://127.0.0.1:{self.voters[node_id]}",
+            },
+        )
+
+    async def start_controller(self, node_id: int) -> RunningController:
+        """Where it was, if it ran before."""
+        config = self.controller_config(node_id)
+        running: RunningController = await self._start(run_controller, config)
+        self.controllers[node_id] = running
+        return running
 
     def close(self) -> None:
         """Gives the ports back."""
@@ -114,7 +124,9 @@ class Cluster:
     async def stop(self, node_id: int) -> None:
         """As SIGTERM does; returns when the node has ended."""
         self.scopes[node_id].cancel()
-        await self.ended[node_id].wait()
+        with trio.fail_after(STOP_SECONDS):
+            await self.ended[node_id].wait()
+        self.controllers.pop(node_id, None)
 
     @property
     def bootstrap(self) -> str:

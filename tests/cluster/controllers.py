@@ -1,20 +1,18 @@
-"""Real controllers over real sockets in one process, and a broker made of requests."""
+"""Real controllers over sockets in this process, and brokers made of requests."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import trio
 
-from node.runtime.ports import HOST, port_of, reserve
-from quorum.controller.server import RunningController, run_controller
-from quorum.formatting.storage import format_directories
+from quorum.controller.server import RunningController
 from quorum.metadata.features import REGISTERED_FEATURES
 from quorum.metadata.image import MetadataImage
-from tests.quorum.config_of import config_of
+from tests.cluster.in_process import CLUSTER_ID, Cluster
 from tests.quorum.metadata.build import uid
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.messages.broker_registration import (
@@ -25,7 +23,6 @@ from wire.messages.broker_registration import (
 )
 from wire.transport.node_connection import NodeConnection, open_node_connection
 
-CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 SECONDS = 10.0
 
 
@@ -48,79 +45,39 @@ class Images:
         return self._loader.image
 
 
-class Controllers:
-    """Voters 1…n; a node keeps its address over restarts."""
+class Controllers(Cluster):
+    """Voters 1…n, and brokers that are made of requests."""
 
-    def __init__(
-        self, root: Path, nursery: trio.Nursery, size: int, keys: dict[str, object]
-    ) -> None:
-        self._root = root
-        self._nursery = nursery
-        self._keys = keys
-        self._ports = {i: reserve() for i in range(1, size + 1)}
-        self.addresses = {i: (HOST, port_of(one)) for i, one in self._ports.items()}
-        self._sockets = {i: _listen(address) for i, address in self.addresses.items()}
-        self.running: dict[int, RunningController] = {}
-        self.scopes: dict[int, trio.CancelScope] = {}
-        self._gone: dict[int, trio.Event] = {}
+    def __init__(self, path: Path, nursery: trio.Nursery, settings: dict[str, str]) -> None:
+        super().__init__(path, nursery, settings)
         self._brokers: list[Broker] = []
+
+    @property
+    def running(self) -> dict[int, RunningController]:
+        return self.controllers
 
     def broker(self, connection: NodeConnection, broker_id: int, *, incarnation: int = 0) -> Broker:
         """One that has not registered yet; it stops listening with the block at the latest."""
         self._brokers.append(Broker(connection, broker_id, incarnation=incarnation))
         return self._brokers[-1]
 
-    def config(self, node_id: int):
-        voters = ",".join(f"{i}@{host}:{port}" for i, (host, port) in self.addresses.items())
-        return config_of(
-            node_id=node_id,
-            log_dirs=self._root / f"controller-{node_id}",
-            listeners=f"CONTROLLER://127.0.0.1:{self.addresses[node_id][1]}",
-            controller_quorum_voters=voters,
-            **self._keys,
-        )
-
-    async def start(self, node_id: int) -> RunningController:
-        config = self.config(node_id)
-        format_directories(config, CLUSTER_ID, ignore_formatted=True)
-        self._gone[node_id] = trio.Event()
-        running: RunningController = await self._nursery.start(self._run, node_id, config)
-        self.running[node_id] = running
-        return running
-
-    async def _run(self, node_id, config, *, task_status) -> None:
-        listening = self._sockets.pop(node_id, None) or _listen(self.addresses[node_id])
-        try:
-            with trio.CancelScope() as self.scopes[node_id]:
-                await run_controller(
-                    config, sockets={"CONTROLLER": listening}, task_status=task_status
-                )
-        finally:
-            self._gone[node_id].set()
-
-    async def stop(self, node_id: int) -> None:
-        self.scopes[node_id].cancel()
-        with trio.fail_after(SECONDS):
-            await self._gone[node_id].wait()
-        self.running.pop(node_id, None)
-
     async def active(self) -> RunningController:
         """The active controller, once its bootstrap is committed."""
         with trio.fail_after(SECONDS):
             while True:
-                for running in self.running.values():
+                for running in self.controllers.values():
                     controller = running.context.controller
                     if controller.is_active and running.loader.image.features.metadata_version:
                         return running
                 await trio.sleep(0.005)
 
     def close(self) -> None:
-        brokers = (broker.socket for broker in self._brokers)
-        for one in (*self._sockets.values(), *self._ports.values(), *brokers):
-            one.close()
+        super().close()
+        for broker in self._brokers:
+            broker.socket.close()
 
 
-def _listen(address) -> socket.socket:
+def _listen(address: tuple[str, int]) -> socket.socket:
     found = socket.socket()
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     found.bind(address)
@@ -130,16 +87,13 @@ def _listen(address) -> socket.socket:
 
 
 @asynccontextmanager
-async def open_controllers(root: Path, size: int = 1, **keys: object) -> AsyncIterator[Controllers]:
+async def open_controllers(path: Path, size: int = 1, **keys: object) -> AsyncIterator[Controllers]:
     """Running controllers; `keys` are configuration, with underscores for dots."""
+    settings = {key.replace("_", "."): str(value) for key, value in keys.items()}
     async with trio.open_nursery() as nursery:
-        controllers = Controllers(root, nursery, size, keys)
-        try:
-            for node_id in range(1, size + 1):
-                await controllers.start(node_id)
+        with closing(Controllers(path, nursery, settings)) as controllers:
+            await controllers.start_controllers(*range(1, size + 1))
             yield controllers
-        finally:
-            controllers.close()
         nursery.cancel_scope.cancel()
 
 

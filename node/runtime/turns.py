@@ -1,0 +1,33 @@
+"""Long work on the loop, with checkpoints in between: others have their turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import trio
+
+from node.runtime.steps import Steps
+
+T = TypeVar("T")
+
+
+async def in_turns(items: Iterable[object], per_turn: int) -> None:
+    """Goes through `items`, and lets others have their turn after so many."""
+    for count, _ in enumerate(items, 1):
+        if count % per_turn == 0:
+            await trio.lowlevel.checkpoint()
+
+
+async def with_checkpoints(steps: Steps[T], per_turn: int) -> T:
+    """Runs to the end; others have their turn whenever so much is done."""
+    done = 0
+    while True:
+        try:
+            done += next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if done >= per_turn:
+            done = 0
+            await trio.lowlevel.checkpoint()

@@ -1,0 +1,342 @@
+"""The rules of fetch sessions at the leader (KIP-227), a test for each: who makes room for whom, what ends with a session."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import trio
+import trio.testing
+
+from broker.fetching.sessions import EPOCH_MAX, FetchSessions
+from broker.handlers.fetch import fetch
+from node.runtime.steps import at_once
+from tests.broker.batches import append
+from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.harness import open_harness, partition, topic, topic_id
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from wire.primitives import NIL_UUID
+from wire.transport.calls import Parked
+
+BY_ID, BY_NAME = 18, 12
+IDLE_SECONDS = 120  # Kafka's
+
+
+def wanted(index=0, offset=0, **fields):
+    return FetchPartition(
+        partition=index, fetch_offset=offset, partition_max_bytes=1 << 20, **fields
+    )
+
+
+def named(name, *partitions):
+    return FetchTopic(topic=name, partitions=list(partitions))
+
+
+def identified(name, *partitions):
+    return FetchTopic(topic_id=topic_id(name), partitions=list(partitions))
+
+
+def request(*topics, session_id=0, epoch=0, forgotten=(), max_wait_ms=0, min_bytes=1, **fields):
+    return FetchRequest(
+        **fields,
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=list(topics),
+        forgotten_topics_data=list(forgotten),
+    )
+
+
+def start(harness, message, version=BY_ID, on=None):
+    message = through_wire(message, version)
+    return fetch(message, harness.context, call(message, version, on))
+
+
+async def ask(harness, message, version=BY_ID, on=None):
+    return await finished(start(harness, message, version, on))
+
+
+def found(response):
+    """Partition index to (error, size of records)."""
+    return {
+        data.partition_index: (data.error_code, data.records.size if data.records else 0)
+        for answered in response.responses
+        for data in answered.partitions
+    }
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", *[partition() for _ in range(4)]))
+    return harness
+
+
+# -- who makes room for whom
+
+
+def cached(sessions, session):
+    try:
+        sessions.find(
+            FetchRequest(
+                max_wait_ms=0,
+                min_bytes=0,
+                session_id=session.id,
+                session_epoch=session.epoch,
+                topics=[],
+            ),
+            session.used_at,
+        )
+    except KafkaError:
+        return False
+    return True
+
+
+def opened(sessions, size, *, follower=False, now=0.0):
+    session = sessions.open(privileged=follower, by_id=True, size=size, now=now)
+    if session is not None:
+        at_once(session.update([identified("t", *(wanted(index) for index in range(size)))], ()))
+    return session
+
+
+@pytest.mark.parametrize(
+    ("is_follower", "size", "by_follower", "by_size", "after", "makes_room"),
+    [
+        # within two minutes: the larger for the smaller, not for an equal
+        (False, 2, False, 1, 0, False),
+        (False, 2, False, 2, 0, False),
+        (False, 2, False, 3, 0, True),
+        # a follower for a consumer, of whatever size
+        (False, 2, True, 1, 0, True),
+        # never a consumer for a follower
+        (True, 2, False, 9, 0, False),
+        (True, 2, False, 9, IDLE_SECONDS - 1, False),
+        # followers among each other by size
+        (True, 2, True, 1, 0, False),
+        (True, 2, True, 2, 0, False),
+        (True, 2, True, 3, 0, True),
+        # after two minutes whoever comes
+        (False, 2, False, 1, IDLE_SECONDS - 1, False),
+        (False, 2, False, 1, IDLE_SECONDS, True),
+        (True, 2, False, 1, IDLE_SECONDS, True),
+    ],
+)
+def test_who_makes_room_in_a_full_cache(is_follower, size, by_follower, by_size, after, makes_room):
+    sessions = FetchSessions(1)
+    old = opened(sessions, size, follower=is_follower)
+    new = opened(sessions, by_size, follower=by_follower, now=float(after))
+    assert (new is not None) == makes_room
+    assert cached(sessions, old) != makes_room
+    assert len(sessions) == 1
+
+
+def test_there_is_room_up_to_the_bound():
+    sessions = FetchSessions(2)
+    first, second = opened(sessions, 1), opened(sessions, 1)
+    assert cached(sessions, first)
+    assert cached(sessions, second)
+    assert opened(sessions, 1) is None
+
+
+def test_of_the_idle_the_one_idle_longest_goes():
+    sessions = FetchSessions(3)
+    kept = opened(sessions, 1, now=2.0)
+    gone = opened(sessions, 9, now=1.0)
+    also_kept = opened(sessions, 1, now=3.0)
+    assert opened(sessions, 1, now=IDLE_SECONDS + 2.0) is not None
+    assert [cached(sessions, one) for one in (kept, gone, also_kept)] == [True, False, True]
+
+
+def test_consumers_go_before_followers_the_smallest_first_of_equals_the_one_used_less_lately():
+    sessions = FetchSessions(4)
+    follower = opened(sessions, 1, follower=True)
+    large = opened(sessions, 5, now=0.0)
+    late = opened(sessions, 2, now=2.0)
+    early = opened(sessions, 2, now=1.0)
+    assert opened(sessions, 9, follower=True, now=3.0) is not None
+    assert [cached(sessions, one) for one in (follower, large, late, early)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_session_in_use_is_not_idle():
+    sessions = FetchSessions(1)
+    session = opened(sessions, 1)
+    sessions.find(
+        FetchRequest(max_wait_ms=0, min_bytes=0, session_id=session.id, session_epoch=1, topics=[]),
+        100.0,
+    )
+    assert opened(sessions, 1, now=IDLE_SECONDS + 1.0) is None
+
+
+def test_ids_are_positive_and_nobody_else_s(monkeypatch):
+    drawn = [1, 0, 1, 1 << 31, (1 << 32) - 1]
+    monkeypatch.setattr(os, "urandom", lambda count: drawn.pop(0).to_bytes(count, "big"))
+    sessions = FetchSessions(9)
+    assert [opened(sessions, 1).id for _ in range(2)] == [1, EPOCH_MAX]
+
+
+# -- names and ids
+
+
+async def test_a_session_by_id_goes_on_by_id(harness):
+    first = await ask(harness, request(identified("t", wanted())))
+    session_id = first.session_id
+    answer = await ask(harness, request(named("t", wanted()), session_id=session_id, epoch=1), 12)
+    assert answer.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    answer = await ask(harness, request(session_id=session_id, epoch=1))
+    assert answer.error_code == 0, "who names nothing names it either way"
+
+
+async def test_a_session_by_name_goes_on_by_name(harness):
+    first = await ask(harness, request(named("t", wanted())), BY_NAME)
+    session_id = first.session_id
+    answer = await ask(harness, request(identified("t", wanted()), session_id=session_id, epoch=1))
+    assert answer.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    append(harness, b"a", index=1)
+    harness.flush()
+    more = request(named("t", wanted(1)), session_id=session_id, epoch=1)
+    answer = await ask(harness, more, BY_NAME)
+    assert found(answer)[1][1] > 0
+
+
+async def test_a_session_by_name_forgets_by_name(harness):
+    first = await ask(harness, request(named("t", wanted(0), wanted(1))), BY_NAME)
+    for index in (0, 1):
+        append(harness, b"a", index=index)
+    harness.flush()
+    gone = ForgottenTopic(topic="t", topic_id=NIL_UUID, partitions=[1])
+    second = request(session_id=first.session_id, epoch=1, forgotten=[gone])
+    assert set(found(await ask(harness, second, BY_NAME))) == {0}
+
+
+# -- what a session remembers
+
+
+async def test_a_partition_named_again_is_read_where_it_says_now(harness):
+    append(harness, b"a")
+    append(harness, b"b")
+    harness.flush()
+    first = await ask(harness, request(identified("t", wanted(0))))
+    both = found(first)[0][1]
+    second = request(identified("t", wanted(0, 1)), session_id=first.session_id, epoch=1)
+    assert 0 < found(await ask(harness, second))[0][1] < both
+    third = request(identified("t", wanted(0, 2)), session_id=first.session_id, epoch=2)
+    assert found(await ask(harness, third)) == {}
+
+
+async def test_what_is_forgotten_is_not_heard_of_again(harness):
+    first = await ask(harness, request(identified("t", wanted(0), wanted(1))))
+    append(harness, b"a", index=1)
+    harness.flush()
+    gone = ForgottenTopic(topic_id=topic_id("t"), partitions=[1])
+    parked = start(
+        harness,
+        request(session_id=first.session_id, epoch=1, forgotten=[gone], max_wait_ms=60_000),
+    )
+    assert isinstance(parked, Parked)
+    append(harness, b"b", index=1)
+    harness.flush()
+    append(harness, b"c", index=0)
+    harness.flush()
+    with trio.fail_after(5):
+        assert set(found(await parked.finish())) == {0}
+
+
+async def test_a_high_watermark_or_a_log_start_that_moved_is_told_without_records(harness):
+    append(harness, b"a")
+    append(harness, b"b")
+    harness.flush()
+    first = await ask(harness, request(identified("t", wanted(0, 2), wanted(1))))
+    session_id = first.session_id
+    assert found(await ask(harness, request(session_id=session_id, epoch=1))) == {}
+    harness.leader().delete_records_before(1)
+    answer = await ask(harness, request(session_id=session_id, epoch=2))
+    [data] = answer.responses[0].partitions
+    assert (data.partition_index, data.log_start_offset, data.high_watermark) == (0, 1, 2)
+    assert found(await ask(harness, request(session_id=session_id, epoch=3))) == {}
+
+
+# -- the end of a session
+
+
+async def test_a_session_that_ends_ends_the_long_poll_under_way(harness):
+    on = connection()
+    first = await ask(harness, request(identified("t", wanted())), on=on)
+    parked = start(harness, request(session_id=first.session_id, epoch=1, max_wait_ms=60_000))
+    answers = []
+
+    async def wait():
+        answers.append(await parked.finish())
+
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            assert answers == []
+            on.mark_closed()
+    assert found(answers[0]) == {}
+
+
+async def test_a_full_fetch_that_names_a_session_ends_it(harness):
+    first = await ask(harness, request(identified("t", wanted())))
+    other = await ask(harness, request(identified("t", wanted()), session_id=first.session_id))
+    assert other.session_id not in (0, first.session_id)
+    answer = await ask(harness, request(session_id=first.session_id, epoch=1))
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(harness.context.fetch_sessions) == 1
+
+
+async def test_what_a_released_long_poll_had_found_is_given_to_the_next(harness):
+    """It waited for more; what it had belongs to the session."""
+    first = await ask(harness, request(identified("t", wanted(0), wanted(1))))
+    append(harness, b"a")
+    harness.flush()
+    session_id = first.session_id
+    parked = start(
+        harness, request(session_id=session_id, epoch=1, max_wait_ms=60_000, min_bytes=1 << 20)
+    )
+    assert isinstance(parked, Parked)
+    second = await ask(harness, request(session_id=session_id, epoch=2))
+    assert found(second)[0][1] > 0
+    with trio.fail_after(5):
+        assert found(await parked.finish()) == {}
+    third = await ask(harness, request(session_id=session_id, epoch=3))
+    assert found(third)[0][1] > 0, "it has not asked beyond it yet"
+
+
+async def test_what_a_released_long_poll_had_no_room_for_is_looked_at_by_the_next(harness):
+    first = await ask(harness, request(identified("t", wanted(0), wanted(1))))
+    for index in (0, 1):
+        append(harness, b"a", index=index)
+    harness.flush()
+    one = {"session_id": first.session_id, "max_bytes": 1}
+    parked = start(harness, request(epoch=1, max_wait_ms=60_000, min_bytes=1 << 20, **one))
+    assert isinstance(parked, Parked)
+    given = set()
+    for epoch in (2, 3):
+        answer = await ask(harness, request(epoch=epoch, **one))
+        given |= {index for index, (_, size) in found(answer).items() if size}
+    assert given == {0, 1}
+
+
+async def test_who_released_another_is_released_in_turn(harness):
+    first = await ask(harness, request(identified("t", wanted(0))))
+    session_id = first.session_id
+    polls = [
+        start(harness, request(session_id=session_id, epoch=epoch, max_wait_ms=60_000))
+        for epoch in (1, 2)
+    ]
+    with trio.fail_after(5):
+        assert found(await polls[0].finish()) == {}
+    append(harness, b"a")
+    harness.flush()
+    third = await ask(harness, request(session_id=session_id, epoch=3, max_wait_ms=60_000))
+    assert found(third)[0][1] > 0
+    with trio.fail_after(5):
+        assert found(await polls[1].finish()) == {}

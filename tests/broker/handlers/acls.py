@@ -1,0 +1,41 @@
+"""ACLs for tests: one, and a filter that matches all."""
+
+from wire.messages.create_acls import AclCreation, CreateAclsRequest
+from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from wire.messages.describe_acls import DescribeAclsRequest
+
+ANY = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+
+
+ALTER_CONFIGS = 11
+
+
+def creation(
+    name: str = "orders", principal: str = "User:alice", operation: int = ALTER_CONFIGS
+) -> CreateAclsRequest:
+    """`principal` may not do `operation` with the topic."""
+    acl = AclCreation(
+        resource_type=2,
+        resource_name=name,
+        principal=principal,
+        host="*",
+        operation=operation,
+        permission_type=3,
+    )
+    return CreateAclsRequest(creations=[acl])
+
+
+def description() -> DescribeAclsRequest:
+    return DescribeAclsRequest(**ANY)
+
+
+def deletion() -> DeleteAclsRequest:
+    return DeleteAclsRequest(filters=[DeleteAclsFilter(**ANY)])

@@ -1,0 +1,120 @@
+"""Asks a broker: a real one with controllers behind it, or one whose controller refuses to decide."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from broker.channels.forwarding import Forwarder
+from broker.handlers.registry import broker_registry
+from broker.process.server import RunningBroker
+from quorum.metadata.image import MetadataImage
+from tests.broker.calls import connection
+from tests.broker.harness import open_harness
+from tests.cluster.in_process import Cluster, cluster
+from wire.errors import ErrorCode
+from wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from wire.messages.envelope import EnvelopeResponse
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.registry import RESPONSES
+from wire.schema import Message
+from wire.transport.node_connection import NodeConnection, open_node_connection
+
+SECONDS = 20.0
+AUTHORIZER = {
+    "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "trimaran_authorizer_topics_and_groups_open": "true",
+    "super_users": "User:ANONYMOUS",
+}
+
+
+class Asked:
+    """One broker of a cluster, and a connection to it."""
+
+    def __init__(self, cluster: Cluster, broker: RunningBroker, connection: NodeConnection) -> None:
+        self.cluster = cluster
+        self.broker = broker
+        self.connection = connection
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.broker.context.metadata.image
+
+    async def call(self, request: Message, version: int | None = None) -> Any:
+        return await self.connection.call(request, version=version, timeout=SECONDS)
+
+    async def seen(self, predicate: Any) -> None:
+        """Waits until the broker knows what the controller has committed."""
+        with trio.fail_after(SECONDS):
+            await self.broker.context.metadata.wait_for(predicate)
+
+    async def create(self, *names: str, partitions: int = 1, replicas: int = 1) -> None:
+        topics = [
+            CreatableTopic(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=replicas,
+                assignments=[],
+                configs=[],
+            )
+            for name in names
+        ]
+        answer = await self.call(CreateTopicsRequest(topics=topics))
+        assert [topic.error_code for topic in answer.topics] == [0] * len(names)
+
+    async def create_at(self, name: str, *replicas: list[int]) -> None:
+        """A topic whose partitions have these replicas, the preferred leader first."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+                for index, brokers in enumerate(replicas)
+            ],
+            configs=[],
+        )
+        answer = await self.call(CreateTopicsRequest(topics=[topic]))
+        assert [topic.error_code for topic in answer.topics] == [0]
+
+
+@asynccontextmanager
+async def asked(path: Path, *, brokers: int = 1, **settings: str) -> AsyncIterator[Asked]:
+    """`settings` are those of all nodes, with underscores for dots."""
+    async with cluster(path, brokers=brokers, **settings) as running:
+        broker = running.brokers[min(running.brokers)]
+        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+            yield Asked(running, broker, connection)
+
+
+class Refusing:
+    """The way to a controller that takes no envelope of ours."""
+
+    async def call(self, _request: Message, *, timeout: float) -> EnvelopeResponse:  # noqa: ASYNC109
+        del timeout
+        await trio.lowlevel.checkpoint()
+        return EnvelopeResponse(
+            response_data=None, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        )
+
+
+async def refused(path: Path, request: Message, version: int) -> Any:
+    """The answer on the wire when the controller refuses the envelope, by CLUSTER_AUTHORIZATION_FAILED."""
+    harness = open_harness(path)
+    channel: Any = Refusing()
+    context = replace(harness.context, forwarder=Forwarder(channel, SECONDS))
+    frame = memoryview(bytearray(encode_request(request, version, 7, "test")))
+    answer: Any = broker_registry().dispatch(frame, context, connection())
+    data = bytes(await answer.finish() if hasattr(answer, "finish") else answer)
+    harness.directory.close(broker_epoch=None)
+    _, body = decode_response_header(data, request.KEY, version)
+    return RESPONSES[request.KEY].decode(data[body:], version)

@@ -1,0 +1,31 @@
+"""AddRaftVoter through a broker; `tests/broker/test_quorum_changes.py` has a voter that comes back."""
+
+from tests.broker.handlers.asking import asked, refused
+from tests.cluster.in_process import CLUSTER_ID
+from wire.errors import ErrorCode
+from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+
+ADDITION = AddRaftVoterRequest(
+    cluster_id=CLUSTER_ID,
+    timeout_ms=1000,
+    voter_id=2,
+    voter_directory_id=b"d" * 16,
+    listeners=[Listener(name="CONTROLLER", host="127.0.0.1", port=1)],
+)
+
+
+async def test_a_quorum_of_fixed_voters_takes_none(tmp_path):
+    async with asked(tmp_path) as one:
+        answer = await one.call(ADDITION)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_a_voter_of_another_cluster_is_refused(tmp_path):
+    async with asked(tmp_path) as one:
+        answer = await one.call(ADDITION.replace(cluster_id="another"))
+        assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+async def test_a_refusal_is_told(tmp_path):
+    answer = await refused(tmp_path, ADDITION, 1)
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,0 +1,35 @@
+"""AlterConfigs through a broker: the old way, which replaces all configs of a resource."""
+
+from tests.broker.handlers.asking import asked, refused
+from tests.broker.handlers.configs import GROUP, TOPIC, incremental, replacing
+from wire.errors import ErrorCode
+
+
+async def test_what_is_not_named_goes_back_to_its_default(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.call(incremental((GROUP, "g", {"share.delivery.count.limit": "4"})))
+        expected = {"share.auto.offset.reset": "earliest"}
+        answer = await one.call(replacing((GROUP, "g", expected)))
+        assert [r.error_code for r in answer.responses] == [0]
+        await one.seen(lambda image: dict(image.configs.of(GROUP, "g")) == expected)
+
+
+async def test_a_resource_named_twice_is_refused(tmp_path):
+    async with asked(tmp_path) as one:
+        change = (GROUP, "g", {"share.auto.offset.reset": "earliest"})
+        answer = await one.call(replacing(change, change))
+        assert {r.error_code for r in answer.responses} == {ErrorCode.INVALID_REQUEST}
+        assert not one.image.configs.of(GROUP, "g")
+
+
+async def test_a_value_that_cannot_be(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.create("t")
+        answer = await one.call(replacing((TOPIC, "t", {"retention.ms": "long"})))
+        assert [r.error_code for r in answer.responses] == [ErrorCode.INVALID_CONFIG]
+
+
+async def test_a_refusal_is_told_for_every_resource(tmp_path):
+    answer = await refused(tmp_path, replacing((TOPIC, "t", {})), 2)
+    found = [(r.resource_name, r.error_code) for r in answer.responses]
+    assert found == [("t", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]

@@ -1,0 +1,25 @@
+"""CreateDelegationToken through a broker: for who has logged in."""
+
+from tests.broker.handlers.tokens import CREATION, asked_by, token_of
+from wire.errors import ErrorCode
+
+
+async def test_who_has_logged_in_gets_one(tmp_path):
+    async with asked_by(tmp_path, "alice") as one:
+        token = await token_of(one)
+        assert (token.principal_type, token.principal_name) == ("User", "alice")
+        assert token.issue_timestamp_ms < token.expiry_timestamp_ms <= token.max_timestamp_ms
+        assert len(token.hmac) == 64
+
+
+async def test_nobody_gets_one_on_plain_text(tmp_path):
+    async with asked_by(tmp_path, None) as one:
+        answer = await one.call(CREATION)
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        assert answer.hmac == b""
+
+
+async def test_without_a_secret_there_are_none(tmp_path):
+    async with asked_by(tmp_path, "alice", delegation_token_secret_key="") as one:
+        answer = await one.call(CREATION)
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED

@@ -1,0 +1,36 @@
+"""CreatePartitions through a broker."""
+
+from tests.broker.handlers.asking import asked, refused
+from wire.errors import ErrorCode
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+
+
+def growth(name="t", count=3):
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    return CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
+
+
+async def test_a_topic_grows(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.create("t")
+        assert [r.error_code for r in (await one.call(growth())).results] == [0]
+        await one.seen(lambda image: len(image.topics.by_name["t"].partitions) == 3)
+
+
+async def test_a_topic_does_not_shrink_nor_come_into_being(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.create("t", partitions=3)
+        codes = [
+            (await one.call(request)).results[0].error_code
+            for request in (growth(count=2), growth(count=3), growth("nowhere"))
+        ]
+        assert codes == [
+            ErrorCode.INVALID_PARTITIONS,
+            ErrorCode.INVALID_PARTITIONS,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+
+
+async def test_a_refusal_is_told_for_every_topic(tmp_path):
+    (result,) = (await refused(tmp_path, growth(), 3)).results
+    assert (result.name, result.error_code) == ("t", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -1,0 +1,56 @@
+"""CreateTopics through a broker: the answer comes when the broker knows the topics too."""
+
+import pytest
+
+from tests.broker.handlers.asking import asked, refused
+from wire.errors import ErrorCode
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+
+def creation(name="t", partitions=1, replicas=1, **more):
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=[],
+        configs=[],
+    )
+    return CreateTopicsRequest(topics=[topic], **more)
+
+
+@pytest.mark.parametrize("version", [2, 7])
+async def test_what_was_created_is_known_at_once(tmp_path, version):
+    async with asked(tmp_path) as one:
+        (created,) = (await one.call(creation(partitions=3), version)).topics
+        assert created.error_code == 0
+        assert len(one.image.topics.by_name["t"].partitions) == 3
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+        assert len((await one.call(request)).topics[0].partitions) == 3
+
+
+async def test_it_is_only_said_what_would_be(tmp_path):
+    async with asked(tmp_path) as one:
+        (topic,) = (await one.call(creation(validate_only=True))).topics
+        assert (topic.error_code, topic.num_partitions) == (0, 1)
+        assert "t" not in one.image.topics.by_name
+
+
+async def test_what_cannot_be_created(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.create("t")
+        codes = [
+            (await one.call(request)).topics[0].error_code
+            for request in (creation(), creation("a/b"), creation("u", replicas=2))
+        ]
+        assert codes == [
+            ErrorCode.TOPIC_ALREADY_EXISTS,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+        ]
+
+
+async def test_a_refusal_is_told_for_every_topic(tmp_path):
+    (topic,) = (await refused(tmp_path, creation(), 7)).topics
+    found = (topic.name, topic.error_code)
+    assert found == ("t", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -1,0 +1,31 @@
+"""DeleteAcls through a broker: what a filter matches goes, and is told."""
+
+from tests.broker.handlers import acls
+from tests.broker.handlers.asking import AUTHORIZER, asked, refused
+from wire.errors import ErrorCode
+
+
+async def test_what_the_filter_matches_is_deleted(tmp_path):
+    async with asked(tmp_path, **AUTHORIZER) as one:
+        await one.call(acls.creation("orders"))
+        await one.call(acls.creation("bills"))
+        wanted = acls.deletion()
+        wanted.filters[0].resource_name_filter = "orders"
+        (result,) = (await one.call(wanted)).filter_results
+        assert [acl.resource_name for acl in result.matching_acls] == ["orders"]
+        await one.seen(lambda image: len(image.acls) == 1)
+
+
+async def test_without_an_authorizer_there_are_no_acls(tmp_path):
+    async with asked(tmp_path) as one:
+        (result,) = (await one.call(acls.deletion())).filter_results
+        assert (result.error_code, result.error_message) == (
+            ErrorCode.SECURITY_DISABLED,
+            "No Authorizer is configured.",
+        )
+
+
+async def test_a_refusal_is_told_for_every_filter(tmp_path):
+    answer = await refused(tmp_path, acls.deletion(), 3)
+    codes = [result.error_code for result in answer.filter_results]
+    assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]

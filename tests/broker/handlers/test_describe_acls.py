@@ -1,0 +1,26 @@
+"""DescribeAcls: what this broker knows, without asking the controller."""
+
+from tests.broker.handlers import acls
+from tests.broker.handlers.asking import AUTHORIZER, asked
+from wire.errors import ErrorCode
+
+
+async def test_acls_are_told_by_resource(tmp_path):
+    async with asked(tmp_path, **AUTHORIZER) as one:
+        await one.call(acls.creation("orders"))
+        await one.call(acls.creation("bills"))
+        await one.seen(lambda image: len(image.acls) == 2)
+        answer = await one.call(acls.description())
+        found = {r.resource_name: [acl.principal for acl in r.acls] for r in answer.resources}
+        assert found == {"orders": ["User:alice"], "bills": ["User:alice"]}
+        only = acls.description().replace(resource_name_filter="bills")
+        assert [r.resource_name for r in (await one.call(only)).resources] == ["bills"]
+
+
+async def test_without_an_authorizer_there_are_no_acls(tmp_path):
+    async with asked(tmp_path) as one:
+        answer = await one.call(acls.description())
+        assert (answer.error_code, answer.error_message) == (
+            ErrorCode.SECURITY_DISABLED,
+            "No Authorizer is configured on the broker",
+        )

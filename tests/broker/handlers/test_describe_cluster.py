@@ -1,0 +1,58 @@
+"""DescribeCluster on a broker: the brokers by the listener that was asked."""
+
+import pytest
+
+from broker.handlers.describe_cluster import describe_cluster
+from tests.broker.calls import call, through_wire
+from tests.broker.harness import open_harness, registration
+from wire.errors import ErrorCode
+from wire.messages.describe_cluster import DescribeClusterRequest
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    fenced = registration(13, 9113, fenced=True)
+    harness.set_image(brokers=(registration(12, 9112), registration(11, 9111), fenced))
+    yield harness
+    harness.directory.close(broker_epoch=None)
+
+
+def described(harness, version=2, **fields):
+    fields = {"include_cluster_authorized_operations": False, **fields}
+    request = through_wire(DescribeClusterRequest(**fields), version)
+    return through_wire(describe_cluster(request, harness.context, call(request, version)), version)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_brokers_that_serve_are_told(harness, version):
+    answer = described(harness, version)
+    assert [(one.broker_id, one.port) for one in answer.brokers] == [(11, 9111), (12, 9112)]
+    assert (answer.cluster_id, answer.controller_id) == ("test-cluster", 11)
+
+
+def test_fenced_brokers_are_told_when_asked_for(harness):
+    answer = described(harness, include_fenced_brokers=True)
+    assert [(one.broker_id, one.is_fenced) for one in answer.brokers] == [
+        (11, False),
+        (12, False),
+        (13, True),
+    ]
+
+
+def test_requests_for_the_controller_go_to_a_broker_that_serves(harness):
+    """Any broker forwards them; this one, if it is not fenced."""
+    own = registration(11, 9111, fenced=True)
+    harness.set_image(brokers=(own, registration(12, 9112)))
+    assert described(harness).controller_id == 12
+    harness.set_image(brokers=(own,))
+    assert described(harness).controller_id == -1
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)],
+)
+def test_controllers_are_described_by_controllers(harness, kind, code):
+    answer = described(harness, endpoint_type=kind)
+    assert (answer.error_code, answer.brokers) == (code, [])

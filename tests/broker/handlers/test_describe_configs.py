@@ -1,0 +1,79 @@
+"""DescribeConfigs on a broker: values with their sources, and no secret ever."""
+
+import pytest
+
+from tests.broker.handlers.asking import asked
+from tests.broker.handlers.configs import (
+    BROKER,
+    GROUP,
+    METRICS,
+    TOPIC,
+    described,
+    description,
+    incremental,
+)
+from wire.errors import ErrorCode
+
+OF_TOPIC, OF_CLUSTER, OF_METRICS, OF_GROUP = 1, 3, 7, 8
+
+
+async def test_every_config_has_its_source(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.create("t")
+        node = str(one.broker.node_id)
+        await one.call(
+            incremental(
+                (TOPIC, "t", {"retention.ms": "5"}),
+                (BROKER, "", {"log.retention.ms": "7200000"}),
+                (METRICS, "m", {"interval.ms": "60000"}),
+                (GROUP, "g", {"consumer.session.timeout.ms": "50000"}),
+            )
+        )
+        await one.seen(lambda image: image.configs.of(GROUP, "g"))
+        for kind, name, key, value, source in (
+            (TOPIC, "t", "retention.ms", "5", OF_TOPIC),
+            (BROKER, node, "log.retention.ms", "7200000", OF_CLUSTER),
+            (METRICS, "m", "interval.ms", "60000", OF_METRICS),
+            (GROUP, "g", "consumer.session.timeout.ms", "50000", OF_GROUP),
+        ):
+            found = (await described(one, kind, name, key))[key]
+            assert (found.value, found.config_source) == (value, source)
+        group = await described(one, GROUP, "g")
+        assert group["consumer.heartbeat.interval.ms"].value == "5000"
+
+
+async def test_a_secret_is_never_told_again(tmp_path):
+    """mA11."""
+    key = "listener.name.plaintext.ssl.keystore.password"
+    async with asked(tmp_path) as one:
+        node = str(one.broker.node_id)
+        await one.call(incremental((BROKER, node, {key: "secret"})))
+        await one.seen(lambda image: image.configs.of(BROKER, node))
+        found = (await described(one, BROKER, node, key))[key]
+        assert (found.value, found.is_sensitive) == (None, True)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+async def test_version_0_says_only_what_is_default(tmp_path, changed):
+    async with asked(tmp_path) as one:
+        await one.create("t")
+        if changed:
+            await one.call(incremental((TOPIC, "t", {"retention.ms": "5"})))
+            await one.seen(lambda image: image.configs.of(TOPIC, "t"))
+        answer = await one.call(description(TOPIC, "t", "retention.ms"), 0)
+        assert [config.is_default for config in answer.results[0].configs] == [not changed]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "77", ErrorCode.INVALID_REQUEST),
+        (5, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_resources_that_are_not_here(tmp_path, kind, name, code):
+    async with asked(tmp_path) as one:
+        (result,) = (await one.call(description(kind, name))).results
+        assert (result.error_code, result.configs) == (code, [])

@@ -1,0 +1,97 @@
+"""DescribeLogDirs: directories with their volumes, and the sizes of the replicas in them."""
+
+import pytest
+
+from broker.handlers.describe_log_dirs import describe_log_dirs
+from log.batches.batch import iter_batches
+from tests.broker.background.test_directory_moves import other_directory
+from tests.broker.batches import batch
+from tests.broker.calls import call, through_wire
+from tests.broker.harness import open_harness, partition, topic
+from tests.cluster.in_process import cluster
+from wire.errors import ErrorCode
+from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from wire.transport.node_connection import open_node_connection
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(), partition()), topic("u", partition()))
+    yield harness
+    harness.directory.close(broker_epoch=None)
+
+
+async def described(harness, *topics, version=4):
+    wanted = [DescribableLogDirTopic(topic=name, partitions=list(ids)) for name, ids in topics]
+    request = through_wire(DescribeLogDirsRequest(topics=wanted or None), version)
+    answer = await describe_log_dirs(request, harness.context, call(request, version))
+    return through_wire(answer, version)
+
+
+def sizes(result):
+    return {
+        (found.name, one.partition_index): one.partition_size
+        for found in result.topics
+        for one in found.partitions
+    }
+
+
+@pytest.mark.parametrize("version", [1, 3, 4, 5])
+async def test_every_replica_has_its_size(harness, version, tmp_path):
+    data = batch(b"value")
+    harness.leader("t", 1).append(data, list(iter_batches(data)))
+    (result,) = (await described(harness, version=version)).results
+    assert (result.error_code, result.log_dir) == (0, str(tmp_path))
+    assert sizes(result) == {("t", 0): 0, ("t", 1): len(data), ("u", 0): 0}
+    if version >= 4:
+        assert 0 < result.usable_bytes <= result.total_bytes
+
+
+async def test_a_log_that_nobody_opened_is_measured_by_its_files(harness, tmp_path):
+    data = batch(b"value")
+    harness.leader("t", 1).append(data, list(iter_batches(data)))
+    harness.directory.close(broker_epoch=None)
+    again = open_harness(tmp_path)
+    again.set_image(topic("t", partition(), partition()))
+    (result,) = (await described(again)).results
+    assert again.partitions.find("t", 1).open_log is None
+    assert sizes(result)[("t", 1)] == len(data)
+    again.directory.close(broker_epoch=None)
+
+
+async def test_only_what_was_asked_for_is_told(harness):
+    (result,) = (await described(harness, ("t", [1, 9]), ("nowhere", [0]))).results
+    assert set(sizes(result)) == {("t", 1)}
+
+
+async def test_a_directory_that_failed_is_told_with_its_error(tmp_path):
+    paths = [str(tmp_path / "a"), str(tmp_path / "b")]
+    async with cluster(tmp_path, brokers=0) as running:
+        broker = await running.start_broker(11, log_dirs=",".join(paths))
+        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+            failed = broker.context.directories.at(paths[1])
+            failed.health.offline = "the disk is gone"
+            answer = await connection.call(DescribeLogDirsRequest(topics=None), timeout=5)
+            failed.health.offline = None
+    assert {result.log_dir: result.error_code for result in answer.results} == {
+        paths[0]: 0,
+        paths[1]: ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+
+
+async def test_all_that_failed_are_told_too(harness, tmp_path):
+    """As in the moment before the broker ends for it."""
+    harness.directory.offline = "the disk is gone"
+    (result,) = (await described(harness)).results
+    assert (result.error_code, result.log_dir) == (ErrorCode.KAFKA_STORAGE_ERROR, str(tmp_path))
+
+
+async def test_what_may_be_in_a_failed_directory_is_in_no_other(tmp_path):
+    """`open_harness` assigns all replicas to the directory that it makes, which is the one that fails."""
+    harness = open_harness(tmp_path / "a")
+    harness.directories.all.append(other_directory(tmp_path / "b"))
+    harness.set_image(topic("t", partition()))
+    harness.directory.offline = "the disk is gone"
+    told = {one.log_dir: one for one in (await described(harness)).results}
+    assert told[str(tmp_path / "b")].topics == []

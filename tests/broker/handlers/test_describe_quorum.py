@@ -1,0 +1,20 @@
+"""DescribeQuorum through a broker: told by the quorum's leader."""
+
+from quorum.translate.describe_quorum import describe_quorum_request
+from tests.broker.handlers.asking import asked, refused
+from wire.errors import ErrorCode
+
+
+async def test_the_leader_tells_of_voters_and_of_this_broker(tmp_path):
+    async with asked(tmp_path) as one:
+        answer = await one.call(describe_quorum_request())
+        (partition,) = answer.topics[0].partitions
+        assert (partition.error_code, partition.leader_id) == (0, 1)
+        assert [voter.replica_id for voter in partition.current_voters] == [1]
+        assert [observer.replica_id for observer in partition.observers] == [11]
+        assert [node.node_id for node in answer.nodes] == [1]
+
+
+async def test_a_refusal_is_told_at_the_top(tmp_path):
+    answer = await refused(tmp_path, describe_quorum_request(), 2)
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,0 +1,37 @@
+"""DescribeUserScramCredentials: mechanisms and iterations, never a secret."""
+
+from tests.broker.handlers.asking import asked
+from tests.broker.handlers.test_alter_user_scram_credentials import upsertion
+from wire.errors import ErrorCode
+from wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+
+
+def described(*names):
+    users = [UserName(name=name) for name in names] or None
+    return DescribeUserScramCredentialsRequest(users=users)
+
+
+async def test_all_users_or_those_named_are_told(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.call(upsertion("alice"))
+        await one.call(upsertion("bob", 8192))
+        await one.seen(lambda image: len(image.scram) == 2)
+        answer = await one.call(described())
+        assert {r.user: r.credential_infos[0].iterations for r in answer.results} == {
+            "alice": 4096,
+            "bob": 8192,
+        }
+        only = await one.call(described("bob"))
+        assert [(r.user, r.credential_infos[0].mechanism) for r in only.results] == [("bob", 1)]
+
+
+async def test_users_that_are_not_there_or_named_twice(tmp_path):
+    async with asked(tmp_path) as one:
+        answer = await one.call(described("nobody", "twice", "twice"))
+        assert {r.user: r.error_code for r in answer.results} == {
+            "nobody": ErrorCode.RESOURCE_NOT_FOUND,
+            "twice": ErrorCode.DUPLICATE_RESOURCE,
+        }

@@ -1,0 +1,45 @@
+"""ElectLeaders through a broker."""
+
+from tests.broker.handlers.asking import asked, refused
+from wire.errors import ErrorCode
+from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+
+def election(*partitions, topic="t"):
+    wanted = TopicPartitions(topic=topic, partitions=list(partitions))
+    return ElectLeadersRequest(topic_partitions=[wanted])
+
+
+def codes_of(answer):
+    return {
+        (found.topic, one.partition_id): one.error_code
+        for found in answer.replica_election_results
+        for one in found.partition_result
+    }
+
+
+async def test_who_leads_already_need_not_be_elected(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.create("t")
+        answer = await one.call(election(0, 1))
+        assert codes_of(answer) == {
+            ("t", 0): ErrorCode.ELECTION_NOT_NEEDED,
+            ("t", 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+
+
+async def test_the_preferred_replica_leads_again(tmp_path):
+    async with asked(tmp_path, brokers=2, auto_leader_rebalance_enable="false") as one:
+        await one.create_at("t", [12, 11])
+        await one.cluster.stop(12)
+        await one.seen(lambda image: image.topics.by_name["t"].partitions[0].leader == 11)
+        await one.cluster.start_broker(12)
+        await one.seen(lambda image: set(image.topics.by_name["t"].partitions[0].isr) == {11, 12})
+        assert codes_of(await one.call(election(0))) == {("t", 0): 0}
+        await one.seen(lambda image: image.topics.by_name["t"].partitions[0].leader == 12)
+
+
+async def test_a_refusal_is_told_for_every_partition(tmp_path):
+    answer = await refused(tmp_path, election(0, 5), 2)
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert codes_of(answer) == {("t", 0): code, ("t", 5): code}

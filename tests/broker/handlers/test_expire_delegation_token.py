@@ -1,0 +1,30 @@
+"""ExpireDelegationToken through a broker."""
+
+from tests.broker.handlers.tokens import asked_by, connected_as, token_of
+from wire.errors import ErrorCode
+from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+
+AT_ONCE = -1
+
+
+def expiry(hmac=b"h", period_ms=AT_ONCE):
+    return ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
+
+
+async def test_a_token_ends_when_its_owner_says_so(tmp_path):
+    async with asked_by(tmp_path, "alice") as one:
+        token = await token_of(one)
+        async with connected_as(one.broker, "bob") as bob:
+            answer = await bob.call(expiry(token.hmac), timeout=5)
+            assert answer.error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+        assert (await one.call(expiry(token.hmac))).error_code == 0
+        await one.seen(lambda image: not image.tokens)
+        again = await one.call(expiry(token.hmac))
+        assert again.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+async def test_nobody_ends_one_on_plain_text(tmp_path):
+    async with asked_by(tmp_path, None) as one:
+        answer = await one.call(expiry())
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        assert answer.expiry_timestamp_ms == -1

@@ -1,0 +1,25 @@
+"""RemoveRaftVoter through a broker; `tests/broker/test_quorum_changes.py` has a voter that goes."""
+
+from tests.broker.handlers.asking import asked, refused
+from tests.cluster.in_process import CLUSTER_ID
+from wire.errors import ErrorCode
+from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+
+REMOVAL = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=1, voter_directory_id=b"d" * 16)
+
+
+async def test_a_quorum_of_fixed_voters_lets_none_go(tmp_path):
+    async with asked(tmp_path) as one:
+        answer = await one.call(REMOVAL)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_a_voter_of_another_cluster_is_refused(tmp_path):
+    async with asked(tmp_path) as one:
+        answer = await one.call(REMOVAL.replace(cluster_id="another"))
+        assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+async def test_a_refusal_is_told(tmp_path):
+    answer = await refused(tmp_path, REMOVAL, 0)
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,0 +1,33 @@
+"""RenewDelegationToken through a broker."""
+
+from tests.broker.handlers.tokens import asked_by, connected_as, token_of
+from wire.errors import ErrorCode
+from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+
+
+def renewal(hmac=b"h", period_ms=1_000):
+    return RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
+
+
+async def test_the_owner_renews_and_nobody_else(tmp_path):
+    async with asked_by(tmp_path, "alice") as one:
+        token = await token_of(one)
+        answer = await one.call(renewal(token.hmac))
+        assert answer.error_code == 0
+        assert token.issue_timestamp_ms < answer.expiry_timestamp_ms < token.expiry_timestamp_ms
+        async with connected_as(one.broker, "bob") as bob:
+            answer = await bob.call(renewal(token.hmac), timeout=5)
+            assert answer.error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+
+
+async def test_a_token_that_is_none(tmp_path):
+    async with asked_by(tmp_path, "alice") as one:
+        answer = await one.call(renewal())
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+async def test_nobody_renews_on_plain_text(tmp_path):
+    async with asked_by(tmp_path, None) as one:
+        answer = await one.call(renewal())
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        assert answer.expiry_timestamp_ms == -1

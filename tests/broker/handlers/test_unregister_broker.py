@@ -1,0 +1,24 @@
+"""UnregisterBroker through a broker."""
+
+from tests.broker.handlers.asking import asked, refused
+from wire.errors import ErrorCode
+from wire.messages.unregister_broker import UnregisterBrokerRequest
+
+
+async def test_a_broker_that_is_gone_is_forgotten(tmp_path):
+    async with asked(tmp_path, brokers=2) as one:
+        await one.cluster.stop(12)
+        assert 12 in one.image.cluster.brokers
+        assert (await one.call(UnregisterBrokerRequest(broker_id=12))).error_code == 0
+        await one.seen(lambda image: set(image.cluster.brokers) == {11})
+
+
+async def test_a_broker_that_nobody_knows(tmp_path):
+    async with asked(tmp_path) as one:
+        answer = await one.call(UnregisterBrokerRequest(broker_id=77))
+        assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+async def test_a_refusal_is_told(tmp_path):
+    answer = await refused(tmp_path, UnregisterBrokerRequest(broker_id=12), 0)
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,0 +1,54 @@
+"""A broker that users log in to by SASL, so that they may ask for delegation tokens; and the requests about those."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.broker.handlers.asking import Asked
+from tests.cluster.in_process import cluster
+from wire.messages.create_delegation_token import CreateDelegationTokenRequest
+from wire.security.listener import PLAINTEXT, ClientSecurity
+from wire.security.plain import PlainCredentials
+from wire.transport.node_connection import open_node_connection
+
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SECRET = {"delegation_token_secret_key": "k"}
+CREATION = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+USERS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,CLIENTS://127.0.0.1:0",
+    "listener.security.protocol.map": (
+        "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT"
+    ),
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.clients.plain.sasl.jaas.config": (
+        f'{MODULE} required user_alice="secret" user_bob="secret";'
+    ),
+}
+
+
+@asynccontextmanager
+async def asked_by(path: Path, user: str | None, **settings: str) -> AsyncIterator[Asked]:
+    """Asks as that user, or as nobody on plain text."""
+    async with cluster(path, brokers=0, **(SECRET | settings)) as running:
+        broker = await running.start_broker(11, **USERS)
+        async with connected_as(broker, user) as connection:
+            yield Asked(running, broker, connection)
+
+
+@asynccontextmanager
+async def connected_as(broker: Any, user: str | None) -> AsyncIterator[Any]:
+    address = broker.addresses["CLIENTS" if user else "PLAINTEXT"]
+    security = ClientSecurity(sasl=PlainCredentials(user, "secret")) if user else PLAINTEXT
+    async with open_node_connection(*address, security=security) as connection:
+        yield connection
+
+
+async def token_of(one: Asked) -> Any:
+    """A new token, once the broker knows it."""
+    token = await one.call(CREATION)
+    assert token.error_code == 0
+    await one.seen(lambda image: token.token_id in image.tokens)
+    return token

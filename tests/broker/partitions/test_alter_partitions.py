@@ -1,0 +1,271 @@
+"""Changes of the ISR on their way to the controller (KIP-497): what is sent, what is sent again, who hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import trio
+import trio.testing
+
+from broker.partitions.alter_partitions import RETRY_SECONDS, AlterPartitions
+from broker.partitions.isr_change import IsrChange
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+
+T, U = b"t" * 16, b"u" * 16
+
+
+@dataclass
+class Controller:
+    """Notes requests with their times, and answers by `answer`, after `seconds`."""
+
+    answer: Callable[[AlterPartitionRequest], AlterPartitionResponse]
+    seconds: float = 0.0
+    requests: list[tuple[float, AlterPartitionRequest]] = field(default_factory=list)
+
+    async def call(self, request, *, timeout):  # noqa: ASYNC109
+        assert timeout > 0
+        self.requests.append((trio.current_time(), request))
+        await trio.sleep(self.seconds)
+        return self.answer(request)
+
+    def named(self) -> list[list[tuple[bytes, int, int]]]:
+        """Of each request: topic, partition and partition epoch."""
+        return [
+            [
+                (topic.topic_id, one.partition_index, one.partition_epoch)
+                for topic in request.topics
+                for one in topic.partitions
+            ]
+            for _, request in self.requests
+        ]
+
+    def times(self) -> list[float]:
+        return [time - self.requests[0][0] for time, _ in self.requests]
+
+
+@dataclass
+class Owner:
+    """A leader epoch; `insists`: what is refused shall be sent again."""
+
+    insists: bool = False
+    heard: list[object] = field(default_factory=list)
+
+    def isr_committed(self, change, isr, leader_epoch, partition_epoch):
+        self.heard.append((change, isr, leader_epoch, partition_epoch))
+
+    def isr_refused(self, change, code):
+        self.heard.append((change, code))
+        return self.insists
+
+
+def change(topic_id: bytes = T, index: int = 0, **fields) -> IsrChange:
+    made = IsrChange(
+        topic_id,
+        index,
+        leader_epoch=3,
+        partition_epoch=7,
+        leader_recovery_state=0,
+        new_isr=((11, 111), (12, 112)),
+    )
+    return replace(made, **fields)
+
+
+def answered(*data: tuple[bytes, AlterPartitionResponsePartitionData]) -> AlterPartitionResponse:
+    return AlterPartitionResponse(
+        topics=[
+            AlterPartitionResponseTopicData(topic_id=topic, partitions=[one]) for topic, one in data
+        ]
+    )
+
+
+def agreed(index: int = 0) -> AlterPartitionResponsePartitionData:
+    return AlterPartitionResponsePartitionData(
+        partition_index=index, leader_id=11, leader_epoch=4, isr=[11, 12], partition_epoch=8
+    )
+
+
+def refused(index: int = 0) -> AlterPartitionResponsePartitionData:
+    one = agreed(index)
+    one.error_code = ErrorCode.INELIGIBLE_REPLICA
+    return one
+
+
+def agree(request: AlterPartitionRequest) -> AlterPartitionResponse:
+    return answered(
+        *(
+            (topic.topic_id, agreed(one.partition_index))
+            for topic in request.topics
+            for one in topic.partitions
+        )
+    )
+
+
+@asynccontextmanager
+async def running(controller: Controller):
+    changes = AlterPartitions(controller, 11, lambda: 111)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(changes.run)
+        yield changes
+        nursery.cancel_scope.cancel()
+
+
+async def quiet() -> None:
+    """All that can happen within ten seconds has happened."""
+    await trio.sleep(10)
+
+
+async def test_the_controller_is_told_who_asks_for_what(autojump_clock):
+    controller = Controller(agree)
+    async with running(controller) as changes:
+        changes.submit(Owner(), change(leader_recovery_state=1))
+        await quiet()
+    [(_, request)] = controller.requests
+    assert (request.broker_id, request.broker_epoch) == (11, 111)
+    [topic] = request.topics
+    [asked] = topic.partitions
+    assert (topic.topic_id, asked.partition_index) == (T, 0)
+    assert (asked.leader_epoch, asked.partition_epoch, asked.leader_recovery_state) == (3, 7, 1)
+    members = [(one.broker_id, one.broker_epoch) for one in asked.new_isr_with_epochs]
+    assert members == [(11, 111), (12, 112)]
+
+
+async def test_the_owner_hears_what_was_committed_and_nothing_is_sent_again(autojump_clock):
+    controller, owner = Controller(agree), Owner()
+    async with running(controller) as changes:
+        changes.submit(owner, change())
+        await quiet()
+    assert owner.heard == [(change(), (11, 12), 4, 8)]
+    assert len(controller.requests) == 1
+
+
+async def test_changes_that_come_together_go_together(autojump_clock):
+    controller = Controller(agree)
+    async with running(controller) as changes:
+        for one in (change(), change(index=1), change(U)):
+            changes.submit(Owner(), one)
+        await quiet()
+    assert controller.named() == [[(T, 0, 7), (T, 1, 7), (U, 0, 7)]]
+
+
+async def test_one_request_at_a_time_and_the_next_follows_at_once(autojump_clock):
+    controller = Controller(agree, seconds=2.0)
+    async with running(controller) as changes:
+        changes.submit(Owner(), change())
+        await trio.sleep(1)
+        changes.submit(Owner(), change(U))
+        await quiet()
+    assert controller.times() == [0.0, 2.0]
+
+
+async def test_a_newer_change_takes_the_place_of_one_that_was_not_sent(autojump_clock):
+    controller, first, second = Controller(agree), Owner(), Owner()
+    async with running(controller) as changes:
+        changes.submit(first, change())
+        changes.submit(second, change(partition_epoch=9))
+        await quiet()
+    assert controller.named() == [[(T, 0, 9)]]
+    assert (first.heard, len(second.heard)) == ([], 1)
+
+
+async def test_what_the_controller_cannot_be_asked_is_asked_again_after_a_pause(autojump_clock):
+    def fail_once(request):
+        if len(controller.requests) == 1:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        return agree(request)
+
+    controller, owner = Controller(fail_once), Owner()
+    async with running(controller) as changes:
+        changes.submit(owner, change())
+        await quiet()
+    assert controller.named() == [[(T, 0, 7)]] * 2
+    assert controller.times() == [0.0, RETRY_SECONDS]
+    assert len(owner.heard) == 1
+
+
+async def test_a_request_that_is_refused_as_a_whole_is_sent_again_after_a_pause(autojump_clock):
+    def refuse_once(request):
+        if len(controller.requests) == 1:
+            return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[])
+        return agree(request)
+
+    controller, owner = Controller(refuse_once), Owner()
+    async with running(controller) as changes:
+        changes.submit(owner, change())
+        await quiet()
+    assert controller.named() == [[(T, 0, 7)]] * 2
+    assert controller.times() == [0.0, RETRY_SECONDS]
+    assert len(owner.heard) == 1
+
+
+async def test_what_the_owner_insists_on_is_sent_again_as_it_is(autojump_clock):
+    def refuse_once(request):
+        return answered((T, refused())) if len(controller.requests) == 1 else agree(request)
+
+    controller, owner = Controller(refuse_once), Owner(insists=True)
+    async with running(controller) as changes:
+        changes.submit(owner, change())
+        await quiet()
+    assert controller.named() == [[(T, 0, 7)]] * 2
+    assert controller.times() == [0.0, RETRY_SECONDS]
+    assert owner.heard == [
+        (change(), ErrorCode.INELIGIBLE_REPLICA),
+        (change(), (11, 12), 4, 8),
+    ]
+
+
+async def test_what_the_owner_gives_up_is_not_sent_again(autojump_clock):
+    controller, owner = Controller(lambda _: answered((T, refused()))), Owner()
+    async with running(controller) as changes:
+        changes.submit(owner, change())
+        await quiet()
+    assert owner.heard == [(change(), ErrorCode.INELIGIBLE_REPLICA)]
+    assert len(controller.requests) == 1
+
+
+async def test_a_partition_that_the_answer_leaves_out_is_asked_for_again(autojump_clock):
+    def forget_u_once(request):
+        return answered((T, agreed())) if len(controller.requests) == 1 else agree(request)
+
+    controller, of_t, of_u = Controller(forget_u_once), Owner(), Owner()
+    async with running(controller) as changes:
+        changes.submit(of_t, change())
+        changes.submit(of_u, change(U))
+        await quiet()
+    assert controller.named() == [[(T, 0, 7), (U, 0, 7)], [(U, 0, 7)]]
+    assert (len(of_t.heard), len(of_u.heard)) == (1, 1)
+
+
+async def test_an_answer_for_a_partition_that_was_not_asked_for_is_passed_over(autojump_clock):
+    controller = Controller(lambda _: answered((U, agreed()), (T, agreed(5)), (T, agreed())))
+    owner = Owner()
+    async with running(controller) as changes:
+        changes.submit(owner, change())
+        await quiet()
+    assert len(owner.heard) == 1
+    assert len(controller.requests) == 1
+
+
+async def test_a_change_made_meanwhile_is_not_replaced_by_the_older_that_failed(autojump_clock):
+    """The newer one knows more; the older is out of date."""
+
+    def fail_once(request):
+        if len(controller.requests) == 1:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        return agree(request)
+
+    controller, older, newer = Controller(fail_once, seconds=2.0), Owner(), Owner()
+    async with running(controller) as changes:
+        changes.submit(older, change())
+        await trio.sleep(1)
+        changes.submit(newer, change(partition_epoch=9))
+        await quiet()
+    assert controller.named() == [[(T, 0, 7)], [(T, 0, 9)]]
+    assert (older.heard, len(newer.heard)) == ([], 1)

@@ -1,0 +1,237 @@
+"""The rules of a follower epoch: what it asks for, what it takes over, where it cuts its log."""
+
+from __future__ import annotations
+
+import pytest
+
+from log.batches.batch import iter_batches
+from tests.broker.batches import batch
+from tests.broker.harness import open_harness, partition, topic
+from wire.errors import KafkaError, RemoteProtocolError
+
+TIMESTAMP_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def harness(tmp_path):
+    return open_harness(tmp_path, 12)
+
+
+def follow(harness, leader_epoch=0, leader=11):
+    state = partition((11, 12), leader, leader_epoch=leader_epoch, partition_epoch=leader_epoch)
+    harness.set_image(topic("t", state))
+    return harness.partitions.find("t", 0)
+
+
+def record(offset, *values, epoch=0):
+    data = batch(*(values or (b"x",)), timestamp_ms=TIMESTAMP_MS)
+    next(iter_batches(data)).stamp(offset, epoch)
+    return data
+
+
+def follow_with(harness, *epochs, leader_epoch=9):
+    """A log with one record a number, of that epoch; now followed in `leader_epoch`."""
+    for offset, epoch in enumerate(epochs):
+        follow(harness, epoch).open_follower().append(record(offset, epoch=epoch))
+        harness.flush()
+    return follow(harness, leader_epoch)
+
+
+def where(follower):
+    position = follower.position()
+    return position.offset, position.last_fetched_epoch, position.log_start_offset
+
+
+# -- what is asked for
+
+
+def test_a_replica_without_a_directory_asks_as_an_empty_log(harness):
+    held = follow(harness)
+    assert held.open_follower().ready
+    assert where(held.open_follower()) == (0, -1, 0)
+    assert held.open_log is None
+
+
+def test_nothing_is_asked_for_before_what_is_here_is_durable(harness):
+    """The leader takes the offset asked for as being on this disk."""
+    follower = follow(harness).open_follower()
+    heard = []
+    follower.on_ready = heard.append
+    follower.append(record(0, epoch=0))
+    assert not follower.ready
+    harness.flush()
+    assert follower.ready
+    assert heard == [follower]
+    assert where(follower) == (1, 0, 0)
+
+
+def test_an_epoch_that_begins_with_what_is_not_durable_waits_for_its_flush(harness):
+    follow(harness).open_follower().append(record(0))
+    follower = follow(harness, 1).open_follower()
+    heard = []
+    follower.on_ready = heard.append
+    assert not follower.ready
+    harness.flush()
+    assert heard == [follower]
+
+
+def test_what_recovery_found_is_flushed_before_more_is_asked_for(harness):
+    """It may be in the page cache only, and nobody else has it flushed."""
+    held = follow(harness)
+    held.open_follower().append(record(0))
+    held.release_log()
+    follower = held.open_follower()
+    assert not follower.ready
+    harness.flush()
+    assert follower.ready
+
+
+def test_an_ended_epoch_is_not_told_of_a_flush(harness):
+    follower = follow(harness).open_follower()
+    heard = []
+    follower.on_ready = heard.append
+    follower.append(record(0))
+    follow(harness, 1)
+    harness.flush()
+    follower._flushed(0)
+    assert follower.ended
+    assert heard == []
+
+
+def test_the_epoch_read_last_is_told(harness):
+    assert where(follow_with(harness, 0, 0, 4).open_follower()) == (3, 4, 0)
+
+
+# -- what is taken over
+
+
+def test_records_are_taken_over_once(harness):
+    follower = follow(harness).open_follower()
+    assert follower.append(record(0))
+    assert not follower.append(record(0))
+    assert not follower.append(memoryview(b""))
+    assert follower.append(record(1))
+    assert follower.log.log_end_offset == 2
+
+
+def test_what_was_written_before_a_batch_that_is_no_good_is_flushed(harness):
+    """It is here, so it must become durable; else nothing would be asked for any more."""
+    follower = follow(harness).open_follower()
+    spoiled = bytearray(record(1))
+    spoiled[-1] ^= 1
+    with pytest.raises((KafkaError, RemoteProtocolError)):
+        follower.append(memoryview(bytearray(bytes(record(0)) + bytes(spoiled))))
+    harness.flush()
+    assert follower.ready
+
+
+@pytest.mark.parametrize(
+    ("known", "told", "expected"),
+    [(0, 0, 0), (0, 2, 2), (0, 3, 3), (0, 7, 3), (2, 1, 2), (2, 3, 3)],
+)
+def test_the_watermark_follows_the_leader_s_as_far_as_the_log_goes(harness, known, told, expected):
+    held = follow_with(harness, 0, 0, 0)
+    held.saved_watermark = known
+    held.open_follower().take_watermark(told, 0)
+    assert held.high_watermark == expected
+
+
+def test_nothing_is_committed_in_a_replica_that_is_not_there(harness):
+    """Its directory is gone; what the checkpoint says of it was of another life."""
+    held = follow(harness)
+    held.saved_watermark = 9
+    held.open_follower().take_watermark(3, 0)
+    assert held.high_watermark == 0
+
+
+def test_what_was_deleted_was_committed(harness):
+    """The watermark is never below the log's start, whatever a checkpoint or a new leader says."""
+    held = follow_with(harness, 0, 0, 0)
+    held.open_follower().take_watermark(3, 2)
+    held.saved_watermark = 0
+    held.open_follower().take_watermark(1, 2)
+    assert held.high_watermark == 2
+
+
+@pytest.mark.parametrize(
+    ("watermark", "leader_start", "start"), [(3, 2, 2), (2, 2, 2), (1, 2, 0), (3, 0, 0), (3, 3, 3)]
+)
+def test_the_log_starts_where_the_leader_s_does_up_to_the_watermark(
+    harness, watermark, leader_start, start
+):
+    """P13: above it nothing is deleted that may be needed; the leader deletes nothing there."""
+    held = follow_with(harness, 0, 0, 0)
+    held.open_follower().take_watermark(watermark, leader_start)
+    assert held.log.log_start_offset == start
+
+
+def test_the_log_s_start_does_not_go_back(harness):
+    held = follow_with(harness, 0, 0, 0)
+    held.open_follower().take_watermark(3, 2)
+    held.open_follower().take_watermark(3, 1)
+    assert held.log.log_start_offset == 2
+
+
+# -- where the log is cut
+
+
+@pytest.mark.parametrize(
+    ("epochs", "leader_epoch", "leader_end", "kept"),
+    [
+        # the leader knows our epoch and has less of it
+        ((0, 0, 2, 2), 2, 3, 3),
+        ((0, 0, 2, 2), 2, 2, 2),
+        # or ends it where we have not come to
+        ((0, 0, 2, 2), 2, 9, 4),
+        # the leader's largest epoch that is not above ours is one that we know, too
+        ((0, 0, 2, 2), 0, 2, 2),
+        ((0, 0, 2, 2), 0, 1, 1),
+        ((0, 0, 2, 2), 0, 5, 2),
+        # or one that we do not know: our own before it ends there, and the leader is asked again
+        ((0, 0, 2, 2), 1, 3, 2),
+        ((0, 0, 2, 2), 1, 1, 2),
+        # or one before all of ours: nothing of this log is the leader's
+        ((3, 3), 1, 1, 0),
+        ((3, 3), 1, 0, 0),
+        ((3, 3), 1, 5, 0),
+        # the leader knows no epoch
+        ((0, 0), -1, 1, 1),
+        ((0, 0), -1, 5, 2),
+    ],
+)
+def test_the_log_is_cut_where_the_epochs_part(harness, epochs, leader_epoch, leader_end, kept):
+    """KIP-101, KIP-279."""
+    follower = follow_with(harness, *epochs).open_follower()
+    follower.truncate_diverging(leader_epoch, leader_end)
+    assert follower.log.log_end_offset == kept
+
+
+@pytest.mark.parametrize(("offset", "watermark"), [(1, 1), (2, 2), (3, 2)])
+def test_the_watermark_goes_with_what_is_cut(harness, offset, watermark):
+    held = follow_with(harness, 0, 0, 0)
+    held.open_follower().take_watermark(2, 0)
+    held.open_follower().truncate_to(offset)
+    assert (held.log.log_end_offset, held.high_watermark) == (offset, watermark)
+
+
+def test_a_log_thrown_away_begins_where_the_leader_s_does(harness):
+    held = follow_with(harness, 0, 0)
+    held.open_follower().start_at(7)
+    assert (held.log.log_start_offset, held.log.log_end_offset) == (7, 7)
+    assert held.high_watermark == 7
+    harness.flush()
+    assert where(held.open_follower()) == (7, -1, 7)
+
+
+def test_after_a_cut_it_reads_on_when_all_that_is_left_is_durable(harness):
+    held = follow_with(harness, 0, 0)
+    follower = held.open_follower()
+    heard = []
+    follower.on_ready = heard.append
+    follower.append(record(2, epoch=9))
+    follower.append(record(3, epoch=9))
+    assert not follower.ready
+    follower.truncate_to(3)
+    harness.flush()
+    assert follower.ready
+    assert where(follower) == (3, 9, 0)

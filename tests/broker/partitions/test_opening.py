@@ -1,0 +1,123 @@
+"""Which logs are opened before a request is handled, and when that takes turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.partitions.opening import (
+    OPENED_PER_TURN,
+    open_leaders,
+    opened_first,
+    takes_one_turn,
+    unopened,
+)
+from tests.broker.batches import append
+from tests.broker.harness import open_harness, partition, topic, topic_id
+from wire.transport.calls import Parked
+
+
+@pytest.fixture
+def harness(tmp_path):
+    return open_harness(tmp_path)
+
+
+def names(found):
+    return [one.name for one in found]
+
+
+def close_unclean(harness):
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=None)
+
+
+def test_what_is_led_here_and_was_not_asked_for_is_opened(harness):
+    harness.set_image(
+        topic("t", partition(), partition(), partition((11, 12), 12), partition((12,)))
+    )
+    harness.leader(index=1)
+    keys = [("t", index) for index in range(5)] + [("u", 0), (topic_id("t"), 0), (b"?" * 16, 0)]
+    assert names(unopened(harness.partitions, keys)) == ["t-0", "t-0"]
+
+
+def test_a_follower_need_not_have_unused_partitions_opened(harness):
+    """It is told that it is in sync with nothing."""
+    harness.set_image(topic("t", partition((11, 12)), partition((11, 12), isr=(11,))))
+    keys = [("t", 0), ("t", 1)]
+    assert names(unopened(harness.partitions, keys)) == ["t-0", "t-1"]
+    assert names(unopened(harness.partitions, keys, follower_id=12)) == ["t-1"]
+    assert names(unopened(harness.partitions, keys, follower_id=13)) == ["t-0", "t-1"]
+
+
+def test_who_writes_needs_to_know_the_producers_too(tmp_path):
+    """The first append reads what the log knows of them."""
+    before = open_harness(tmp_path)
+    before.set_image(topic("t", partition()))
+    append(before, b"a")
+    before.partitions.close()
+    before.directory.close(broker_epoch=5)
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()))
+    leader = harness.leader()
+    assert not leader.log.knows_producers
+    assert unopened(harness.partitions, [("t", 0)]) == []
+    assert names(unopened(harness.partitions, [("t", 0)], for_writing=True)) == ["t-0"]
+    assert leader.log.producers is not None
+    assert leader.log.knows_producers
+    assert unopened(harness.partitions, [("t", 0)], for_writing=True) == []
+
+
+def test_a_few_take_one_turn_and_more_do_not(harness):
+    harness.set_image(topic("t", *[partition()] * (OPENED_PER_TURN + 1)))
+    found = unopened(harness.partitions, [("t", n) for n in range(OPENED_PER_TURN + 1)])
+    assert takes_one_turn([])
+    assert takes_one_turn(found[:-1])
+    assert not takes_one_turn(found)
+
+
+def test_a_log_that_a_crash_left_is_never_checked_within_a_turn(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(), partition()))
+    append(harness, b"a")
+    close_unclean(harness)
+    again = open_harness(tmp_path)
+    again.set_image(topic("t", partition(), partition()))
+    first, second = again.partitions
+    assert (first.must_check, second.must_check) == (True, False)
+    assert not takes_one_turn([second, first])
+    again.leader()
+    assert not first.must_check, "it is open"
+
+
+async def test_what_cannot_be_opened_does_not_keep_the_others(tmp_path):
+    """Who asks for it is told why."""
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(), partition()))
+    append(harness, b"a")
+    gone, other = list(harness.partitions)
+    found = [gone, other]
+    harness.partitions.take_out(gone, "a bit flipped")
+    await open_leaders(found)
+    assert gone.leader_or_none is None
+    assert other.leader_or_none is not None
+
+
+async def test_the_answer_is_made_when_all_are_open(harness):
+    count = OPENED_PER_TURN + 1
+    harness.set_image(topic("t", *[partition()] * count))
+    keys = [("t", index) for index in range(count)]
+
+    def answer():
+        return len([one for one in harness.partitions if one.leader_or_none is not None])
+
+    assert opened_first(harness.partitions, keys[:1], answer) == 0, "at once: it opens its own"
+    parked = opened_first(harness.partitions, keys, answer)
+    assert isinstance(parked, Parked)
+    assert await parked.finish() == count
+
+    async def later():
+        return "later"
+
+    assert opened_first(harness.partitions, keys, lambda: Parked(later)).finish is later
+    harness.partitions.reopen(list(harness.partitions))
+    parked = opened_first(harness.partitions, keys, lambda: Parked(later))
+    assert await parked.finish() == "later"

@@ -1,0 +1,276 @@
+"""What of a replica outlives its epochs: its log, its watermark, who waits for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.partitions.watchers import Interest
+from tests.broker.batches import append
+from tests.broker.harness import open_harness, partition, topic
+from wire.errors import ErrorCode, KafkaError
+
+
+@pytest.fixture
+def harness(tmp_path):
+    return open_harness(tmp_path)
+
+
+class Reader:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def data_changed(self, interest):
+        self.heard.append("data")
+
+    def watermark_changed(self, interest):
+        self.heard.append("watermark")
+
+    def taken(self) -> list[str]:
+        heard, self.heard = self.heard, []
+        return heard
+
+
+def assign(harness, replicas=(11, 12), leader=None, **fields):
+    harness.set_image(topic("t", partition(replicas, leader, **fields)))
+    return harness.partitions.find("t", 0)
+
+
+def watch(held, *, upto_end):
+    reader = Reader()
+    held.watchers.add(Interest(reader), upto_end=upto_end)
+    return reader
+
+
+# -- who hears of what
+
+
+def test_followers_hear_of_what_is_written_consumers_of_what_is_committed(harness):
+    held = assign(harness, (11,))
+    follower, consumer = watch(held, upto_end=True), watch(held, upto_end=False)
+    harness.leader()
+    assert (follower.taken(), consumer.taken()) == (["data"], ["data"]), "the epoch has begun"
+    append(harness, b"a")
+    assert (follower.taken(), consumer.taken()) == (["data"], [])
+    harness.flush()
+    assert (follower.taken(), consumer.taken()) == (["watermark"], ["data"])
+
+
+def test_nobody_is_woken_by_a_flush_that_commits_nothing(harness):
+    held = assign(harness)
+    append(harness, b"a")
+    consumer = watch(held, upto_end=False)
+    harness.flush()
+    assert (harness.leader().high_watermark.offset, consumer.taken()) == (0, [])
+
+
+def test_who_does_not_listen_any_more_hears_nothing(harness):
+    held = assign(harness, (11,))
+    for upto_end in (True, False):
+        reader = Reader()
+        interest = Interest(reader)
+        held.watchers.add(interest, upto_end=upto_end)
+        held.watchers.discard(interest)
+        held.watchers.notify_all()
+        assert reader.heard == []
+
+
+def test_all_hear_of_the_end_of_an_epoch(harness):
+    held = assign(harness)
+    harness.leader()
+    readers = [watch(held, upto_end=upto_end) for upto_end in (True, False)]
+    assign(harness, leader=12, leader_epoch=1)
+    assert [reader.taken() for reader in readers] == [["data"], ["data"]]
+
+
+def test_all_hear_when_the_replica_is_gone(harness):
+    held = assign(harness)
+    harness.leader()
+    readers = [watch(held, upto_end=upto_end) for upto_end in (True, False)]
+    harness.set_image()
+    assert [reader.taken() for reader in readers] == [["data"], ["data"]]
+
+
+def test_all_hear_when_its_log_is_let_go_of(harness):
+    held = assign(harness)
+    harness.leader()
+    reader = watch(held, upto_end=False)
+    held.release_log()
+    assert reader.taken() == ["data"]
+
+
+def test_a_follower_that_left_the_isr_of_an_unused_partition_is_looked_at(harness):
+    """It was told that all is well without a leader epoch; only a leader can have it back."""
+    held = assign(harness)
+    reader = watch(held, upto_end=True)
+    assign(harness, isr=(11,), partition_epoch=1)
+    assert reader.taken() == ["data"]
+    assign(harness, isr=(11,), partition_epoch=2)
+    assert reader.taken() == []
+
+
+def test_all_hear_of_records_that_were_deleted(harness):
+    held = assign(harness, (11,))
+    append(harness, b"a")
+    harness.flush()
+    reader = watch(held, upto_end=False)
+    harness.leader().delete_records_before(1)
+    assert reader.taken() == ["data"]
+
+
+# -- the watermark
+
+
+def test_the_watermark_of_a_led_partition_is_its_leader_s(harness):
+    held = assign(harness, (11,))
+    held.saved_watermark = 0
+    append(harness, b"a")
+    harness.flush()
+    assert held.high_watermark == 1
+
+
+def test_the_watermark_goes_from_leading_to_following(harness):
+    held = assign(harness, (11, 12), isr=(11,))
+    append(harness, b"a")
+    harness.flush()
+    assign(harness, leader=12, leader_epoch=1)
+    assert held.high_watermark == 1
+
+
+def test_a_saved_watermark_is_held_to_what_the_log_has(harness):
+    held = assign(harness)
+    append(harness, b"a", b"b")
+    assert held.watermark_in_log() == 0
+    held.saved_watermark = 1
+    assert held.watermark_in_log() == 1
+    held.saved_watermark = 9
+    assert held.watermark_in_log() == 2
+
+
+def test_a_saved_watermark_below_the_log_s_start_is_the_start(harness):
+    held = assign(harness, (11,))
+    append(harness, b"a")
+    append(harness, b"b")
+    harness.flush()
+    harness.leader().delete_records_before(1)
+    held.saved_watermark = 0
+    assert held.watermark_in_log() == 1
+
+
+# -- an unused partition
+
+
+@pytest.mark.parametrize(
+    ("fields", "follower_id", "expected"),
+    [
+        ({}, 12, True),
+        ({}, 13, False),  # no replica
+        ({"isr": (11,)}, 12, False),  # only a leader can have it in sync again
+        ({"leader": 12}, 12, False),
+    ],
+)
+def test_who_can_be_told_that_there_is_nothing_without_a_log(
+    harness, fields, follower_id, expected
+):
+    held = assign(harness, **fields)
+    assert held.is_untouched_for(follower_id) == expected
+
+
+def test_a_partition_that_was_written_to_or_begun_is_not_untouched(harness):
+    held = assign(harness)
+    assert held.is_untouched_for(12)
+    append(harness, b"a")
+    assert not held.is_untouched_for(12)
+    held.release_log()
+    assert not held.is_untouched_for(12), "it has a directory"
+
+
+def test_a_partition_that_is_gone_is_not_untouched(harness):
+    held = assign(harness)
+    harness.set_image()
+    assert not held.is_untouched_for(12)
+
+
+# -- epochs
+
+
+def refused(action):
+    with pytest.raises(KafkaError) as raised:
+        action()
+    return raised.value.code
+
+
+def test_one_epoch_is_alive_and_it_is_that_of_the_metadata(harness):
+    held = assign(harness)
+    leader = held.open_leader()
+    assert held.open_follower() is None
+    assign(harness, leader=12, leader_epoch=1)
+    follower = held.open_follower()
+    assert leader.ended
+    assert held.leader_or_none is None
+    assert refused(held.open_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assign(harness, leader_epoch=2)
+    assert follower.ended
+    assert held.open_follower() is None
+    assert held.open_leader().epoch == 2
+
+
+def test_another_leader_is_another_epoch_and_newer_metadata_of_the_same_is_not(harness):
+    held = assign(harness)
+    leader = held.open_leader()
+    assert not held.apply(held.state._replace(isr=(11,), partition_epoch=1))
+    assert held.open_leader() is leader
+    assert held.apply(held.state._replace(leader_epoch=1, partition_epoch=2))
+    assert held.open_leader() is not leader
+
+
+def test_nobody_leads_where_there_is_no_leader(harness):
+    held = assign(harness, leader=-1)
+    assert (held.leads, held.follows) == (False, False)
+    assert held.open_follower() is None
+    assert refused(held.open_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_broker_0_is_followed_like_any_other(harness):
+    held = assign(harness, (0, 11), leader=0)
+    assert held.follows
+    assert held.open_follower().leader_id == 0
+
+
+def test_a_partition_that_is_gone_has_no_epoch_and_no_log(harness):
+    held = assign(harness)
+    harness.set_image()
+    assert held.deleted
+    assert refused(held.open_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(KafkaError) as raised:
+        _ = held.log
+    assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    gone = assign(harness, leader=12)
+    gone.close()
+    assert gone.open_follower() is None
+
+
+def test_a_log_that_was_let_go_of_is_not_flushed_any_more(harness):
+    """Its files may have other names by now."""
+    held = assign(harness)
+    append(harness, b"a")
+    log = held.log
+    held.release_log()
+    assert held.open_log is None
+    harness.flush()
+    assert log.flushed_offset == 0
+
+
+def test_a_closed_partition_is_gone_for_good(harness):
+    held = assign(harness)
+    leader = held.open_leader()
+    held.close()
+    assert leader.ended
+    assert refused(held.open_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_flushes_reach_whoever_follows(harness):
+    held = assign(harness, leader=12)
+    heard = []
+    held.open_follower().on_ready = heard.append
+    held.open_follower()._flushed(0)
+    assert heard == [held.open_follower()]

@@ -1,0 +1,263 @@
+"""The partitions of a broker follow the image, a test for each rule: what is found, what begins, what ends, what is put away."""
+
+from __future__ import annotations
+
+import pytest
+from immutables import Map
+
+from tests.broker.batches import append
+from tests.broker.harness import open_harness, partition, registration, topic
+from wire.errors import ErrorCode, KafkaError
+
+
+@pytest.fixture
+def harness(tmp_path):
+    return open_harness(tmp_path)
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def began(self, partition_index, leader):
+        self.heard.append(f"+{partition_index}@{leader.epoch}")
+
+    def ended(self, partition_index, leader_epoch):
+        self.heard.append(f"-{partition_index}@{leader_epoch}")
+
+
+def code_of(call, *args) -> ErrorCode:
+    with pytest.raises(KafkaError) as raised:
+        call(*args)
+    return raised.value.code
+
+
+def names(harness):
+    return [one.name for one in harness.partitions]
+
+
+# -- finding
+
+
+def test_who_names_no_epoch_is_served_in_any(harness):
+    harness.set_image(topic("t", partition(leader_epoch=4)))
+    assert harness.partitions.leader_of("t", 0).epoch == 4
+    assert harness.partitions.leader_of("t", 0, -1).epoch == 4
+
+
+def test_who_names_the_epoch_is_served_in_that_one_only(harness):
+    """Also in the first of all, which is 0."""
+    partitions = harness.partitions
+    harness.set_image(topic("t", partition()))
+    assert partitions.leader_of("t", 0, 0).epoch == 0
+    assert code_of(partitions.leader_of, "t", 0, 1) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    harness.set_image(topic("t", partition(leader_epoch=1)))
+    assert partitions.leader_of("t", 0, 1).epoch == 1
+    assert code_of(partitions.leader_of, "t", 0, 0) is ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_a_follower_is_found_and_does_not_lead(harness):
+    harness.set_image(topic("t", partition((11, 12), leader=12)))
+    assert harness.partitions.hosted("t", 0).follows
+    assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_topic_id_that_nobody_knows(harness):
+    unknown = b"?" * 16
+    assert code_of(harness.partitions.topic_name, unknown) is ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_the_image_is_asked_for_partitions_of_others(harness):
+    elsewhere = partition((12,))
+    harness.set_image(topic("t", elsewhere))
+    assert harness.partitions.state_of("t", 0) == elsewhere
+    assert harness.partitions.state_of("t", 1) is None
+    assert harness.partitions.state_of("u", 0) is None
+
+
+# -- following the image
+
+
+def test_what_is_not_assigned_here_is_not_here(harness):
+    harness.set_image(topic("t", partition((12,)), partition()))
+    assert names(harness) == ["t-1"]
+
+
+def test_a_partition_that_moves_to_others_is_deleted_here(harness):
+    harness.set_image(topic("t", partition((11, 12)), partition((11, 12))))
+    append(harness, b"a")
+    append(harness, b"a", index=1)
+    harness.set_image(topic("t", partition((12,)), partition((11, 12))))
+    assert names(harness) == ["t-1"]
+    assert harness.directory.partitions() == {("t", 1)}
+
+
+def test_a_topic_that_is_gone_is_deleted_here(harness):
+    harness.set_image(topic("t", partition()), topic("u", partition()))
+    append(harness, b"a")
+    harness.set_image(topic("u", partition()))
+    assert names(harness) == ["u-0"]
+    assert harness.directory.partitions() == set()
+    assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_partition_that_the_topic_does_not_have_any_more_is_gone(harness):
+    both = topic("t", partition(), partition())
+    harness.set_image(both)
+    harness.partitions.apply_topic("t", both._replace(partitions=Map({0: both.partitions[0]})))
+    assert names(harness) == ["t-0"]
+
+
+def test_a_topic_made_anew_is_another_one_however_it_is_heard_of(harness):
+    """P14: of the old one nothing stays, neither records nor the epoch."""
+    old = topic("t", partition())
+    harness.set_image(old)
+    append(harness, b"old")
+    leader = harness.leader()
+    new = old._replace(id=b"another".ljust(16))
+    harness.partitions.apply_changes(new, new.partitions)
+    assert leader.ended
+    assert harness.partitions.find("t", 0).topic_id == new.id
+    assert harness.leader().log.log_end_offset == 0
+
+
+def test_a_deleted_topic_takes_only_its_own_partitions_along(harness):
+    """Its deletion may be heard of after the making of another one of its name."""
+    old = topic("t", partition())
+    new = old._replace(id=b"another".ljust(16))
+    harness.set_image(new)
+    harness.partitions.remove(old, 0)
+    assert names(harness) == ["t-0"]
+    harness.partitions.remove(new, 7)
+    assert names(harness) == ["t-0"]
+    harness.partitions.remove(new, 0)
+    assert names(harness) == []
+
+
+def test_who_follows_is_replicated_from_each_epoch_s_leader(harness):
+    for epoch, leader in enumerate((12, 13, 11, 12)):
+        state = partition((11, 12, 13), leader, leader_epoch=epoch, partition_epoch=epoch)
+        harness.set_image(topic("t", state))
+    harness.set_image()
+    assert harness.follows.followed == ["+t-0@0", "-t-0", "+t-0@1", "-t-0", "+t-0@3", "-t-0"]
+
+
+def test_the_same_image_again_is_no_change(harness):
+    state = topic("t", partition((11, 12)), partition((11, 12), leader=12))
+    listener = Listener()
+    harness.partitions.listen("t", listener)
+    harness.set_image(state)
+    harness.set_image(state)
+    assert listener.heard == ["+0@0"]
+    assert harness.follows.followed == ["+t-1@0"]
+
+
+def test_an_epoch_without_a_leader_is_neither_led_nor_followed(harness):
+    listener = Listener()
+    harness.partitions.listen("t", listener)
+    harness.set_image(topic("t", partition((11, 12))))
+    harness.set_image(topic("t", partition((11, 12), leader=-1, leader_epoch=1)))
+    assert listener.heard == ["+0@0", "-0@0"]
+    assert not [told for told in harness.follows.followed if told.startswith("+")]
+
+
+def test_partitions_of_one_topic_begin_and_end_each_for_itself(harness):
+    listener = Listener()
+    harness.partitions.listen("t", listener)
+    harness.set_image(topic("t", partition(), partition()))
+    harness.set_image(topic("t", partition(leader_epoch=1, partition_epoch=1), partition()))
+    assert listener.heard == ["+0@0", "+1@0", "-0@0", "+0@1"]
+
+
+# -- opened anew
+
+
+def test_opened_anew_all_epochs_end_before_anything_moves_and_begin_after(harness):
+    listener = Listener()
+    harness.partitions.listen("t", listener)
+    harness.set_image(topic("t", partition(), partition()), topic("f", partition((11, 12), 12)))
+    led, followed = harness.leader(), harness.partitions.find("f", 0).open_follower()
+    listener.heard.clear()
+    harness.follows.followed.clear()
+
+    def move():
+        assert led.ended
+        assert followed.ended
+        listener.heard.append("move")
+        harness.follows.followed.append("move")
+
+    harness.partitions.reopen(list(harness.partitions), move)
+    assert listener.heard == ["-0@0", "-1@0", "move", "+0@0", "+1@0"]
+    assert harness.follows.followed == ["-f-0", "move", "+f-0@0"]
+
+
+def test_opened_anew_even_if_the_move_fails(harness):
+    harness.set_image(topic("t", partition()))
+    append(harness, b"a")
+
+    def move():
+        raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        harness.partitions.reopen([harness.partitions.find("t", 0)], move)
+    assert harness.leader().log.log_end_offset == 1
+
+
+# -- what concerns many
+
+
+def test_all_leaders_look_at_their_followers_at_times(harness):
+    brokers = tuple(registration(node_id) for node_id in (11, 12))
+    harness.set_image(
+        topic("t", partition((11, 12)), partition((11, 12)), partition()), brokers=brokers
+    )
+    for index in (0, 2):
+        append(harness, b"a", index=index)
+    harness.now += 100
+    harness.partitions.drop_lagging_followers()
+    [(owner, change)] = harness.isr_changes.submitted
+    assert owner is harness.leader()
+    assert [member for member, _ in change.new_isr] == [11]
+
+
+def test_a_leader_looks_again_at_followers_whose_registration_changed_only(harness):
+    looked = []
+    harness.set_image(topic("t", partition((11, 12)), partition((11, 13)), partition((11, 12))))
+    for index in (0, 1):
+        harness.leader(index=index).reconsider_followers = lambda index=index: looked.append(index)
+    harness.partitions.brokers_changed(frozenset({12, 14}))
+    assert looked == [0]
+    assert harness.partitions.find("t", 2).leader_or_none is None, "nobody asked for it"
+
+
+@pytest.mark.parametrize(("name", "changed"), [("t", ["t"]), (None, ["t", "u"]), ("x", [])])
+def test_changed_settings_reach_the_logs_of_that_topic_or_of_all(harness, name, changed):
+    harness.set_image(topic("t", partition()), topic("u", partition()))
+    logs = {name: harness.leader(name).log for name in ("t", "u")}
+    configs = {(2, one): {"retention.ms": "5"} for one in logs}
+    harness.set_image(topic("t", partition()), topic("u", partition()), configs=configs)
+    harness.partitions.settings_changed(name)
+    assert [one for one, log in logs.items() if log.config.retention_ms == 5] == changed
+
+
+def test_the_watermarks_of_unopened_partitions_are_kept(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(), partition()), topic("u", partition((11, 12), 12)))
+    append(harness, b"a")
+    harness.flush()
+    harness.partitions.find("u", 0).saved_watermark = 0
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=5, high_watermarks={("t", 0): 1})
+    again = open_harness(tmp_path)
+    again.set_image(topic("t", partition(), partition()), topic("u", partition((11, 12), 12)))
+    assert again.partitions.watermarks() == {("t", 0): 1}
+    again.leader("t", 1)
+    assert again.partitions.watermarks() == {("t", 0): 1, ("t", 1): 0}
+
+
+def test_closed_all_epochs_are_over(harness):
+    harness.set_image(topic("t", partition(), partition((11, 12), 12)))
+    leader, follower = harness.leader(), harness.partitions.find("t", 1).open_follower()
+    harness.partitions.close()
+    assert leader.ended
+    assert follower.ended

@@ -1,0 +1,196 @@
+"""When a look at suspect records takes a replica out of service (P17), and when it must not: a test for each rule."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import trio
+import trio.testing
+
+from broker.partitions import suspect_checks
+from broker.partitions.suspect_checks import check_suspects
+from broker.storage.directories import LogDirectories
+from log.partitions.partition_log import PartitionLog
+from tests.broker.batches import append
+from tests.broker.harness import open_harness, partition, topic
+from wire.errors import ErrorCode, KafkaError
+
+BATCH_BYTES = 69  # of one record of one byte
+MANY = 1 << 20
+
+
+def state(isr=(11, 12), leader=11, epoch=0):
+    return topic(
+        "t", partition((11, 12), leader, isr=isr, leader_epoch=epoch, partition_epoch=epoch)
+    )
+
+
+@pytest.fixture
+def harness(tmp_path):
+    """Leads three batches."""
+    harness = open_harness(tmp_path)
+    harness.set_image(state())
+    for value in (b"a", b"b", b"c"):
+        append(harness, value)
+    harness.flush()
+    return harness
+
+
+def flip(harness, position):
+    """One bit of the first segment."""
+    with (harness.leader().log.directory / f"{0:020d}.log").open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 1]))
+
+
+async def look(harness, offset=0, size=MANY):
+    """Whether the replica was taken out of service."""
+    held = harness.partitions.find("t", 0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(check_suspects, harness.partitions)
+        held.services.suspects.add(("t", 0), offset, size)
+        with trio.fail_after(10):
+            while held.services.suspects._waiting:
+                await trio.lowlevel.checkpoint()
+            await looked(held)
+        nursery.cancel_scope.cancel()
+    return is_out(held)
+
+
+async def looked(held):
+    """Another look is asked for, and begun when the first is over."""
+    held.services.suspects.add(("t", 0), 1 << 40, 1)
+    while held.services.suspects._waiting:
+        await trio.lowlevel.checkpoint()
+    await trio.testing.wait_all_tasks_blocked()
+
+
+def is_out(held):
+    if not held.leads:
+        return False
+    try:
+        held.open_leader()
+    except KafkaError as error:
+        return error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    return False
+
+
+def meanwhile(monkeypatch, change):
+    """`change` comes while the records are checked in a thread."""
+    real = suspect_checks.run_blocking
+
+    async def run_blocking(*work):
+        change()
+        return await real(*work)
+
+    monkeypatch.setattr(suspect_checks, "run_blocking", run_blocking)
+
+
+async def test_damaged_records_take_the_replica_out_of_service(harness):
+    flip(harness, 65)
+    assert await look(harness)
+
+
+@pytest.mark.parametrize(
+    "position",
+    [
+        BATCH_BYTES + 7,  # offset 1 becomes 0, that of the batch before it
+        2 * BATCH_BYTES + 7,  # offset 2 becomes 3, where the log ends
+    ],
+)
+async def test_offsets_that_cannot_be_there_take_it_out_of_service_too(harness, position):
+    """No CRC covers them."""
+    flip(harness, position)
+    assert await look(harness)
+
+
+async def test_sound_records_change_nothing(harness):
+    assert not await look(harness)
+
+
+async def test_who_is_alone_in_sync_goes_on(harness, caplog):
+    flip(harness, 65)
+    harness.set_image(state(isr=(11,), epoch=1))
+    harness.leader()
+    assert not await look(harness)
+    assert "no other replica is in sync" in caplog.text
+
+
+async def test_no_more_is_looked_at_than_the_follower_was_given(harness):
+    flip(harness, BATCH_BYTES + 65)
+    assert not await look(harness, size=BATCH_BYTES)
+    assert not await look(harness, offset=2)
+    assert await look(harness, offset=1, size=1)
+
+
+async def test_no_more_is_read_at_once_than_an_answer_holds(harness, monkeypatch):
+    sizes = []
+    real = PartitionLog.read
+
+    def read(self, offset, size, **limits):
+        sizes.append(size)
+        return real(self, offset, size, **limits)
+
+    monkeypatch.setattr(PartitionLog, "read", read)
+    await look(harness, size=1 << 40)
+    await look(harness, size=7)
+    assert sizes[0] == 16 << 20
+    assert 7 in sizes
+
+
+async def test_what_is_not_there_any_more_is_not_damaged(harness):
+    """It was deleted, or not written yet."""
+    flip(harness, 65)
+    harness.set_image(state(isr=(11,), epoch=1))
+    harness.leader().delete_records_before(1)
+    harness.set_image(state(epoch=2))
+    harness.leader()
+    assert not await look(harness, offset=0)
+    assert not await look(harness, offset=77)
+
+
+async def test_an_epoch_that_ended_meanwhile_accuses_nobody(harness, monkeypatch, caplog):
+    """The log may be another one, or have been cut."""
+    flip(harness, 65)
+    meanwhile(monkeypatch, lambda: harness.set_image(state(epoch=1)))
+    assert not await look(harness)
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+
+
+async def test_a_log_that_was_let_go_of_meanwhile_accuses_nobody(harness, monkeypatch):
+    flip(harness, 65)
+    held = harness.partitions.find("t", 0)
+    meanwhile(monkeypatch, held.release_log)
+    assert not await look(harness)
+
+
+async def test_who_leads_no_more_is_not_looked_at(harness):
+    flip(harness, 65)
+    harness.set_image(state(leader=12, epoch=1))
+    assert not await look(harness)
+    harness.set_image(state(epoch=2))
+    assert not await look(harness), "nobody has asked for this epoch yet"
+
+
+async def test_a_disk_that_cannot_be_read_is_told_of(harness, monkeypatch):
+    told = []
+    monkeypatch.setattr(LogDirectories, "storage_failed", lambda _: told.append("failed"))
+
+    def read(self, *_, **__):
+        raise OSError("input/output error")
+
+    monkeypatch.setattr(PartitionLog, "read", read)
+    log = harness.leader().log
+    await look(harness)
+    assert told
+    assert "input/output error" in log.health.offline
+
+
+async def test_each_partition_is_looked_at_where_it_was_suspected_last(harness):
+    flip(harness, BATCH_BYTES + 65)
+    held = harness.partitions.find("t", 0)
+    held.services.suspects.add(("t", 0), 2, MANY)
+    assert await look(harness, offset=1)

@@ -1,0 +1,273 @@
+"""The rules of the follower's side of a fetch session, a test for each: what the next request says, and when there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from broker.partitions.follower import FetchPosition
+from broker.replication.fetch_client import BACKOFF_SECONDS, FetchClient, FetchSettings
+
+SETTINGS = FetchSettings(
+    12,
+    lambda: 112,
+    wait_max_ms=500,
+    min_bytes=3,
+    partition_bytes_max=1 << 20,
+    response_bytes_max=10 << 20,
+)
+SESSION = 7
+
+
+@dataclass
+class Follower:
+    """What the client needs of a `FollowerEpoch`."""
+
+    epoch: int = 4
+    offset: int = 0
+    ended: bool = False
+
+    def position(self) -> FetchPosition:
+        return FetchPosition(self.offset, 3, 1)
+
+
+def key(index=0, name=b"t"):
+    return (name * 16, index)
+
+
+@pytest.fixture
+def client():
+    return FetchClient(SETTINGS)
+
+
+def ask(client, now=0.0, *, in_flight=False, session_id=SESSION):
+    """The next request, answered."""
+    request = client.next_request(now, in_flight=in_flight)
+    if request is not None:
+        client.answered(session_id)
+    return request
+
+
+def named(request):
+    return [
+        (topic.topic_id[:1], one.partition, one.fetch_offset)
+        for topic in request.topics
+        for one in topic.partitions
+    ]
+
+
+def forgotten(request):
+    return [
+        (topic.topic_id[:1], index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]
+
+
+def test_a_request_says_who_asks_for_what(client):
+    client.add(key(5), Follower(offset=9))
+    request = client.next_request(0.0, in_flight=False)
+    state = request.replica_state
+    assert (state.replica_id, state.replica_epoch) == (12, 112)
+    assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (500, 3, 10 << 20)
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    [topic] = request.topics
+    [one] = topic.partitions
+    assert (topic.topic_id, one.partition, one.partition_max_bytes) == (key()[0], 5, 1 << 20)
+    assert (one.current_leader_epoch, one.fetch_offset) == (4, 9)
+    assert (one.last_fetched_epoch, one.log_start_offset) == (3, 1)
+
+
+def test_a_session_counts_its_requests_and_begins_anew_with_a_connection(client):
+    client.add(key(), Follower())
+    told = []
+    for _ in range(3):
+        request = ask(client)
+        told.append((request.session_id, request.session_epoch))
+    client.begin()
+    request = ask(client)
+    told.append((request.session_id, request.session_epoch))
+    assert told == [(0, 0), (SESSION, 1), (SESSION, 2), (0, 0)]
+
+
+def test_without_a_session_each_request_names_everything(client):
+    """The leader's cache is full."""
+    for index in (0, 1):
+        client.add(key(index), Follower())
+    for _ in range(2):
+        request = ask(client, session_id=0)
+        assert (request.session_id, request.session_epoch) == (0, 0)
+        assert named(request) == [(b"t", 0, 0), (b"t", 1, 0)]
+
+
+def test_partitions_are_named_topic_by_topic(client):
+    for one in (key(0), key(0, b"u"), key(1)):
+        client.add(one, Follower())
+    request = ask(client)
+    assert [len(topic.partitions) for topic in request.topics] == [2, 1]
+    for one in (key(0), key(0, b"u"), key(1)):
+        client.remove(one)
+    client.add(key(9), Follower())
+    request = ask(client)
+    assert [topic.partitions for topic in request.forgotten_topics_data] == [[0, 1], [0]]
+
+
+def test_where_nothing_changed_nothing_is_named_and_the_long_poll_goes_on(client):
+    client.add(key(), Follower())
+    ask(client)
+    client.mark_changed(client.find(key()))
+    request = ask(client)
+    assert (named(request), forgotten(request)) == ([], [])
+
+
+def test_nothing_is_asked_for_where_nothing_is_followed(client):
+    assert ask(client) is None
+    client.add(key(), Follower())
+    client.remove(key())
+    assert len(client) == 0
+    assert ask(client) is None
+
+
+def test_a_position_or_an_epoch_that_changed_is_told(client):
+    client.add(key(), Follower())
+    ask(client)
+    client.find(key()).follower.offset = 2
+    client.mark_changed(client.find(key()))
+    assert named(ask(client)) == [(b"t", 0, 2)]
+    client.add(key(), Follower(epoch=5, offset=2))
+    request = ask(client)
+    assert request.topics[0].partitions[0].current_leader_epoch == 5
+
+
+def test_an_epoch_that_ended_is_not_asked_for_and_not_found(client):
+    client.add(key(0), Follower())
+    client.add(key(1), Follower())
+    client.find(key(0)).follower.ended = True
+    assert client.find(key(0)) is None
+    assert client.find(key(2)) is None
+    assert named(ask(client)) == [(b"t", 1, 0)]
+
+
+def test_who_is_held_back_leaves_the_session_and_comes_back_when_its_pause_is_over(client):
+    for index in (0, 1):
+        client.add(key(index), Follower())
+    ask(client)
+    client.delay(client.find(key()), 10.0)
+    assert client.next_due == 10.0 + BACKOFF_SECONDS
+    request = ask(client, 10.0)
+    assert (named(request), forgotten(request)) == ([], [(b"t", 0)])
+    request = ask(client, 10.0 + BACKOFF_SECONDS / 2)
+    assert (named(request), forgotten(request)) == ([], [])
+    request = ask(client, 10.0 + BACKOFF_SECONDS)
+    assert (named(request), forgotten(request)) == ([(b"t", 0, 0)], [])
+    assert client.next_due == float("inf")
+
+
+def test_who_comes_back_before_the_leader_heard_that_it_left_has_not_left(client):
+    client.add(key(0), Follower())
+    client.add(key(1), Follower())
+    ask(client)
+    client.delay(client.find(key(0)), 0.0)
+    request = ask(client, 1.0)
+    assert forgotten(request) == []
+    client.remove(key(0))
+    client.add(key(0), Follower(offset=3))
+    request = ask(client, 1.0)
+    assert (named(request), forgotten(request)) == ([(b"t", 0, 3)], [])
+
+
+def test_what_changes_of_one_held_back_is_told_when_it_comes_back(client):
+    client.add(key(0), Follower())
+    client.add(key(1), Follower())
+    ask(client)
+    followed = client.find(key(0))
+    client.delay(followed, 0.0)
+    followed.follower.offset = 3
+    client.mark_changed(followed)
+    assert named(ask(client, 0.0)) == []
+    assert named(ask(client, 1.0)) == [(b"t", 0, 3)]
+
+
+def test_a_new_epoch_is_not_held_back(client):
+    client.add(key(0), Follower())
+    ask(client)
+    client.delay(client.find(key(0)), 0.0)
+    client.add(key(0), Follower(epoch=5))
+    assert client.next_due == float("inf")
+    assert named(ask(client, 0.0)) == [(b"t", 0, 0)]
+
+
+def test_who_is_held_back_is_not_named_by_a_new_connection_either(client):
+    client.add(key(0), Follower())
+    client.add(key(1), Follower())
+    client.delay(client.find(key(0)), 0.0)
+    client.begin()
+    assert named(ask(client, 0.0)) == [(b"t", 1, 0)]
+
+
+def test_who_was_removed_while_held_back_does_not_come_back(client):
+    client.add(key(0), Follower())
+    client.add(key(1), Follower())
+    ask(client)
+    client.delay(client.find(key(0)), 0.0)
+    client.remove(key(0))
+    assert client.next_due == float("inf")
+    request = ask(client, 99.0)
+    assert (named(request), forgotten(request)) == ([], [(b"t", 0)])
+
+
+def test_what_the_leader_never_heard_of_need_not_be_forgotten(client):
+    client.add(key(0), Follower())
+    ask(client)
+    client.add(key(1), Follower())
+    client.remove(key(1))
+    request = ask(client)
+    assert (named(request), forgotten(request)) == ([], [])
+
+
+def test_the_first_to_be_due_is_waited_for(client):
+    for index in (0, 1):
+        client.add(key(index), Follower())
+    client.delay(client.find(key(0)), 5.0)
+    client.delay(client.find(key(1)), 1.0)
+    assert client.next_due == 1.0 + BACKOFF_SECONDS
+
+
+def test_while_an_answer_is_outstanding_leaving_is_no_news(client):
+    """The leader reads for it until then; that costs less than a request."""
+    for index in (0, 1):
+        client.add(key(index), Follower())
+    ask(client)
+    client.remove(key(0))
+    assert ask(client, in_flight=True) is None
+    client.add(key(2), Follower())
+    request = ask(client, in_flight=True)
+    assert (named(request), forgotten(request)) == ([(b"t", 2, 0)], [(b"t", 0)])
+
+
+def test_pauses_double_and_begin_anew_when_all_goes_well(client):
+    client.add(key(), Follower())
+    followed = client.find(key())
+    followed.last_error, followed.repeats = "no good", 2
+    pauses = []
+    for _ in range(3):
+        pauses.append(followed.backoff)
+        client.delay(followed, 0.0)
+    assert pauses == [BACKOFF_SECONDS, 2 * BACKOFF_SECONDS, 4 * BACKOFF_SECONDS]
+    followed.reset_backoff()
+    assert (followed.backoff, followed.last_error, followed.repeats) == (BACKOFF_SECONDS, "", 0)
+
+
+def test_registered_anew_it_tells_again_of_those_it_follows_only():
+    epoch = 112
+    client = FetchClient(replace(SETTINGS, broker_epoch=lambda: epoch))
+    for index in range(3):
+        client.add(key(index), Follower())
+    ask(client)
+    client.remove(key(0))
+    client.delay(client.find(key(1)), 0.0)
+    epoch = 300
+    request = ask(client, 0.0)
+    assert (named(request), forgotten(request)) == ([(b"t", 2, 0)], [(b"t", 0), (b"t", 1)])
+    assert request.replica_state.replica_epoch == 300

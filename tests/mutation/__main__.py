@@ -1,0 +1,105 @@
+"""`./dev mutate ROOM ...`: are the rules of a room held by a test each? Fails when a mutant survives that `survivors.toml` does not argue for.
+
+A room is a folder or a file of the product. `--every K` tries each K-th mutant, `--only TEXT` those with TEXT in their name.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.mutation import survivors
+from tests.mutation.operators import Mutant, mutants_of
+from tests.mutation.running import NOT_RUN, PATIENCE_SECONDS, SURVIVED, Mutation
+
+# Where the tests of a room are, by its first folder.
+TESTS = {"broker": ["tests/broker"], "quorum": ["tests/quorum", "tests/simulation", "tests/model"]}
+# Other processes run the code that is not mutated, and how long a step takes is not what is asked here.
+NOT_WITH = "not cluster and not zookeeper and not spark and not interop"
+NOT_TESTS = ["tests/broker/test_slow_steps.py"]
+
+
+def main(arguments: list[str]) -> int:
+    options = _options(arguments)
+    rooms = {room: _mutants_in(Path(room)) for room in options.rooms}
+    mutants = [mutant for of_room in rooms.values() for mutant in of_room]
+    chosen = [one for one in mutants if options.only in one.name][:: options.every]
+    outcomes: dict[str, str] = {}
+    began = time.monotonic()
+
+    def tell(mutant: Mutant, outcome: str, killer: str, seconds: float) -> None:
+        outcomes[mutant.name] = outcome
+        if options.verbose or outcome in (SURVIVED, NOT_RUN):
+            print(f"{outcome:9} {seconds:5.1f} s  {mutant.name}  {killer}", flush=True)
+
+    mutation = Mutation(chosen, tell, options.patience)
+    status = _run_pytest(mutation, options.tests or _tests_for(options.rooms))
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        return status
+    for name in mutation.left_out:
+        print(f"left out, it fails without a mutant: {name}")
+    for room, of_room in rooms.items():
+        _print_row(room, Counter(outcomes.get(one.name, NOT_RUN) for one in of_room))
+    verdict = survivors.judge(mutants, outcomes, survivors.read(options.survivors))
+    print(f"{len(verdict.argued)} survivors are argued for; {time.monotonic() - began:.0f} s")
+    for name in verdict.killed:
+        print(f"argued for, but killed: {name}")
+    for name in verdict.gone:
+        print(f"argued for, but gone: {name}")
+    for name in verdict.unargued:
+        print(f"survivor: {name}")
+    return 1 if verdict.unargued else 0
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./dev mutate", description=__doc__)
+    parser.add_argument("rooms", nargs="+", metavar="ROOM")
+    parser.add_argument("--every", type=int, default=1, metavar="K")
+    parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--tests", action="append", metavar="PATH")
+    parser.add_argument("--survivors", type=Path, default=survivors.ARGUED, metavar="FILE")
+    parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS, metavar="SECONDS")
+    parser.add_argument("--verbose", action="store_true", help="tell of each mutant what kills it")
+    return parser.parse_args(arguments)
+
+
+def _mutants_in(room: Path) -> list[Mutant]:
+    paths = [room] if room.is_file() else sorted(room.rglob("*.py"))
+    if not paths:
+        raise SystemExit(f"no Python file in {room}")
+    return [one for path in paths for one in mutants_of(path, ".".join(path.with_suffix("").parts))]
+
+
+def _tests_for(rooms: list[str]) -> list[str]:
+    found = [test for room in rooms for test in TESTS.get(Path(room).parts[0], ["tests"])]
+    return list(dict.fromkeys(found))
+
+
+def _run_pytest(mutation: Mutation, tests: list[str]) -> int:
+    place = tempfile.mkdtemp(prefix="mutation-")
+    os.environ["TMPDIR"] = place
+    ignored = [f"--ignore={test}" for test in NOT_TESTS]
+    own = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", NOT_WITH]
+    try:
+        return pytest.main([*own, *ignored, f"--basetemp={place}/tests", *tests], [mutation])
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _print_row(room: str, count: Counter[str]) -> None:
+    run = sum(count.values()) - count[NOT_RUN]
+    killed = run - count[SURVIVED]
+    share = f"{100 * killed / run:.1f} %" if run else "-"
+    print(
+        f"{room}: {run} mutants, {killed} killed ({share}), {count[SURVIVED]} survived, {count[NOT_RUN]} not run"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,53 @@
+"""What `tests/mutation/test_mutation.py` has mutated: rules that `test_limits.py` beside it holds, and some that it does not."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+TOP = 3
+ONLY_IN_A_CLASS = 4
+
+
+def held(value: int) -> int:
+    """Each way to get it wrong fails a test."""
+    return min(value, TOP)
+
+
+def half_held(value: int) -> str:
+    """Nobody asks at the boundary."""
+    if value > 5:
+        return "much"
+    return "little"
+
+
+def unreached(value: int) -> bool:
+    return value < 0
+
+
+def counted(end: int) -> int:
+    """Counting down instead comes to no end."""
+    found = 0
+    while found < end:
+        found += 1
+    return found
+
+
+@contextmanager
+def noted(notes: list[str]) -> Iterator[None]:
+    notes.append("in")
+    yield
+    notes.append("out")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    start: int
+    end: int
+    unit: int = ONLY_IN_A_CLASS
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.start < self.end
+
+    async def last(self) -> int:
+        return self.end - 1

@@ -1,0 +1,275 @@
+"""Runs the tests of one mutant after another, each in a process forked from this one, in which everything is imported and collected.
+
+First all tests run once, traced, in such a process: so a mutant meets the tests that come by its lines, those first that are quick and
+that killed another one nearby. `swap` puts a mutant in place: the functions of its file get the code of the mutated one.
+"""
+
+import gc
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import CodeType, FunctionType
+
+import pytest
+
+from tests.mutation.operators import Mutant
+
+KILLED, SURVIVED, TIMED_OUT, NOT_RUN = "killed", "survived", "timed out", "not run"
+SURVIVED_STATUS, KILLED_STATUS, NOT_RUN_STATUS = 0, 1, 2
+# A test that takes so many times as long as it did, and PATIENCE_SECONDS more, hangs: a busy machine is not as slow as that.
+SLOWER_MAX, PATIENCE_SECONDS = 5, 5
+# Tests beyond this many seconds together are left out of a mutant's run, the slowest first.
+SECONDS_OF_MUTANT = 30
+# A mutant that makes lists without end.
+MEMORY_BYTES_MAX = 6 << 30
+
+Lines = dict[str, list[int]]
+
+
+class Mutation:
+    """The pytest plugin that takes the place of pytest's loop over the tests."""
+
+    def __init__(
+        self,
+        mutants: list[Mutant],
+        tell: Callable[[Mutant, str, str, float], None],
+        patience_seconds: int = PATIENCE_SECONDS,
+    ) -> None:
+        """`tell` hears of each mutant what became of it, by which test, and the seconds that it took."""
+        self._mutants = mutants
+        self._patience_seconds = patience_seconds
+        self._tell = tell
+        self._files = {str(mutant.path.resolve()) for mutant in mutants}
+        self._failed = False
+        self.left_out: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._failed = self._failed or report.failed
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        seconds, lines = self._traced(session.items)
+        users = _users_of_constants(self._files)
+        killers: dict[str, list[str]] = defaultdict(list)
+        functions = _functions_of(self._files)
+        for mutant in self._mutants:
+            told, began = killers[mutant.where], time.monotonic()
+            tests = _tests_of(mutant, lines, users)
+            chosen = _in_order(tests, seconds, told)
+            outcome, killer = self._run(
+                mutant, [items[name] for name in chosen], seconds, functions
+            )
+            if killer and killer not in told:
+                told.insert(0, killer)
+            self._tell(mutant, outcome, killer, time.monotonic() - began)
+        return True
+
+    def _traced(self, items: list[pytest.Item]) -> tuple[dict[str, float], dict[str, Lines]]:
+        """Seconds and lines of each test that passes; the others are `left_out`."""
+        with tempfile.NamedTemporaryFile() as file:
+            if (pid := os.fork()) == 0:
+                with _Silenced():
+                    Path(file.name).write_text(json.dumps(list(self._trace(items))))
+                os._exit(0)
+            os.waitpid(pid, 0)
+            found = json.loads(Path(file.name).read_text())
+        self.left_out = [name for name, _, lines in found if lines is None]
+        passed = [one for one in found if one[2] is not None]
+        return {name: took for name, took, _ in passed}, {name: lines for name, _, lines in passed}
+
+    def _trace(self, items: list[pytest.Item]) -> Iterator[tuple[str, float, Lines | None]]:
+        tracer = _Tracer(self._files)
+        for item, following in _with_next(items):
+            began = time.monotonic()
+            with tracer:
+                self._test(item, following)
+            lines = None if self._failed else tracer.taken()
+            yield item.nodeid, time.monotonic() - began, lines
+
+    def _test(self, item: pytest.Item, following: pytest.Item | None) -> None:
+        self._failed = False
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+
+    def _run(
+        self,
+        mutant: Mutant,
+        items: list[pytest.Item],
+        seconds: dict[str, float],
+        functions: dict[tuple[str, int], list[FunctionType]],
+    ) -> tuple[str, str]:
+        """The outcome, and the test that killed it. A constant that no test comes by is one of class bodies, which are not made anew."""
+        if not items:
+            return (NOT_RUN if mutant.constant else SURVIVED), ""
+        reader, writer = os.pipe()
+        if (pid := os.fork()) == 0:
+            with _Silenced():
+                os._exit(self._mutated(mutant, items, seconds, functions, writer))
+        os.close(writer)
+        with open(reader) as told:
+            begun = told.read().split("\n")
+        _, status = os.waitpid(pid, 0)
+        if os.WIFSIGNALED(status):
+            return (TIMED_OUT if os.WTERMSIG(status) == signal.SIGALRM else KILLED), begun[-2]
+        outcome = {0: SURVIVED, NOT_RUN_STATUS: NOT_RUN}.get(os.WEXITSTATUS(status), KILLED)
+        return outcome, begun[-2] if outcome == KILLED else ""
+
+    def _mutated(
+        self,
+        mutant: Mutant,
+        items: list[pytest.Item],
+        seconds: dict[str, float],
+        functions: dict[tuple[str, int], list[FunctionType]],
+        writer: int,
+    ) -> int:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        if not swap(mutant, functions):
+            return NOT_RUN_STATUS
+        for item, following in _with_next(items):
+            os.write(writer, f"{item.nodeid.replace(chr(10), ' ')}\n".encode())
+            signal.alarm(self._patience_seconds + int(SLOWER_MAX * seconds[item.nodeid]))
+            self._test(item, following)
+            if self._failed:
+                return KILLED_STATUS
+        return SURVIVED_STATUS
+
+
+class _Silenced:
+    """The output of a forked process goes nowhere, and nothing that it does reaches the loop of its parent."""
+
+    def __enter__(self) -> None:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (1, 2):
+            os.dup2(nowhere, stream)
+
+    def __exit__(self, *failure: object) -> None:
+        os._exit(NOT_RUN_STATUS)
+
+
+class _Tracer:
+    """Collects the lines of `files` that are come by, in whichever thread."""
+
+    def __init__(self, files: set[str]) -> None:
+        self._files = files
+        self._seen: dict[str, set[int]] = defaultdict(set)
+
+    def taken(self) -> Lines:
+        seen, self._seen = self._seen, defaultdict(set)
+        return {file: sorted(lines) for file, lines in seen.items()}
+
+    def __enter__(self) -> None:
+        threading.settrace(self._called)
+        sys.settrace(self._called)
+
+    def __exit__(self, *failure: object) -> None:
+        sys.settrace(None)
+        threading.settrace(None)
+
+    def _called(self, frame, event, arg):
+        if frame.f_code.co_filename not in self._files:
+            return None
+        return self._line(frame, event, arg)
+
+    def _line(self, frame, event, arg):
+        self._seen[frame.f_code.co_filename].add(frame.f_lineno)
+        return self._line
+
+
+def _with_next(items: list[pytest.Item]) -> Iterable[tuple[pytest.Item, pytest.Item | None]]:
+    return zip(items, [*items[1:], None], strict=True)
+
+
+def _in_order(tests: list[str], seconds: dict[str, float], killers: list[str]) -> list[str]:
+    """What killed a mutant of the same function first, then the quick ones, as many as there is time for."""
+    tests = sorted(tests, key=lambda name: (name not in killers, seconds[name]))
+    total, chosen = 0.0, []
+    for name in tests:
+        total += seconds[name]
+        if total > SECONDS_OF_MUTANT:
+            break
+        chosen.append(name)
+    return chosen
+
+
+def _tests_of(
+    mutant: Mutant, lines: dict[str, Lines], users: dict[str, set[tuple[str, int]]]
+) -> list[str]:
+    if mutant.constant:
+        wanted = users[mutant.constant]
+    else:
+        wanted = {(str(mutant.path.resolve()), line) for line in mutant.lines}
+    files = {file for file, _ in wanted}
+    return [
+        name
+        for name, of_files in lines.items()
+        if any((file, line) in wanted for file in files for line in of_files.get(file, ()))
+    ]
+
+
+def _functions_of(files: set[str]) -> dict[tuple[str, int], list[FunctionType]]:
+    """All functions of `files`, by qualified name and first line; those of copied classes are there as well."""
+    found = defaultdict(list)
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType) and one.__code__.co_filename in files:
+            found[one.__code__.co_filename, one.__code__.co_firstlineno].append(one)
+    return found
+
+
+def _users_of_constants(files: set[str]) -> dict[str, set[tuple[str, int]]]:
+    """Where in `files` names of constants are used: file and line."""
+    found = defaultdict(set)
+    for functions in _functions_of(files).values():
+        for function in functions:
+            for code in _codes(function.__code__):
+                for name in code.co_names:
+                    if name.isupper():
+                        found[name] |= {
+                            (code.co_filename, line) for _, _, line in code.co_lines() if line
+                        }
+    return found
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _codes(inner)
+
+
+def swap(mutant: Mutant, functions: dict[tuple[str, int], list[FunctionType]]) -> bool:
+    """Puts the mutant in place in this process, for good; False if there is nothing to put it into."""
+    if mutant.constant:
+        return _set_constant(mutant)
+    file = str(mutant.path.resolve())
+    code = compile(mutant.mutated_tree(), file, "exec", dont_inherit=True)
+    name = mutant.where.partition(":")[2]
+    mutated = [
+        one
+        for one in _codes(code)
+        if one.co_qualname == name and one.co_firstlineno == mutant.function_line
+    ]
+    held = functions[file, mutant.function_line]
+    held = [one for one in held if one.__code__.co_qualname == name]
+    for function in held:
+        function.__code__ = mutated[0]
+    return bool(held)
+
+
+def _set_constant(mutant: Mutant) -> bool:
+    """In every module that has the constant under its name: imports copy it."""
+    module = sys.modules.get(mutant.where.partition(":")[0])
+    if module is None:
+        return False
+    old = getattr(module, mutant.constant)
+    for other in list(sys.modules.values()):
+        if getattr(other, "__dict__", {}).get(mutant.constant) == old:
+            setattr(other, mutant.constant, mutant.value)
+    return True

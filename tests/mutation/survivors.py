@@ -1,0 +1,54 @@
+"""The survivors that are argued for, and what a run makes of them."""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutation.operators import Mutant
+from tests.mutation.running import SURVIVED
+
+ARGUED = Path(__file__).parent / "survivors.toml"
+
+
+@dataclass(frozen=True)
+class Argued:
+    """Survivors of one function that one reason holds for."""
+
+    where: str
+    changes: tuple[str, ...]
+    why: str
+
+    def names(self) -> Iterator[str]:
+        for change in self.changes:
+            yield f"{self.where}  {change}"
+
+
+def read(path: Path = ARGUED) -> list[Argued]:
+    entries = tomllib.loads(path.read_text()).get("survivor", [])
+    return [Argued(one["where"], tuple(one["changes"]), one["why"]) for one in entries]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Names of mutants: survivors that nobody argued for, entries whose mutant is killed, entries whose mutant is gone."""
+
+    unargued: list[str]
+    argued: list[str]
+    killed: list[str]
+    gone: list[str]
+
+
+def judge(mutants: list[Mutant], outcomes: dict[str, str], entries: list[Argued]) -> Verdict:
+    """`mutants` are all of the rooms looked at, `outcomes` those of the ones that were run."""
+    names = {mutant.name for mutant in mutants}
+    modules = {mutant.where.partition(":")[0] for mutant in mutants}
+    listed = [name for entry in entries for name in entry.names()]
+    here = [name for name in listed if name.partition(":")[0] in modules]
+    survived = [name for name, outcome in outcomes.items() if outcome == SURVIVED]
+    return Verdict(
+        unargued=[name for name in survived if name not in listed],
+        argued=[name for name in survived if name in listed],
+        killed=[name for name in here if outcomes.get(name, SURVIVED) != SURVIVED],
+        gone=[name for name in here if name not in names],
+    )

@@ -1,0 +1,123 @@
+"""The run finds a planted survivor and kills what is planted to be killed; what is argued for is compared with what survives."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mutation.operators import mutants_of
+from tests.mutation.running import KILLED, SURVIVED
+from tests.mutation.survivors import Argued, judge
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PLANTED = "tests/mutation/planted/limits.py"
+MODULE = "tests.mutation.planted.limits"
+SURVIVORS = {
+    f"{MODULE}:half_held  value > 5 -> value >= 5",
+    f"{MODULE}:half_held  value > 5 -> value > 6",
+    f"{MODULE}:unreached  value < 0 -> value <= 0",
+    f"{MODULE}:unreached  value < 0 -> value >= 0",
+    f"{MODULE}:unreached  value < 0 -> value < 1",
+}
+ARGUED = f"""
+[[survivor]]
+where = "{MODULE}:half_held"
+changes = ["value > 5 -> value >= 5", "value > 5 -> value > 6"]
+why = "planted"
+
+[[survivor]]
+where = "{MODULE}:unreached"
+changes = ["value < 0 -> value <= 0", "value < 0 -> value >= 0", "value < 0 -> value < 1"]
+why = "planted"
+"""
+
+
+def changes(tmp_path: Path, code: str) -> list[str]:
+    path = tmp_path / "some.py"
+    path.write_text(code)
+    return [mutant.change for mutant in mutants_of(path, "some")]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("return a < b", ["a < b -> a <= b", "a < b -> a >= b"]),
+        ("return a is None", ["a is None -> a is not None"]),
+        ("return a and b", ["a and b -> b", "a and b -> a", "a and b -> a or b"]),
+        ("return not a", ["return not a -> return a"]),
+        ("return max(a, b)", ["max(a, b) -> min(a, b)", "max(a, b) -> b", "max(a, b) -> a"]),
+        ("return min(a)", ["min(a) -> max(a)"]),
+        ("return a + 1", ["a + 1 -> a"]),
+        ("return a - b", ["a - b -> a + b"]),
+        ("a += b", ["a += b -> a -= b"]),
+        ("return True", ["return True -> return False"]),
+        ("return -1", ["return -1 -> return -2"]),
+        ("return f(a, b=2)", ["f(a, b=2) -> f(a, b=3)"]),
+        ("f(a)\n  f(a)", ["f(a) -> (left out)", "f(a) -> (left out)  #2"]),
+        ("if a:\n    return b", ["a -> not a"]),
+        ("assert a < b", []),
+        ("log.info('%d', a + 1)", []),
+        ("'''More than 1.'''", []),
+    ],
+)
+def test_mutants_of_a_function(tmp_path, code, expected):
+    assert changes(tmp_path, f"def function(a, b=1):\n  {code}\n") == expected
+
+
+def test_marks_are_one_off_and_sizes_twice_themselves(tmp_path):
+    code = "NONE = -1\nSIZE = 1 << 20\nSECONDS = 0.5\nNAME = 'a'\n"
+    assert changes(tmp_path, code) == ["-1 -> 0", "1 << 20 -> 2097152", "0.5 -> 1.0"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.mutation", *arguments, "--patience", "2"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_planted_survivors_are_found_and_the_others_are_killed(tmp_path):
+    nothing = tmp_path / "survivors.toml"
+    nothing.write_text("")
+    done = run(
+        PLANTED, "--tests", "tests/mutation/planted", "--survivors", str(nothing), "--verbose"
+    )
+    told = done.stdout.splitlines()
+    assert {line.removeprefix("survivor: ") for line in told if "survivor: " in line} == SURVIVORS
+    assert any(line.startswith("not run") and "ONLY_IN_A_CLASS" in line for line in told)
+    assert any(line.startswith("timed out") and ":counted" in line for line in told)
+    count = len(mutants_of(ROOT / PLANTED, MODULE))
+    killed = count - 1 - len(SURVIVORS)
+    assert any(f"{count - 1} mutants, {killed} killed" in line for line in told), done.stdout
+    assert done.returncode == 1
+
+
+@pytest.mark.slow
+def test_survivors_that_are_argued_for_do_not_fail_the_run(tmp_path):
+    argued = tmp_path / "survivors.toml"
+    argued.write_text(ARGUED)
+    only = ("--only", "half_held", "--tests", "tests/mutation/planted")
+    done = run(PLANTED, *only, "--survivors", str(argued))
+    assert "2 survivors are argued for" in done.stdout
+    assert "survivor: " not in done.stdout
+    assert done.returncode == 0
+
+
+def test_an_entry_that_is_killed_or_gone_is_told():
+    mutants = mutants_of(ROOT / PLANTED, MODULE)
+    first, second = mutants[0], mutants[1]
+    entries = [
+        Argued(first.where, (first.change, "no such change"), "it was so once"),
+        Argued(second.where, (second.change,), "so it is"),
+        Argued("another.room:function", ("a < b -> a <= b",), "not looked at"),
+    ]
+    verdict = judge(mutants, {first.name: KILLED, second.name: SURVIVED}, entries)
+    assert verdict.killed == [first.name]
+    assert verdict.gone == [f"{first.where}  no such change"]
+    assert (verdict.argued, verdict.unargued) == ([second.name], [])

@@ -1,0 +1,125 @@
+"""Asks the active controller over its socket, as a client, as a broker, and as a broker that forwards."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from node.config.security_keys import STANDARD_AUTHORIZER
+from quorum.controller.server import RunningController
+from quorum.metadata.image import MetadataImage
+from quorum.serving.authorization import OPEN_DATA
+from tests.cluster.controllers import (
+    SECONDS,
+    Broker,
+    Controllers,
+    Images,
+    connected_to,
+    open_controllers,
+)
+from wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from wire.messages.default_principal_data import DefaultPrincipalData
+from wire.messages.envelope import EnvelopeRequest
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.registry import RESPONSES
+from wire.schema import Message
+from wire.transport.node_connection import NodeConnection
+
+SUPER_USER = {
+    "authorizer_class_name": STANDARD_AUTHORIZER,
+    OPEN_DATA: "true",
+    "super_users": "User:ANONYMOUS",
+}
+NOBODY = SUPER_USER | {"super_users": "User:admin"}
+LOCALHOST = b"\x7f\0\0\1"
+
+
+def principal(name: str = "ANONYMOUS") -> bytes:
+    """As a broker tells it: with the version before it."""
+    told = DefaultPrincipalData(type="User", name=name, token_authenticated=False)
+    return b"\0\0" + told.encode(0)
+
+
+def envelope(request: Message | bytes, version: int, user: str = "ANONYMOUS") -> EnvelopeRequest:
+    is_frame = isinstance(request, bytes)
+    data = request if is_frame else bytes(encode_request(request, version, 77, "client"))
+    return EnvelopeRequest(
+        request_data=data, request_principal=principal(user), client_host_address=LOCALHOST
+    )
+
+
+class Asked:
+    """The active controller, and a connection to it."""
+
+    def __init__(
+        self, controllers: Controllers, running: RunningController, connection: NodeConnection
+    ) -> None:
+        self.controllers = controllers
+        self.running = running
+        self.connection = connection
+        self.images = Images(running)
+
+    @property
+    def image(self) -> MetadataImage:
+        """What is committed; an answer comes after the commit of what it tells."""
+        return self.running.loader.image
+
+    async def call(self, request: Message, version: int | None = None) -> Any:
+        return await self.connection.call(request, version=version, timeout=SECONDS)
+
+    async def forwarded(self, request: Message, version: int, user: str) -> Any:
+        """The answer inside the envelope, to what a user asked of a broker."""
+        answer = await self.call(envelope(request, version, user))
+        assert answer.error_code == 0
+        _, body = decode_response_header(answer.response_data, request.KEY, version)
+        return RESPONSES[request.KEY].decode(answer.response_data[body:], version)
+
+    async def join(self, *ids: int) -> list[Broker]:
+        brokers = [self.controllers.broker(self.connection, one) for one in ids]
+        for one in brokers:
+            await one.join()
+        return brokers
+
+    async def create(self, name: str, *replicas: list[int]) -> Any:
+        """The topic, whose partitions have these replicas, the preferred leader first."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+                for index, brokers in enumerate(replicas)
+            ],
+            configs=[],
+        )
+        (created,) = (await self.call(CreateTopicsRequest(topics=[topic]))).topics
+        assert created.error_code == 0
+        return self.image.topics.by_name[name]
+
+    def partition(self, name: str = "t", index: int = 0) -> Any:
+        return self.image.topics.by_name[name].partitions[index]
+
+
+@asynccontextmanager
+async def asked(path: Path, size: int = 1, **keys: object) -> AsyncIterator[Asked]:
+    """`keys` are the controllers' configuration, with underscores for dots."""
+    async with open_controllers(path, size, **keys) as controllers:
+        running = await controllers.active()
+        async with connected_to(running) as connection:
+            yield Asked(controllers, running, connection)
+
+
+@asynccontextmanager
+async def asked_standby(path: Path) -> AsyncIterator[Asked]:
+    """Of three controllers one that is not active."""
+    async with open_controllers(path, 3) as controllers:
+        active = await controllers.active()
+        running = next(one for one in controllers.running.values() if one is not active)
+        async with connected_to(running) as connection:
+            yield Asked(controllers, running, connection)

@@ -1,0 +1,31 @@
+"""AlterConfigs on the controller: the old way, which replaces all configs of a resource."""
+
+from tests.broker.handlers.configs import TOPIC, incremental, replacing
+from tests.quorum.controller.handlers.asking import NOBODY, asked
+from wire.errors import ErrorCode
+
+
+async def test_what_is_not_named_goes_back_to_its_default(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.join(1)
+        await one.create("t", [1])
+        await one.call(incremental((TOPIC, "t", {"retention.ms": "5"})))
+        answer = await one.call(replacing((TOPIC, "t", {"segment.ms": "7"})))
+        assert [r.error_code for r in answer.responses] == [0]
+        assert dict(one.image.configs.of(TOPIC, "t")) == {"segment.ms": "7"}
+
+
+async def test_it_is_only_said_what_would_be(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.join(1)
+        await one.create("t", [1])
+        request = replacing((TOPIC, "t", {"segment.ms": "7"}), validate_only=True)
+        assert (await one.call(request)).responses[0].error_code == 0
+        assert not one.image.configs.of(TOPIC, "t")
+
+
+async def test_who_may_not_alter_configs_alters_none(tmp_path):
+    async with asked(tmp_path, **NOBODY) as one:
+        answer = await one.call(replacing((TOPIC, "t", {"segment.ms": "7"})))
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert [r.error_code for r in answer.responses] == [code]

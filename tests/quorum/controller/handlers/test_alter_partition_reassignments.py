@@ -1,0 +1,25 @@
+"""AlterPartitionReassignments on the controller."""
+
+from tests.broker.handlers.test_alter_partition_reassignments import code_of, move
+from tests.quorum.controller.handlers.asking import asked
+from wire.errors import ErrorCode
+
+
+async def test_a_move_begins_and_is_called_back(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.join(1, 2)
+        await one.create("t", [1])
+        assert await code_of(one, move([2])) == 0
+        assert (one.partition().adding, one.partition().removing) == ((2,), (1,))
+        assert await code_of(one, move(None)) == 0
+        assert (one.partition().replicas, one.partition().adding) == ((1,), ())
+
+
+async def test_the_number_of_replicas_may_be_held(tmp_path):
+    """KIP-860."""
+    async with asked(tmp_path) as one:
+        await one.join(1, 2)
+        await one.create("t", [1])
+        held = move([1, 2]).replace(allow_replication_factor_change=False)
+        assert await code_of(one, held) == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert one.partition().replicas == (1,)

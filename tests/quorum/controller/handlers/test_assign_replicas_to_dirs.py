@@ -1,0 +1,60 @@
+"""AssignReplicasToDirs: a broker says in which of its directories its replicas are (KIP-858)."""
+
+from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.metadata.build import uid
+from wire.errors import ErrorCode
+from wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+)
+
+A, B = uid(601), uid(602)
+
+
+def assignment(broker, topic_id, directory, index=0):
+    partition = AssignReplicasToDirsRequestPartitionData(partition_index=index)
+    topic = AssignReplicasToDirsRequestTopicData(topic_id=topic_id, partitions=[partition])
+    found = AssignReplicasToDirsRequestDirectoryData(id=directory, topics=[topic])
+    return AssignReplicasToDirsRequest(
+        broker_id=broker.id, broker_epoch=broker.epoch, directories=[found]
+    )
+
+
+async def broker_of_two(one):
+    broker = one.controllers.broker(one.connection, 1)
+    assert await broker.register(log_dirs=[A, B]) == 0
+    assert not (await broker.beat()).is_fenced
+    return broker
+
+
+async def test_a_replica_is_where_its_broker_says(tmp_path):
+    async with asked(tmp_path) as one:
+        broker = await broker_of_two(one)
+        topic = await one.create("t", [1])
+        for directory in (A, B):
+            answer = await one.call(assignment(broker, topic.id, directory))
+            found = answer.directories[0].topics[0].partitions[0]
+            assert (answer.error_code, found.error_code) == (0, 0)
+            assert one.partition().directory_of(1) == directory
+
+
+async def test_what_is_assigned_must_be_there(tmp_path):
+    async with asked(tmp_path) as one:
+        broker = await broker_of_two(one)
+        topic = await one.create("t", [1])
+        codes = []
+        for request in (assignment(broker, topic.id, A, 7), assignment(broker, uid(7), A)):
+            answer = await one.call(request)
+            codes.append(answer.directories[0].topics[0].partitions[0].error_code)
+        assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+async def test_a_broker_of_an_old_epoch_assigns_nothing(tmp_path):
+    async with asked(tmp_path) as one:
+        broker = await broker_of_two(one)
+        topic = await one.create("t", [1])
+        broker.epoch -= 1
+        answer = await one.call(assignment(broker, topic.id, A))
+        assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH

@@ -1,0 +1,25 @@
+"""CreateAcls on the controller."""
+
+from tests.broker.handlers import acls
+from tests.quorum.controller.handlers.asking import NOBODY, SUPER_USER, asked
+from wire.errors import ErrorCode
+
+
+async def test_an_acl_is_written_down_once(tmp_path):
+    async with asked(tmp_path, **SUPER_USER) as one:
+        for _ in range(2):
+            assert (await one.call(acls.creation())).results[0].error_code == 0
+        assert len(one.image.acls) == 1
+
+
+async def test_without_an_authorizer_there_are_none(tmp_path):
+    async with asked(tmp_path) as one:
+        (result,) = (await one.call(acls.creation())).results
+        assert result.error_code == ErrorCode.SECURITY_DISABLED
+
+
+async def test_who_is_nobody_creates_none(tmp_path):
+    async with asked(tmp_path, **NOBODY) as one:
+        (result,) = (await one.call(acls.creation())).results
+        assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert not one.image.acls

@@ -1,0 +1,50 @@
+"""CreateDelegationToken on the controller: for who asked through a broker."""
+
+from tests.quorum.controller.handlers.asking import SUPER_USER, asked
+from wire.errors import ErrorCode
+from wire.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
+
+SECRET = {"delegation_token_secret_key": "k"}
+CREATION = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+
+
+async def test_it_is_for_who_asked_through_a_broker_and_runs_out(tmp_path):
+    """The principal inside the envelope owns it; the sweep takes it away when its time is over."""
+    keys = {
+        "delegation_token_max_lifetime_ms": 1,
+        "delegation_token_expiry_check_interval_ms": 1,
+    }
+    async with asked(tmp_path, **SECRET, **keys) as one:
+        token = await one.forwarded(CREATION, 3, "alice")
+        assert (token.error_code, token.principal_name) == (0, "alice")
+        assert len(token.hmac) == 64
+        await one.images.wait_for(lambda image: not image.tokens)
+
+
+async def test_nobody_gets_one_on_plain_text(tmp_path):
+    async with asked(tmp_path, **SECRET) as one:
+        answer = await one.call(CREATION)
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+async def test_one_for_another_user_needs_leave(tmp_path):
+    async with asked(tmp_path, **SECRET, **SUPER_USER) as one:
+        for_bob = CREATION.replace(owner_principal_type="User", owner_principal_name="bob")
+        refused = await one.forwarded(for_bob, 3, "alice")
+        assert refused.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+        allowed = await one.forwarded(for_bob, 3, "ANONYMOUS")
+        assert (allowed.error_code, allowed.principal_name) == (0, "bob")
+
+
+async def test_what_has_no_room_in_a_record_costs_nobody_the_leadership(tmp_path):
+    """A name of the longest size fits a request, and not with "User:" before it."""
+    async with asked(tmp_path, **SECRET) as one:
+        reign = one.running.context.controller.reign()
+        renewer = CreatableRenewers(principal_type="User", principal_name="n" * 0x7FFF)
+        token = await one.forwarded(CREATION.replace(renewers=[renewer]), 3, "alice")
+        assert token.error_code == ErrorCode.INVALID_REQUEST
+        assert one.running.context.controller.reign() is reign
+        assert not reign.committed.closed

@@ -1,0 +1,30 @@
+"""CreatePartitions on the controller."""
+
+from tests.broker.handlers.test_create_partitions import growth
+from tests.quorum.controller.handlers.asking import asked
+from wire.errors import ErrorCode
+
+
+async def test_a_topic_grows_with_as_many_replicas(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.join(1, 2)
+        await one.create("t", [1, 2])
+        tried = await one.call(growth().replace(validate_only=True))
+        assert (tried.results[0].error_code, len(one.image.topics.by_name["t"].partitions)) == (
+            0,
+            1,
+        )
+        assert (await one.call(growth())).results[0].error_code == 0
+        partitions = one.image.topics.by_name["t"].partitions
+        assert [sorted(p.replicas) for p in partitions.values()] == [[1, 2]] * 3
+
+
+async def test_growth_that_is_none(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.join(1)
+        await one.create("t", [1])
+        codes = [
+            (await one.call(request)).results[0].error_code
+            for request in (growth(count=1), growth("nowhere"))
+        ]
+        assert codes == [ErrorCode.INVALID_PARTITIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

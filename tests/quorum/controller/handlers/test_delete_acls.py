@@ -1,0 +1,27 @@
+"""DeleteAcls on the controller."""
+
+from tests.broker.handlers import acls
+from tests.quorum.controller.handlers.asking import NOBODY, SUPER_USER, asked
+from wire.errors import ErrorCode
+
+
+async def test_what_the_filter_matches_goes(tmp_path):
+    async with asked(tmp_path, **SUPER_USER) as one:
+        await one.call(acls.creation("orders"))
+        (result,) = (await one.call(acls.deletion())).filter_results
+        assert [acl.resource_name for acl in result.matching_acls] == ["orders"]
+        assert not one.image.acls
+        (again,) = (await one.call(acls.deletion())).filter_results
+        assert (again.error_code, again.matching_acls) == (0, [])
+
+
+async def test_without_an_authorizer_there_are_none(tmp_path):
+    async with asked(tmp_path) as one:
+        (result,) = (await one.call(acls.deletion())).filter_results
+        assert result.error_code == ErrorCode.SECURITY_DISABLED
+
+
+async def test_who_is_nobody_deletes_none(tmp_path):
+    async with asked(tmp_path, **NOBODY) as one:
+        (result,) = (await one.call(acls.deletion())).filter_results
+        assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

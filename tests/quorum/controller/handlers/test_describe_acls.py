@@ -1,0 +1,25 @@
+"""DescribeAcls on a controller."""
+
+from tests.broker.handlers import acls
+from tests.quorum.controller.handlers.asking import NOBODY, SUPER_USER, asked
+from wire.errors import ErrorCode
+
+
+async def test_acls_are_told_by_resource(tmp_path):
+    async with asked(tmp_path, **SUPER_USER) as one:
+        await one.call(acls.creation("orders"))
+        answer = await one.call(acls.description())
+        (resource,) = answer.resources
+        assert (resource.resource_name, len(resource.acls)) == ("orders", 1)
+
+
+async def test_without_an_authorizer_there_are_none(tmp_path):
+    async with asked(tmp_path) as one:
+        answer = await one.call(acls.description())
+        assert answer.error_code == ErrorCode.SECURITY_DISABLED
+
+
+async def test_who_is_nobody_is_told_none(tmp_path):
+    async with asked(tmp_path, **NOBODY) as one:
+        answer = await one.call(acls.description())
+        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,0 +1,39 @@
+"""ElectLeaders on the controller."""
+
+from tests.broker.handlers.test_elect_leaders import codes_of, election
+from tests.quorum.controller.handlers.asking import NOBODY, asked
+from wire.errors import ErrorCode
+
+UNCLEAN = 1
+
+
+async def test_the_preferred_replica_leads_again(tmp_path):
+    async with asked(tmp_path, auto_leader_rebalance_enable="false") as one:
+        first, _second = await one.join(1, 2)
+        await one.create("t", [1, 2])
+        await first.beat(want_fence=True)
+        assert one.partition().leader == 2
+        assert codes_of(await one.call(election(0))) == {
+            ("t", 0): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+        }
+        await first.beat()
+        assert codes_of(await one.call(election(0, 1))) == {
+            ("t", 0): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,  # not in the ISR yet
+            ("t", 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+
+
+async def test_an_unclean_election_is_for_partitions_without_a_leader(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.join(1)
+        await one.create("t", [1])
+        answer = await one.call(election(0).replace(election_type=UNCLEAN))
+        assert codes_of(answer) == {("t", 0): ErrorCode.ELECTION_NOT_NEEDED}
+
+
+async def test_who_may_not_elect_is_told_where_the_version_has_room(tmp_path):
+    async with asked(tmp_path, **NOBODY) as one:
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        for version, at_top in ((0, 0), (1, code), (2, code)):
+            answer = await one.call(election(0), version)
+            assert (answer.error_code, codes_of(answer)) == (at_top, {("t", 0): code})

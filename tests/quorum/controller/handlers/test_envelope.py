@@ -1,0 +1,74 @@
+"""Envelope: what a broker forwards is answered inside, and what is no request that may be forwarded is not."""
+
+import pytest
+
+from tests.broker.handlers.test_create_topics import creation
+from tests.quorum.controller.handlers.asking import (
+    NOBODY,
+    asked,
+    asked_standby,
+    envelope,
+)
+from wire.errors import ErrorCode
+from wire.messages.create_topics import CreateTopicsResponse
+from wire.messages.fetch import FetchRequest
+from wire.messages.header import decode_response_header, encode_request
+
+FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
+
+
+@pytest.mark.parametrize("version", [2, 7])
+async def test_a_forwarded_request_is_answered_inside(tmp_path, version):
+    async with asked(tmp_path) as one:
+        await one.join(1)
+        answer = await one.call(envelope(creation(), version))
+        assert answer.error_code == 0
+        correlation_id, body = decode_response_header(answer.response_data, 19, version)
+        inside = CreateTopicsResponse.decode(answer.response_data[body:], version)
+        assert (correlation_id, inside.topics[0].error_code) == (77, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        (envelope(FETCH, 12), ErrorCode.INVALID_REQUEST),
+        (envelope(envelope(creation(), 7), 0), ErrorCode.INVALID_REQUEST),  # mA13
+        (envelope(b"\0\x13", 0), ErrorCode.INVALID_REQUEST),
+        (
+            envelope(bytes(encode_request(creation(), 7, 1, None))[:-3], 0),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (envelope(b"\0\x13\0\x63\0\0\0\1\xff\xff", 0), ErrorCode.UNSUPPORTED_VERSION),
+        (
+            envelope(creation(), 7).replace(request_principal=None),
+            ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE,
+        ),
+        (
+            envelope(creation(), 7).replace(request_principal=b"\0\0\xff"),
+            ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE,
+        ),
+        (envelope(creation(), 7).replace(client_host_address=b"\1"), ErrorCode.INVALID_REQUEST),
+    ],
+    ids=[
+        *("of another API", "in an envelope", "half a header", "cut", "of another version"),
+        *("without a principal", "with half a principal", "without an address"),
+    ],
+)
+async def test_envelopes_that_are_refused(tmp_path, wrong, code):
+    async with asked(tmp_path) as one:
+        answer = await one.call(wrong)
+        assert (ErrorCode(answer.error_code), answer.response_data) == (code, None)
+
+
+async def test_with_an_authorizer_envelopes_are_for_brokers(tmp_path):
+    """mA13: an envelope says who asks, so nobody but a broker may send one."""
+    async with asked(tmp_path, **NOBODY) as one:
+        answer = await one.call(envelope(creation(), 7, "admin"))
+        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.slow
+async def test_who_is_not_active_says_so_at_the_top(tmp_path):
+    async with asked_standby(tmp_path) as one:
+        answer = await one.call(envelope(creation(), 7))
+        assert answer.error_code == ErrorCode.NOT_CONTROLLER

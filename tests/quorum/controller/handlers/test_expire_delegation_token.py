@@ -1,0 +1,24 @@
+"""ExpireDelegationToken on the controller."""
+
+from tests.broker.handlers.test_expire_delegation_token import expiry
+from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.test_create_delegation_token import CREATION, SECRET
+from wire.errors import ErrorCode
+
+
+async def test_a_token_ends_when_its_owner_says_so(tmp_path):
+    async with asked(tmp_path, **SECRET) as one:
+        token = await one.forwarded(CREATION, 3, "alice")
+        answer = await one.forwarded(expiry(token.hmac), 2, "bob")
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+        assert len(one.image.tokens) == 1
+        assert (await one.forwarded(expiry(token.hmac), 2, "alice")).error_code == 0
+        assert not one.image.tokens
+
+
+async def test_a_token_that_is_none_and_one_asked_for_on_plain_text(tmp_path):
+    async with asked(tmp_path, **SECRET) as one:
+        answer = await one.forwarded(expiry(), 2, "alice")
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+        answer = await one.call(expiry())
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -1,0 +1,38 @@
+"""IncrementalAlterConfigs on the controller: what is in the log, and this controller's own log levels."""
+
+import logging
+
+from tests.broker.handlers.configs import LOGGER, TOPIC
+from tests.broker.handlers.configs import incremental as altered
+from tests.quorum.controller.handlers.asking import NOBODY, asked
+from wire.errors import ErrorCode
+
+
+async def test_configs_are_changed_one_by_one(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.join(1)
+        await one.create("t", [1])
+        for key, value in (("retention.ms", "5"), ("segment.ms", "7")):
+            answer = await one.call(altered((TOPIC, "t", {key: value})))
+            assert answer.responses[0].error_code == 0
+        assert dict(one.image.configs.of(TOPIC, "t")) == {"retention.ms": "5", "segment.ms": "7"}
+
+
+async def test_log_levels_are_of_the_controller_that_was_asked(tmp_path):
+    name = "tests.of.a.controllers.levels"
+    logger = logging.getLogger(name)
+    async with asked(tmp_path) as one:
+        answer = await one.call(altered((LOGGER, "1", {name: "ERROR"})))
+        assert answer.responses[0].error_code == 0
+        assert logger.level == logging.ERROR
+        answer = await one.call(altered((LOGGER, "2", {name: "DEBUG"})))
+        assert answer.responses[0].error_code == ErrorCode.INVALID_REQUEST
+    assert logger.level == logging.ERROR
+    logger.setLevel(logging.NOTSET)
+
+
+async def test_who_may_not_alter_configs_alters_none(tmp_path):
+    async with asked(tmp_path, **NOBODY) as one:
+        answer = await one.call(altered((TOPIC, "t", {"retention.ms": "5"}), (LOGGER, "1", {})))
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert [r.error_code for r in answer.responses] == [code, code]

@@ -1,0 +1,25 @@
+"""RenewDelegationToken on the controller."""
+
+from tests.broker.handlers.test_renew_delegation_token import renewal
+from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.test_create_delegation_token import CREATION, SECRET
+from wire.errors import ErrorCode
+
+
+async def test_the_owner_renews_and_nobody_else(tmp_path):
+    async with asked(tmp_path, **SECRET) as one:
+        token = await one.forwarded(CREATION, 3, "alice")
+        answer = await one.forwarded(renewal(token.hmac), 2, "alice")
+        assert answer.error_code == 0
+        (known,) = one.image.tokens.values()
+        assert known.expiration_timestamp == answer.expiry_timestamp_ms < token.expiry_timestamp_ms
+        answer = await one.forwarded(renewal(token.hmac), 2, "bob")
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+
+
+async def test_a_token_that_is_none_and_one_asked_for_on_plain_text(tmp_path):
+    async with asked(tmp_path, **SECRET) as one:
+        answer = await one.forwarded(renewal(), 2, "alice")
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+        answer = await one.call(renewal())
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -1,0 +1,31 @@
+"""UnregisterBroker on the controller."""
+
+import pytest
+
+from tests.quorum.controller.handlers.asking import asked, asked_standby
+from wire.errors import ErrorCode
+from wire.messages.unregister_broker import UnregisterBrokerRequest
+
+
+async def test_a_broker_is_forgotten_and_may_come_back(tmp_path):
+    async with asked(tmp_path) as one:
+        await one.join(1, 2)
+        await one.create("t", [1, 2])
+        assert (await one.call(UnregisterBrokerRequest(broker_id=1))).error_code == 0
+        assert set(one.image.cluster.brokers) == {2}
+        assert (one.partition().leader, one.partition().isr) == (2, (2,))
+        back = one.controllers.broker(one.connection, 1, incarnation=1)
+        assert await back.register() == 0
+
+
+async def test_a_broker_that_nobody_knows(tmp_path):
+    async with asked(tmp_path) as one:
+        answer = await one.call(UnregisterBrokerRequest(broker_id=7))
+        assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+@pytest.mark.slow
+async def test_who_is_not_active_says_so(tmp_path):
+    async with asked_standby(tmp_path) as one:
+        answer = await one.call(UnregisterBrokerRequest(broker_id=1))
+        assert answer.error_code == ErrorCode.NOT_CONTROLLER

@@ -1,0 +1,32 @@
+"""UpdateFeatures on the controller."""
+
+from tests.broker.handlers.test_update_features import update
+from tests.quorum.controller.handlers.asking import NOBODY, asked
+from wire.errors import ErrorCode
+
+ELIGIBLE = "eligible.leader.replicas.version"
+
+
+async def test_a_level_is_written_down(tmp_path):
+    async with asked(tmp_path) as one:
+        for level, upgrade_type in ((0, 2), (1, 1)):
+            answer = await one.call(update(level, feature=ELIGIBLE, upgrade_type=upgrade_type))
+            assert answer.error_code == 0, answer.error_message
+            assert one.image.features.levels.get(ELIGIBLE, 0) == level
+
+
+async def test_levels_that_may_not_be(tmp_path):
+    async with asked(tmp_path) as one:
+        for request in (update(29), update(99), update(1, feature="no.such.feature")):
+            answer = await one.call(request, 1)
+            assert ErrorCode.INVALID_UPDATE_VERSION in {
+                answer.error_code,
+                *(result.error_code for result in answer.results),
+            }
+        assert one.image.features.metadata_version == 30
+
+
+async def test_who_is_nobody_updates_none(tmp_path):
+    async with asked(tmp_path, **NOBODY) as one:
+        answer = await one.call(update(30))
+        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

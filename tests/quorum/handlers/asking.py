@@ -1,0 +1,76 @@
+"""Asks a node of the quorum: the handler alone, or over a socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import trio
+
+from tests.quorum.cluster import Member, TestCluster, open_cluster
+from tests.quorum.test_dynamic_node import PATIENT, DynamicCluster
+from wire.schema import Message
+from wire.transport.node_connection import NodeConnection, open_node_connection
+
+SECONDS = 20.0
+LEADER = 1
+
+
+def _unasked(_request: object) -> None:
+    raise AssertionError("a malformed request must not reach the core")
+
+
+def answered(handler: Any, request: Message, version: int = 2) -> Any:
+    """Stage one of the handler, which answers without the core."""
+    context = SimpleNamespace(node=SimpleNamespace(ask=_unasked))
+    return handler(request, context, SimpleNamespace(header=SimpleNamespace(api_version=version)))
+
+
+class Asked:
+    """The only voter of a quorum, which leads it, and a connection to it."""
+
+    def __init__(self, cluster: TestCluster, member: Member, connection: NodeConnection) -> None:
+        self.cluster = cluster
+        self.member = member
+        self.connection = connection
+
+    @property
+    def epoch(self) -> int:
+        return self.member.node.leader.value.epoch
+
+    async def call(self, request: Message, version: int | None = None) -> Any:
+        return await self.connection.call(request, version=version, timeout=SECONDS)
+
+
+@asynccontextmanager
+async def asked_leader(path: Path) -> AsyncIterator[Asked]:
+    """A quorum of fixed voters; one topic is committed."""
+    async with open_cluster(path, 1) as cluster:
+        async with _led(cluster) as one:
+            yield one
+
+
+@asynccontextmanager
+async def asked_dynamic_leader(path: Path) -> AsyncIterator[Asked]:
+    """A quorum whose voters may change (KIP-853)."""
+    async with trio.open_nursery() as nursery:
+        cluster = DynamicCluster(path, nursery, 1, PATIENT)
+        try:
+            async with _led(cluster) as one:
+                yield one
+        finally:
+            cluster.close()
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _led(cluster: TestCluster) -> AsyncIterator[Asked]:
+    with trio.fail_after(SECONDS):
+        member = await cluster.start(LEADER)
+        await cluster.propose("a")
+    peer = cluster.voters[LEADER]
+    async with open_node_connection(peer.host, peer.port) as connection:
+        yield Asked(cluster, member, connection)

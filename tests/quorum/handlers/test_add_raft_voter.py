@@ -1,0 +1,44 @@
+"""AddRaftVoter on a controller: `tests/quorum/test_dynamic_node.py` has voters that come."""
+
+import pytest
+
+from tests.quorum.cluster import CLUSTER_ID
+from tests.quorum.handlers.asking import asked_dynamic_leader
+from wire.errors import MESSAGE_CHARS_MAX, ErrorCode
+from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+
+
+def addition(**changes):
+    request = AddRaftVoterRequest(
+        cluster_id=CLUSTER_ID,
+        timeout_ms=1000,
+        voter_id=7,
+        voter_directory_id=b"d" * 16,
+        listeners=[Listener(name="CONTROLLER", host="127.0.0.1", port=1)],
+    )
+    return request.replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"voter_id": 1, "voter_directory_id": b"\1" * 16}, ErrorCode.DUPLICATE_VOTER),
+        ({"listeners": []}, ErrorCode.INVALID_REQUEST),
+        ({}, ErrorCode.REQUEST_TIMED_OUT),  # nobody listens there
+    ],
+)
+async def test_voters_that_are_not_taken(tmp_path, changes, code):
+    async with asked_dynamic_leader(tmp_path) as one:
+        answer = await one.call(addition(**changes))
+        assert ErrorCode(answer.error_code) is code
+        assert one.member.node.voters.ids == (1,)
+
+
+async def test_a_refusal_that_quotes_a_long_name_is_cut(tmp_path):
+    """A name of the longest size fits a request, and not with words around it."""
+    listener = Listener(name="n" * 0x7FFF, host="127.0.0.1", port=1)
+    async with asked_dynamic_leader(tmp_path) as one:
+        answer = await one.call(addition(listeners=[listener]))
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        assert len(answer.error_message) == MESSAGE_CHARS_MAX + 1

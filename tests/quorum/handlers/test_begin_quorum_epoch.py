@@ -1,0 +1,45 @@
+"""BeginQuorumEpoch: who says that it leads, at a node that leads a later epoch."""
+
+import pytest
+
+from quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
+from quorum.raft_log.partition import TOPIC
+from tests.quorum.cluster import CLUSTER_ID
+from tests.quorum.handlers.asking import LEADER, answered, asked_leader
+from wire.errors import ErrorCode
+from wire.messages.begin_quorum_epoch import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochRequestPartitionData,
+    BeginQuorumEpochRequestTopicData,
+)
+
+
+def beginning(epoch, *, leader=LEADER, cluster_id=CLUSTER_ID):
+    partition = BeginQuorumEpochRequestPartitionData(
+        partition_index=0, leader_id=leader, leader_epoch=epoch
+    )
+    topic = BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])
+    return BeginQuorumEpochRequest(cluster_id=cluster_id, voter_id=LEADER, topics=[topic])
+
+
+@pytest.mark.parametrize(
+    "topics", [[], [BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[])]]
+)
+def test_one_about_nothing_is_invalid(topics):
+    answer = answered(begin_quorum_epoch, BeginQuorumEpochRequest(topics=topics))
+    assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
+
+
+async def test_an_epoch_that_is_over_is_fenced_and_told_the_leader(tmp_path):
+    async with asked_leader(tmp_path) as one:
+        (partition,) = (await one.call(beginning(one.epoch - 1))).topics[0].partitions
+        assert partition.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        assert (partition.leader_id, partition.leader_epoch) == (LEADER, one.epoch)
+        assert one.member.node.is_leader
+
+
+async def test_who_is_of_another_cluster_is_refused(tmp_path):
+    async with asked_leader(tmp_path) as one:
+        answer = await one.call(beginning(one.epoch + 1, cluster_id="another"))
+        assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+        assert one.member.node.is_leader

@@ -1,0 +1,42 @@
+"""DescribeQuorum on a controller: how far everybody is, told by the leader."""
+
+import pytest
+
+from quorum.handlers.describe_quorum import describe_quorum
+from quorum.raft_log.partition import TOPIC
+from quorum.translate.describe_quorum import describe_quorum_request
+from tests.quorum.handlers.asking import answered, asked_leader
+from wire.errors import ErrorCode
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+
+
+@pytest.mark.parametrize(
+    "topics", [[], [DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[])]]
+)
+def test_one_about_nothing_is_invalid(topics):
+    answer = answered(describe_quorum, DescribeQuorumRequest(topics=topics))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_quorums_of_other_topics_are_unknown():
+    partition = DescribeQuorumRequestPartitionData(partition_index=3)
+    topic = DescribeQuorumRequestTopicData(topic_name="orders", partitions=[partition])
+    answer = answered(describe_quorum, DescribeQuorumRequest(topics=[topic]))
+    found = answer.topics[0].partitions[0]
+    assert (found.partition_index, found.error_code) == (3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_the_leader_tells_how_far_everybody_is(tmp_path, version):
+    async with asked_leader(tmp_path) as one:
+        answer = await one.call(describe_quorum_request(), version)
+        (found,) = answer.topics[0].partitions
+        assert (found.leader_id, found.leader_epoch, found.high_watermark) == (1, 1, 2)
+        assert [(voter.replica_id, voter.log_end_offset) for voter in found.current_voters] == [
+            (1, 2)
+        ]
+        assert [node.node_id for node in answer.nodes] == ([1] if version >= 2 else [])

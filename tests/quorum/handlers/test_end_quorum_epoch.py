@@ -1,0 +1,44 @@
+"""EndQuorumEpoch: who says that it no longer leads."""
+
+import pytest
+
+from quorum.handlers.end_quorum_epoch import end_quorum_epoch
+from quorum.raft_log.partition import TOPIC
+from tests.quorum.cluster import CLUSTER_ID
+from tests.quorum.handlers.asking import LEADER, answered, asked_leader
+from wire.errors import ErrorCode
+from wire.messages.end_quorum_epoch import (
+    EndQuorumEpochRequest,
+    EndQuorumEpochRequestPartitionData,
+    EndQuorumEpochRequestTopicData,
+)
+
+
+def end(epoch, *, leader=2, cluster_id=CLUSTER_ID):
+    partition = EndQuorumEpochRequestPartitionData(
+        partition_index=0, leader_id=leader, leader_epoch=epoch
+    )
+    topic = EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[partition])
+    return EndQuorumEpochRequest(cluster_id=cluster_id, topics=[topic])
+
+
+@pytest.mark.parametrize(
+    "topics", [[], [EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[])]]
+)
+def test_one_about_nothing_is_invalid(topics):
+    answer = answered(end_quorum_epoch, EndQuorumEpochRequest(topics=topics))
+    assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
+
+
+async def test_the_end_of_an_epoch_that_is_over_changes_nothing(tmp_path):
+    async with asked_leader(tmp_path) as one:
+        (partition,) = (await one.call(end(one.epoch - 1))).topics[0].partitions
+        assert partition.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        assert (partition.leader_id, partition.leader_epoch) == (LEADER, one.epoch)
+        assert one.member.node.is_leader
+
+
+async def test_who_is_of_another_cluster_is_refused(tmp_path):
+    async with asked_leader(tmp_path) as one:
+        answer = await one.call(end(one.epoch, cluster_id="another"))
+        assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -1,0 +1,26 @@
+"""RemoveRaftVoter on a controller: `tests/quorum/test_dynamic_node.py` has voters that go."""
+
+import pytest
+
+from tests.quorum.cluster import CLUSTER_ID
+from tests.quorum.handlers.asking import asked_dynamic_leader
+from wire.errors import ErrorCode
+from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"voter_id": 7}, ErrorCode.VOTER_NOT_FOUND),
+        ({"voter_directory_id": b"d" * 16}, ErrorCode.VOTER_NOT_FOUND),
+    ],
+)
+async def test_voters_that_are_none(tmp_path, changes, code):
+    async with asked_dynamic_leader(tmp_path) as one:
+        request = RemoveRaftVoterRequest(
+            cluster_id=CLUSTER_ID, voter_id=1, voter_directory_id=b"\1" * 16
+        )
+        answer = await one.call(request.replace(**changes))
+        assert ErrorCode(answer.error_code) is code
+        assert one.member.node.voters.ids == (1,)

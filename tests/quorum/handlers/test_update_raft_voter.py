@@ -1,0 +1,50 @@
+"""UpdateRaftVoter on a controller: a voter says where it listens and what it supports."""
+
+import pytest
+
+from tests.quorum.cluster import CLUSTER_ID
+from tests.quorum.handlers.asking import LEADER, asked_dynamic_leader
+from wire.errors import ErrorCode
+from wire.messages.update_raft_voter import (
+    KRaftVersionFeature,
+    Listener,
+    UpdateRaftVoterRequest,
+)
+
+
+def update(epoch, **changes):
+    request = UpdateRaftVoterRequest(
+        cluster_id=CLUSTER_ID,
+        current_leader_epoch=epoch,
+        voter_id=1,
+        voter_directory_id=b"\1" * 16,
+        listeners=[Listener(name="CONTROLLER", host="127.0.0.1", port=4711)],
+        kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
+    )
+    return request.replace(**changes)
+
+
+async def test_a_voter_moves_to_another_port(tmp_path):
+    async with asked_dynamic_leader(tmp_path) as one:
+        answer = await one.call(update(one.epoch))
+        assert answer.error_code == 0
+        (voter,) = one.member.node.voters
+        assert [endpoint.port for endpoint in voter.endpoints] == [4711]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"voter_id": 7}, ErrorCode.VOTER_NOT_FOUND),
+        ({"current_leader_epoch": 0}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"current_leader_epoch": 77}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"listeners": []}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_updates_that_are_refused(tmp_path, changes, code):
+    async with asked_dynamic_leader(tmp_path) as one:
+        answer = await one.call(update(one.epoch, **changes))
+        assert ErrorCode(answer.error_code) is code
+        if code is ErrorCode.FENCED_LEADER_EPOCH:
+            assert answer.current_leader.leader_id == LEADER

@@ -1,0 +1,79 @@
+"""Vote: shapes that are about nothing (mE10), and what a leader answers who asks for its vote."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from quorum.handlers.vote import vote
+from quorum.raft_log.partition import TOPIC
+from quorum.replica.node import QuorumNode
+from tests.quorum.cluster import CLUSTER_ID
+from tests.quorum.handlers.asking import LEADER, answered, asked_leader
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
+from wire.transport.calls import Parked
+
+CALL = SimpleNamespace(header=SimpleNamespace(api_version=2))
+
+
+def topics(*names, partitions=1, index=0, epoch=1, last_offset=0):
+    partition = VoteRequestPartitionData(
+        partition_index=index,
+        replica_epoch=epoch,
+        replica_id=2,
+        last_offset_epoch=0,
+        last_offset=last_offset,
+        pre_vote=False,
+    )
+    return [
+        VoteRequestTopicData(topic_name=name, partitions=[partition] * partitions) for name in names
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        topics(TOPIC, partitions=0),
+        topics(TOPIC, partitions=2),
+        topics(TOPIC, TOPIC),
+        topics("other"),
+        topics(TOPIC, index=1),
+    ],
+)
+def test_a_vote_about_nothing_is_invalid(wrong):
+    answer = answered(vote, VoteRequest(topics=wrong))
+    assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
+
+
+def test_a_node_that_does_not_run_says_so():
+    stopped = SimpleNamespace(_driver=None)
+    context = SimpleNamespace(
+        node=SimpleNamespace(ask=lambda request: QuorumNode.ask(stopped, request))
+    )
+    with pytest.raises(KafkaError, match="does not run"):
+        vote(VoteRequest(topics=topics(TOPIC)), context, CALL)
+
+
+def test_a_vote_is_parked_until_the_core_has_it():
+    async def finish(): ...
+
+    context = SimpleNamespace(node=SimpleNamespace(ask=lambda _request: finish))
+    answer = vote(VoteRequest(topics=topics(TOPIC)), context, CALL)
+    assert isinstance(answer, Parked)
+
+
+async def test_a_leader_votes_for_nobody_of_its_epoch(tmp_path):
+    async with asked_leader(tmp_path) as one:
+        request = VoteRequest(
+            cluster_id=CLUSTER_ID, voter_id=LEADER, topics=topics(TOPIC, epoch=one.epoch)
+        )
+        (partition,) = (await one.call(request)).topics[0].partitions
+        assert (partition.leader_id, partition.leader_epoch) == (LEADER, one.epoch)
+        assert partition.vote_granted is False
+
+
+async def test_who_is_of_another_cluster_is_refused(tmp_path):
+    async with asked_leader(tmp_path) as one:
+        answer = await one.call(VoteRequest(cluster_id="another", topics=topics(TOPIC)))
+        assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

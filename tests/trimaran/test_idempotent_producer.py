@@ -1,0 +1,45 @@
+"""`produce` over a connection that breaks: what was written without an answer is not written twice."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.broker.handlers.asking import Asked
+from tests.cluster.in_process import cluster
+from trimaran.cli.idempotent_producer import IdempotentProducer
+from wire.blocking import BlockingClient, BlockingConnection
+from wire.client.errors import ConnectionLost
+from wire.messages.produce import ProduceRequest
+from wire.transport.node_connection import open_node_connection
+
+BATCHES = [[(b"k", b"one"), (None, b"two")], [(None, b"three")], [(None, b"four")]]
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+async def test_a_batch_whose_answer_was_lost_is_there_once(tmp_path, monkeypatch, lost):
+    real, answers = BlockingConnection.call, []
+
+    def call(self, request, **options):
+        answer = real(self, request, **options)
+        if isinstance(request, ProduceRequest):
+            answers.append(answer)
+            if len(answers) == lost + 1:
+                raise ConnectionLost("after it was sent")
+        return answer
+
+    monkeypatch.setattr(BlockingConnection, "call", call)
+    async with cluster(tmp_path) as running:
+        broker = running.brokers[11]
+        async with open_node_connection(*broker.addresses["PLAINTEXT"]) as connection:
+            await Asked(running, broker, connection).create("t")
+
+        def send() -> None:
+            with BlockingClient(running.bootstrap) as client:
+                producer = IdempotentProducer(client, "t")
+                for batch in BATCHES:
+                    producer.send(0, batch)
+
+        await trio.to_thread.run_sync(send)
+        assert len(answers) == len(BATCHES) + 1
+        assert broker.context.partitions.find("t", 0).log.log_end_offset == 4

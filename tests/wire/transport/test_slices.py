@@ -1,0 +1,135 @@
+"""A large request is handled in parts, and answered as if it had been handled at once."""
+
+import pytest
+import trio
+
+from tests.wire.transport.support import open_raw, open_server, request_frame
+from wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from wire.messages.offset_delete import OffsetDeleteResponse as Response
+from wire.messages.offset_delete import OffsetDeleteResponsePartition as ResponsePartition
+from wire.messages.offset_delete import OffsetDeleteResponseTopic as ResponseTopic
+from wire.transport.registry import handles
+from wire.transport.slices import ITEMS_PER_SLICE, Slices
+
+PARTITIONS = Slices("topics.partitions", "topics.partitions")
+
+
+def request_of(*counts):
+    return OffsetDeleteRequest(
+        group_id="g",
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=str(number),
+                partitions=[OffsetDeleteRequestPartition(partition_index=i) for i in range(count)],
+            )
+            for number, count in enumerate(counts)
+        ],
+    )
+
+
+def answered(request):
+    return Response(
+        topics=[
+            ResponseTopic(
+                name=topic.name,
+                partitions=[
+                    ResponsePartition(partition_index=one.partition_index)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        (5 * ITEMS_PER_SLICE + 1,),
+        (1,) * (2 * ITEMS_PER_SLICE),
+        (ITEMS_PER_SLICE, 0, ITEMS_PER_SLICE - 1, 3, 2 * ITEMS_PER_SLICE),
+        (0,) * (ITEMS_PER_SLICE + 1),
+        (ITEMS_PER_SLICE - 1, ITEMS_PER_SLICE),
+    ],
+)
+def test_the_answers_to_all_parts_are_the_answer_to_the_whole(counts):
+    whole = request_of(*counts)
+    joined = Response(topics=[])
+    for number, (part, goes_on) in enumerate(PARTITIONS.of(whole)):
+        assert PARTITIONS.count(part) <= ITEMS_PER_SLICE + 1
+        if number:
+            PARTITIONS.join(joined, answered(part), goes_on)
+        else:
+            joined = answered(part)
+    assert joined == answered(whole)
+    assert whole == request_of(*counts)
+
+
+async def test_others_have_their_turn_and_answers_keep_their_order():
+    seen = []
+
+    @handles(
+        FindCoordinatorRequest,
+        versions="0-6",
+        slices=Slices("coordinator_keys", "coordinators"),
+    )
+    def find(request, _context, _call):
+        seen.append(len(request.coordinator_keys))
+        return FindCoordinatorResponse(
+            coordinators=[
+                Coordinator(key=key, node_id=1, host="", port=1, error_message="")
+                for key in request.coordinator_keys
+            ]
+        )
+
+    keys = [f"k{i}" for i in range(3 * ITEMS_PER_SLICE + 7)]
+    many = FindCoordinatorRequest(key="", key_type=0, coordinator_keys=keys)
+    few = FindCoordinatorRequest(key="", key_type=0, coordinator_keys=["a"])
+    async with open_server(find) as server, open_raw(server) as client:
+        await client.send(request_frame(many, 6, 1) + request_frame(few, 6, 2))
+        number, response = await client.answer(10, 6)
+        assert number == 1
+        assert [one.key for one in response.coordinators] == keys
+        assert (await client.answer(10, 6))[0] == 2
+    assert seen == [ITEMS_PER_SLICE] * 3 + [7, 1]
+
+
+async def test_an_error_in_the_middle_is_answered_for_the_whole():
+    def fail(request, code, _message):
+        return FindCoordinatorResponse(
+            coordinators=[
+                Coordinator(
+                    key=key, node_id=-1, host="", port=-1, error_code=code, error_message=""
+                )
+                for key in request.coordinator_keys
+            ]
+        )
+
+    @handles(
+        FindCoordinatorRequest,
+        versions="0-6",
+        on_error=fail,
+        slices=Slices("coordinator_keys", "coordinators"),
+    )
+    async def find(request, _context, _call):
+        await trio.lowlevel.checkpoint()
+        if len(request.coordinator_keys) < ITEMS_PER_SLICE:
+            raise ValueError("a bug")
+        return fail(request, 0, "")
+
+    keys = [f"k{i}" for i in range(ITEMS_PER_SLICE + 500)]
+    many = FindCoordinatorRequest(key="", key_type=0, coordinator_keys=keys * 2)
+    async with open_server(find) as server, open_raw(server) as client:
+        await client.send(request_frame(many, 6, 1))
+        _, response = await client.answer(10, 6)
+        assert {one.error_code for one in response.coordinators} == {-1}
+        assert len(response.coordinators) == len(keys) * 2

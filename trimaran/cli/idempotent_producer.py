@@ -1,0 +1,73 @@
+"""Batches of lines to partitions, each exactly once although an answer may be lost: with a producer id and sequence numbers (KIP-98).
+
+One batch is under way at a time, so a batch that is sent again is among those that the leader remembers.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from trimaran.cli.connect import check
+
+if TYPE_CHECKING:
+    from wire.blocking import BlockingClient
+
+TIMEOUT_MS = 30_000
+SEQUENCE_MASK = 0x7FFF_FFFF  # behind the largest int32 comes 0
+
+# (key, value) each
+Lines = list[tuple[bytes | None, bytes]]
+
+
+class _Identity(NamedTuple):
+    producer_id: int
+    epoch: int
+
+
+class IdempotentProducer:
+    """Sends to one topic; asks for its producer id before the first batch."""
+
+    def __init__(self, client: BlockingClient, topic: str) -> None:
+        self._client = client
+        self._topic = topic
+        self._identity: _Identity | None = None
+        self._sequences: dict[int, int] = {}  # the next one, by partition
+
+    def send(self, partition: int, lines: Lines) -> None:
+        """Returns when all replicas in sync have them. Raises KafkaError, RequestTimedOut."""
+        from log.batches.records import NewRecord, build_batch
+        from wire.client.answers import the_one
+        from wire.client.destinations import Leader
+        from wire.errors import ErrorCode
+        from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+        if self._identity is None:
+            self._identity = self._new_identity()
+        now_ms = time.time_ns() // 1_000_000
+        sequence = self._sequences.get(partition, 0)
+        batch = build_batch(
+            [NewRecord(key, value, now_ms) for key, value in lines],
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.epoch,
+            base_sequence=sequence,
+        )
+        produced = PartitionProduceData(index=partition, records=batch)
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=TIMEOUT_MS,
+            topic_data=[TopicProduceData(name=self._topic, partition_data=[produced])],
+        )
+        answer = self._client.call(Leader(self._topic, partition), request, version=9)
+        result = the_one(the_one(answer.responses, "topic").partition_responses, "partition")
+        if result.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # it is there
+            check(result.error_code, result.error_message)
+        self._sequences[partition] = sequence + len(lines) & SEQUENCE_MASK
+
+    def _new_identity(self) -> _Identity:
+        from wire.messages.init_producer_id import InitProducerIdRequest
+
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS)
+        answer = self._client.call(None, request)
+        check(answer.error_code, "a producer id")
+        return _Identity(answer.producer_id, answer.producer_epoch)

@@ -1,0 +1,40 @@
+"""Work on large messages that would hold the loop: decoding and encoding them, in a thread, one at a time.
+
+Compiled decoders let others have their turn every few thousand elements; generated writers are plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+import trio
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+# Frames above it are decoded in a thread, and handled in slices: below it ten thousand elements take some 30 ms at the worst.
+HEAVY_BYTES = 16 << 10
+# For Produce, whose bytes are records and not looked into: who allows no more than these has requests decoded at once, 5 ms.
+LIGHT_ELEMENTS_MAX = 20_000
+# For requests about a quorum, or the nodes of a cluster, or with names of what there are few kinds of: dozens. Decoded at once, too.
+FEW_ELEMENTS_MAX = 1000
+# For requests about users, quotas and members of a group, of which there are some hundred: 30 ms.
+MANY_ELEMENTS_MAX = 10_000
+# For changes of metadata, of which one may write 10,000 records (Kafka's MAX_RECORDS_PER_USER_OP): as many partitions with three
+# replicas each, by hand.
+DECISION_ELEMENTS_MAX = 60_000
+# For what may name every partition of a broker: 50,000, with their topics or replicas.
+PARTITIONS_ELEMENTS_MAX = 300_000
+
+_limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("wire.transport.heavy")
+
+
+async def run_apart(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Runs `fn(*args)` in the thread for such work; a second one would double what is held in memory."""
+    try:
+        limiter = _limiter.get()
+    except LookupError:
+        limiter = trio.CapacityLimiter(1)
+        _limiter.set(limiter)
+    return await trio.to_thread.run_sync(fn, *args, limiter=limiter)
