@@ -57,7 +57,7 @@ class FetchSession:
     room: Room
     epoch: int = next_epoch(INITIAL_EPOCH)
     slots: dict[SlotKey, Slot] = field(default_factory=dict)
-    under_way: Fetch | None = None
+    current_fetch: Fetch | None = None
     closed: bool = False
 
     def update(
@@ -106,13 +106,13 @@ class FetchSession:
         A fetcher that got new partitions need not wait for its long poll to end: it sends the next request, and this
         releases the first. (Kafka looks at the second when it has answered the first: slower, not wrong.)
         """
-        if self.under_way is not None:
-            self.under_way.release()
-        self.under_way = fetch
+        if self.current_fetch is not None:
+            self.current_fetch.release()
+        self.current_fetch = fetch
 
     def finished(self, fetch: Fetch) -> None:
-        if self.under_way is fetch:
-            self.under_way = None
+        if self.current_fetch is fetch:
+            self.current_fetch = None
 
     def close(self) -> None:
         self.closed = True
@@ -121,8 +121,8 @@ class FetchSession:
         self.room.used -= len(self.slots)
         self.slots.clear()
         self.reader.changed.clear()
-        if self.under_way is not None:
-            self.under_way.release()
+        if self.current_fetch is not None:
+            self.current_fetch.release()
 
 
 def _name(topic: FetchTopic) -> str | bytes:
@@ -174,7 +174,7 @@ class FetchSessions:
             self._new_id(),
             privileged,
             by_id,
-            FetchReader(standing=True),
+            FetchReader(in_session=True),
             used_at=now,
             room=self._room,
         )

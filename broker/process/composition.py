@@ -11,6 +11,9 @@ from broker.background.directory_assignments import DirectoryAssignments
 from broker.background.directory_moves import DirectoryMoves
 from broker.background.log_cleaner import CleanerSettings
 from broker.background.maintenance import Maintenance, MaintenanceTimes
+from broker.channels.broker_channel import ChannelLimits
+from broker.channels.broker_channels import BrokerChannels
+from broker.channels.broker_connector import BrokerConnector
 from broker.channels.controller_channel import Address, ControllerChannel
 from broker.channels.forwarding import Forwarder
 from broker.fetching.sessions import FetchSessions
@@ -68,6 +71,7 @@ class Parts:
     alter_partitions: AlterPartitions
     assignments: DirectoryAssignments
     fetchers: Fetchers
+    channels: BrokerChannels
     publisher: BrokerPublisher
     maintenance: Maintenance
     context: Context
@@ -154,6 +158,7 @@ def _composed(
         alter_partitions=alter_partitions,
         assignments=assignments,
         fetchers=fetchers,
+        channels=_channels(config, metadata, to_brokers),
         publisher=publisher,
         maintenance=_maintenance(config, configs, partitions, directories),
         context=context,
@@ -276,10 +281,22 @@ def _fetchers(
         backoff_seconds_max=config["replica.fetch.backoff.ms"] / 1000,
         response_seconds=config["replica.socket.timeout.ms"] / 1000,
     )
-    return Fetchers(
+    return Fetchers(_connector(config, metadata, "fetcher", security), settings)
+
+
+def _channels(
+    config: ServerConfig, metadata: BrokerMetadata, security: ClientSecurity
+) -> BrokerChannels:
+    limits = ChannelLimits(response_seconds=config["request.timeout.ms"] / 1000)
+    return BrokerChannels(_connector(config, metadata, "to-brokers", security), limits)
+
+
+def _connector(
+    config: ServerConfig, metadata: BrokerMetadata, purpose: str, security: ClientSecurity
+) -> BrokerConnector:
+    return BrokerConnector(
         lambda broker_id: _broker_address(config, metadata, broker_id),
-        settings,
-        f"broker-{config.node_id}-fetcher",
+        f"broker-{config.node_id}-{purpose}",
         security,
     )
 

@@ -336,7 +336,7 @@ async def test_what_a_follower_has_is_known_with_its_fetch(harness):
     fill(harness, 0, values=(b"a", b"b"))
     data = await ask_one(harness, wanted(0, 1, log_start_offset=1), follower=12)
     assert data.high_watermark == 1, "told with the same answer"
-    progress = harness.leader().replicas[12]
+    progress = harness.leader().followers[12]
     assert (progress.end_offset, progress.log_start_offset, progress.broker_epoch) == (1, 1, 112)
 
 
@@ -345,7 +345,7 @@ async def test_a_follower_that_gets_the_same_again_and_again_is_noted(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     fill(harness, 0)
     leader, suspected = harness.leader(), []
-    leader.partition.services.suspects.add = lambda *what: suspected.append(what)
+    leader.replica.services.suspects.add = lambda *what: suspected.append(what)
     for _ in range(3):
         await ask(harness, request(wanted(0, 1), follower=12))
     assert suspected == [], "it was given nothing"
@@ -354,7 +354,7 @@ async def test_a_follower_that_gets_the_same_again_and_again_is_noted(harness):
     assert suspected == []
     for _ in range(3):
         await ask(harness, request(wanted(max_bytes=777), follower=12))
-    assert suspected == [(leader.partition, 0, 777)]
+    assert suspected == [(("t", 0), 0, 777)]
 
 
 # -- divergence

@@ -146,7 +146,7 @@ async def test_a_closed_connection_takes_its_sessions_along(harness):
     assert len(harness.context.fetch_sessions) == 1
     on.mark_closed()
     assert len(harness.context.fetch_sessions) == 0
-    watchers = harness.leader().partition.watchers
+    watchers = harness.leader().replica.watchers
     assert not watchers._upto_watermark
     assert not watchers._upto_end
 
