@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import resource
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 
 from node.config.config_def import INT_MAX, ConfigError
 from node.config.security import listener_security
@@ -39,17 +40,34 @@ def bind(
     protected = _inter_broker_listener(config)
     backlog = max(BACKLOG_MIN, config["socket.listen.backlog.size"])
     secured = [(one, listener_security(config, one.name)) for one in endpoints]
-    return [
-        Listener(one.name, given[one.name], security, one.name == protected)
-        if one.name in given
-        else Listener.bind(
-            *(one.name, one.host, one.port),
-            backlog=backlog,
-            security=security,
-            for_nodes=one.name == protected,
-        )
-        for one, security in secured
-    ]
+    with ExitStack() as bound:
+        listeners = []
+        for one, security in secured:
+            listener = (
+                Listener(one.name, given[one.name], security, one.name == protected)
+                if one.name in given
+                else Listener.bind(
+                    *(one.name, one.host, one.port),
+                    backlog=backlog,
+                    security=security,
+                    for_nodes=one.name == protected,
+                )
+            )
+            bound.callback(listener.socket.close)
+            listeners.append(listener)
+        bound.pop_all()
+        return listeners
+
+
+@contextmanager
+def closed_on_failure(listeners: Sequence[Listener]) -> Iterator[None]:
+    """While the node that they belong to is put together: nobody else closes them then."""
+    try:
+        yield
+    except BaseException:
+        for listener in listeners:
+            listener.socket.close()
+        raise
 
 
 def _inter_broker_listener(config: ServerConfig) -> str | None:

@@ -14,7 +14,7 @@ FILE_LINES_MAX = 700
 # Functions that were longer when the rule came. The dictionary may shrink, never grow.
 GRANDFATHERED: dict[str, int] = {}
 # Their modules import each other in no circle, not even for types or inside functions. The tuple may grow, never shrink.
-WITHOUT_CIRCLES = ("log", "spark", "trimaran", "zkcompat")
+WITHOUT_CIRCLES = ("broker", "log", "node", "quorum", "spark", "trimaran", "zkcompat")
 CHECK = re.compile(r"(check|assert)(_|$)|(raises|RaisesGroup|fail|until)$")
 MACHINE_PATH = re.compile(r"/(?:work|home|root)/\w+")
 

@@ -18,6 +18,8 @@ from typing import TypeVar
 
 import trio
 
+from node.config.config_def import ConfigError
+from node.config.server_keys import SERVER_CONFIGS
 from wire.client.bootstrap import Address
 from zkcompat.keeper import DoubtError, Keeper, KeeperConfig, open_keeper
 from zkcompat.mirror import Mirror, MirrorConfig, MirrorStatus, WrongClusterError
@@ -114,11 +116,8 @@ class TreeEntry:
 def mirror_config(properties: Mapping[str, str]) -> MirrorConfig:
     """Kafka's `zookeeper.*` keys and ours. ValueError names key and value."""
     return MirrorConfig(
-        batch_operations=_number(properties, "zookeeper.metadata.migration.min.batch.size", 200, 1),
-        verify_interval_seconds=_number(
-            properties, "trimaran.zk.mirror.verify.interval.ms", 60_000, 100
-        )
-        / 1000,
+        batch_operations=_number(properties, "zookeeper.metadata.migration.min.batch.size"),
+        verify_interval_seconds=_number(properties, "trimaran.zk.mirror.verify.interval.ms") / 1000,
     )
 
 
@@ -141,17 +140,18 @@ def keeper_config(connect: str, properties: Mapping[str, str]) -> KeeperConfig:
         raise ValueError("zookeeper.set.acl=true: trimaran.zk.auth must say as whom")
     return KeeperConfig(
         connect,
-        _number(properties, "zookeeper.session.timeout.ms", 18_000, 100),
+        _number(properties, "zookeeper.session.timeout.ms"),
         creator_only=set_acl == "true",
         auth=((scheme, credentials),) if auth else (),
     )
 
 
-def _number(properties: Mapping[str, str], key: str, default: int, low: int) -> int:
-    text = properties.get(key, str(default)).strip()
-    if not text.isdecimal() or int(text) < low:
-        raise ValueError(f"{key}={text}: a number from {low} on is expected")
-    return int(text)
+def _number(properties: Mapping[str, str], name: str) -> int:
+    key = SERVER_CONFIGS[name]
+    try:
+        return int(key.parse(properties[name]) if name in properties else key.default)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
 
 
 def run_mirror(

@@ -64,7 +64,7 @@ class KeeperConfig:
     """
 
     connect: str
-    session_timeout_ms: int = 18_000
+    session_timeout_ms: int
     creator_only: bool = False
     auth: Sequence[tuple[str, str]] = ()
 

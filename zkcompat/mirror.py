@@ -62,8 +62,8 @@ class TreeDiffersError(Exception):
 class MirrorConfig:
     """`batch_operations` is `zookeeper.metadata.migration.min.batch.size`."""
 
-    batch_operations: int = 200
-    verify_interval_seconds: float = 60.0
+    batch_operations: int
+    verify_interval_seconds: float
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Mirror:
     feed: ImageFeed
     keeper: Keeper
     cluster_id: str
-    config: MirrorConfig = field(default_factory=MirrorConfig)
+    config: MirrorConfig
     status: MirrorStatus = field(default_factory=MirrorStatus)
     _told: trio.Event = field(default_factory=trio.Event)
 

@@ -118,6 +118,11 @@ class LogCleaner:
         except CleaningStopped as why:
             log.info("compaction of %s: %s", partition.name, why)
             return False
+        except MemoryError as error:
+            log.error(
+                "compaction of %s: not enough memory (%s); tried again", partition.name, error
+            )
+            return False
         except Uncleanable as why:
             log.error("%s is not compacted any more: %s", partition.name, why)
             self._uncleanable.add(partition_log)

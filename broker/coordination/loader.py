@@ -1,9 +1,10 @@
 """From the bytes of a partition to the state of a shard.
 
-Only what a compacted log would have kept is decoded and replayed: the last record of each key, in the order of the log. What was
-not compacted yet holds every record ever made, and a shard whose log may be compacted at any time arrives at the same state.
-Of transactions (KIP-98) those that were committed are replayed as plain records; those that are open come last, with their
-producers. Records of types not known here are skipped; malformed ones fail the load. Source: Kafka's `CoordinatorLoaderImpl`.
+Only what a compacted log would have kept is decoded and replayed: the last record of each key, in the order of the log.
+What was not compacted yet holds every record ever made, and a shard whose log may be compacted at any time arrives at
+the same state. Of transactions (KIP-98) those that were committed are replayed as plain records; those that are open
+come last, with their producers. Records of types not known here are skipped; malformed ones fail the load.
+Source: Kafka's `CoordinatorLoaderImpl`.
 """
 
 from __future__ import annotations

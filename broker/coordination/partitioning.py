@@ -1,4 +1,4 @@
-"""Which partition of an internal topic a key lives in (a group id, a transactional id): Java's hash of it, which clients never see."""
+"""Which partition of an internal topic a key (a group id, a transactional id) lives in: by Java's hash of it."""
 
 from __future__ import annotations
 

@@ -26,7 +26,10 @@ class AppendInfo(Protocol):
 
 
 class CoordinatorLog(Protocol):
-    """The part of `log.partitions.partition_log.PartitionLog` that is used, on the loop; slices may be read in a thread."""
+    """The part of `log.partitions.partition_log.PartitionLog` that is used, on the loop.
+
+    Slices may be read in a thread.
+    """
 
     @property
     def log_start_offset(self) -> int: ...

@@ -1,7 +1,8 @@
 """Pending responses: what a coordinator gives a handler, which makes a response of the protocol of it.
 
-One is completed by a rule of the shard (`CompletableResponse`), or by the commit of what it tells (`CommittedResponse`). In Kafka
-both are a `CompletableFuture`. Nobody's task belongs to one: whoever waits stands outside of the shard's epoch, and is told of its end.
+One is completed by a rule of the shard (`CompletableResponse`), or by the commit of what it tells
+(`CommittedResponse`). In Kafka both are a `CompletableFuture`. Nobody's task belongs to one: whoever waits stands
+outside of the shard's epoch, and is told of its end.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class PendingResponse(ABC, Generic[T]):
         """The response, when it may leave.
 
         Raises:
-            KafkaError: NOT_COORDINATOR: the shard's epoch ended first; COORDINATOR_NOT_AVAILABLE: not committed in time.
-                Whether records survive is unknown in both cases.
+            KafkaError: NOT_COORDINATOR: the shard's epoch ended first; COORDINATOR_NOT_AVAILABLE: not committed in
+                time. Whether records survive is unknown in both cases.
         """
 
 

@@ -13,7 +13,8 @@ import trio
 
 from broker.coordination.ports import AppendInfo, CoordinatorPartition
 from broker.coordination.shard import CoordinatorShard, Producer
-from broker.coordination.shard_epoch import CoordinatorSpec, ShardEpoch
+from broker.coordination.shard_epoch import ShardEpoch
+from broker.coordination.spec import CoordinatorSpec
 from log.producers.marker import EndMarker
 from node.runtime.latest import Latest
 from wire.errors import ErrorCode, KafkaError
@@ -89,8 +90,8 @@ class CoordinatorRuntime(Generic[S, R]):
         """Writes a marker of a transaction coordinator, and has the shard take it over.
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER, not led here or still being loaded: a transaction coordinator expects no code of a
-                coordinator, and asks again (as Kafka's `KafkaApis`); else as `append_end_marker`.
+            KafkaError: NOT_LEADER_OR_FOLLOWER, not led here or still being loaded: a transaction coordinator expects no
+                code of a coordinator, and asks again (as Kafka's `KafkaApis`); else as `append_end_marker`.
         """
         try:
             epoch = self.epoch_of(partition_index)

@@ -1,8 +1,9 @@
 """What a coordinator is to the runtime: a state machine without I/O, fed by the log of one partition.
 
-A shard decides by making records and changes its state only when they are replayed, so that another broker which loads
-the log arrives at the same state. Its inputs are plain calls with an `Instant`. What comes of an input is a return value
-(`Result(records, response)`, to be submitted by whoever called) and `Effects`, which the runtime takes after each input.
+A shard decides by making records and changes its state only when they are replayed, so that another broker which
+loads the log arrives at the same state. Its inputs are plain calls with an `Instant`. What comes of an input is a
+return value (`Result(records, response)`, to be submitted by whoever called) and `Effects`, which the runtime takes
+after each.
 Sources: Kafka's `CoordinatorShard`, `CoordinatorPlayback`, `CoordinatorRecordSerde`.
 """
 
@@ -61,17 +62,17 @@ class Effects(Generic[R]):
 
 
 class CoordinatorShard(Protocol[R]):
-    """The state of one partition. No call waits, reads a clock or fails, but for the shard's own inputs, which may refuse."""
+    """The state of one partition. No call waits, reads a clock or fails; only inputs of its own may refuse."""
 
     def replay(self, offset: int, record: R, producer: Producer | None = None) -> None:
         """Takes over a record of the log: the only way in which state changes.
 
-        One with a `producer` counts from the commit of the producer's transaction on, at its own offset: not against later
-        records of the same key (`PendingTransactions` keeps it till then).
+        One with a `producer` counts from the commit of the producer's transaction on, at its own offset: not against
+        later records of the same key (`PendingTransactions` keeps it till then).
         """
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
-        """A marker is in the log. After a transaction of version 2 its epoch is one above that of the records (KIP-890)."""
+        """A marker is in the log; its epoch may be above that of the records (KIP-890)."""
 
     def finish_load(self) -> None:
         """All is replayed. Runs in the loader's thread: the place for long work over what was loaded."""

@@ -3,38 +3,35 @@
 It serves when the whole log is loaded, until the leader epoch of its partition ends: before, requests get
 COORDINATOR_LOAD_IN_PROGRESS, after, NOT_COORDINATOR. Two tasks: one sleeps until the earliest deadline, one awaits the
 commit of what was written last. Requests that wait hold a `PendingResponse`, never a task of the epoch.
-Source: `CoordinatorRuntime.CoordinatorContext` of Kafka. Left out: lingering (an append is one call, and the flush is shared anyhow).
+Source: `CoordinatorRuntime.CoordinatorContext` of Kafka. Left out: lingering, as an append is one call and the flush is
+shared anyhow.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from math import inf
 from typing import Any, Generic, TypeVar
 
 import trio
 
-from broker.coordination.errors import response_code
-from broker.coordination.loader import CoordinatorLoader
+from broker.coordination.loading import load_shard
 from broker.coordination.ports import AppendInfo, CoordinatorPartition
 from broker.coordination.responses import CommittedResponse
-from broker.coordination.shard import CoordinatorShard, Producer, RecordSerde, Write
+from broker.coordination.shard import CoordinatorShard, Producer, Write
+from broker.coordination.spec import CoordinatorSpec
 from broker.coordination.timers import Instant
 from broker.coordination.uncommitted import UncommittedWrites
+from broker.coordination.writing import PartitionWriter
 from broker.partitions.end_markers import append_end_marker
-from log.batches.batch import iter_batches
-from log.batches.records import build_batch
 from log.producers.marker import EndMarker
-from log.segments.slices import LogSlice
 from node.runtime.clock import now_ms
 from node.runtime.deferred import Result
 from node.runtime.epoch import open_epoch
 from node.runtime.errors import NotLeaderError
 from node.runtime.latest import Latest
-from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -43,26 +40,8 @@ S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 T = TypeVar("T")
 
-# Kafka's default `message.max.bytes`: a larger batch could not be replicated by a follower with default settings.
-BATCH_BYTES_MAX = 1_048_588
-# What need not be atomic is cut into batches of this many: tombstones have some hundred bytes each, well below the above.
+# What need not be atomic is cut into batches of this many: tombstones have some hundred bytes each, and a batch 1 MiB.
 BATCH_RECORDS_MAX = 1_000
-
-
-@dataclass(frozen=True)
-class CoordinatorSpec(Generic[S, R]):
-    """What sort of coordinator it is: the shards of one internal topic."""
-
-    topic: str
-    make_shard: Callable[[], S]
-    serde: RecordSerde[R]
-    # How long a write may wait for its commit, and how much of the log is read at a time.
-    commit_timeout_ms: int = 5_000
-    load_buffer_bytes: int = 5 << 20
-    # Whether the topic is compacted by key, so that the last record of each is all that a shard needs.
-    compacted: bool = True
-    # Called when an append has met KAFKA_STORAGE_ERROR.
-    storage_failed: Callable[[], object] = lambda: None
 
 
 class ShardState(Enum):
@@ -84,6 +63,7 @@ class ShardEpoch(Generic[S, R]):
         self.partition_index = partition_index
         self._spec = spec
         self._leader = leader
+        self._writer = PartitionWriter(spec, leader)
         self._state = Latest(ShardState.LOADING)
         self._shard: S | None = None
         # What came while the shard loaded; as many as there are changes of metadata meanwhile.
@@ -95,8 +75,11 @@ class ShardEpoch(Generic[S, R]):
         self._commit_awaited = trio.Event()
 
     def __repr__(self) -> str:
-        name = f"{self._spec.topic}-{self.partition_index}"
-        return f"<shard of {name} epoch {self.leader_epoch} {self.state.value}>"
+        return f"<shard of {self._name} epoch {self.leader_epoch} {self.state.value}>"
+
+    @property
+    def _name(self) -> str:
+        return f"{self._spec.topic}-{self.partition_index}"
 
     @property
     def leader_epoch(self) -> int:
@@ -130,38 +113,12 @@ class ShardEpoch(Generic[S, R]):
                 token.complete(response)
 
     async def _load(self) -> bool:
-        """Replays the log; False if the epoch ended meanwhile.
-
-        The log is read in a thread, piece by piece: nobody else appends to it, so its end stays. Where a piece lies is looked up on
-        the loop, which moves the log's files when they are compacted.
-        """
-        spec, source = self._spec, self._leader.log
-        loader, shard = CoordinatorLoader(spec.serde, compacted=spec.compacted), spec.make_shard()
-        offset, end_offset = source.log_start_offset, source.log_end_offset
-        began = trio.current_time()
-
-        def take(piece: LogSlice) -> int | None:
-            with source.storage(f"loading {spec.topic}-{self.partition_index}"):
-                data = piece.read()
-            return loader.feed(data)
-
-        def finish() -> None:
-            loader.replay_into(shard)
-            shard.finish_load()
-
-        while offset < end_offset and self.state is ShardState.LOADING:
-            buffer_bytes = spec.load_buffer_bytes
-            piece = source.read(offset, buffer_bytes, upto_offset=end_offset, min_one=True)
-            next_offset = None if piece is None else await run_blocking(take, piece)
-            if next_offset is None:
-                break
-            offset = next_offset
-        await run_blocking(finish)
+        """False if the epoch ended meanwhile."""
+        shard, end_offset = await load_shard(
+            self._spec, self._name, self._leader.log, lambda: self.state is ShardState.LOADING
+        )
         if self.state is not ShardState.LOADING:
             return False
-        if loader.record_count:
-            seconds = trio.current_time() - began
-            log.info("%r: %d records in %.3f s", self, loader.record_count, seconds)
         self._shard, self._end_offset = shard, end_offset
         self._state.set(ShardState.ACTIVE)
         self._begin_to_serve()
@@ -188,7 +145,11 @@ class ShardEpoch(Generic[S, R]):
         return self._shard
 
     def step(self, act: Callable[[S, Instant], T]) -> T:
-        """Gives the shard one input and carries out what comes of it. Raises KafkaError as `active`, and what `act` raises."""
+        """Gives the shard one input and carries out what comes of it.
+
+        Raises:
+            KafkaError: as `active`, and what `act` raises.
+        """
         result = act(self.active(), current_instant())
         self._settle()
         return result
@@ -214,31 +175,25 @@ class ShardEpoch(Generic[S, R]):
         high_watermark = self._leader.high_watermark
         if high_watermark.closed:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        if result.records:
-            self._append_all(result.records, producer, result.atomic)
-        self._settle()
+        try:
+            if result.records:
+                self._append_all(result.records, producer, result.atomic)
+            end_offset = self._end_offset
+        finally:
+            self._settle()
         return CommittedResponse(
-            result.response, self._end_offset, high_watermark, self._commit_deadline()
+            result.response, end_offset, high_watermark, self._commit_deadline()
         )
 
     def append(self, records: Sequence[R], producer: Producer | None = None) -> int:
         """Writes records as one batch and replays them; with a `producer` in its transaction. Returns the end offset.
 
         Raises:
-            KafkaError: with the code for clients; nothing was written. INVALID_PRODUCER_EPOCH: a newer epoch of the producer wrote here.
+            KafkaError: as `active` and as `PartitionWriter.append`; nothing was written.
         """
-        shard = self.active()
-        batch = self._encode(records, producer)
-        last_offset = self._append_batch(memoryview(batch), producer)
-        base_offset = last_offset - len(records) + 1
-        assert base_offset >= self._end_offset, (base_offset, self._end_offset)
-
-        def replay() -> None:
-            for offset, record in enumerate(records, base_offset):
-                shard.replay(offset, record, producer)
-
-        self._replay(replay, last_offset + 1)
-        return self._end_offset
+        end_offset = self._append(records, producer)
+        self._settle()
+        return end_offset
 
     def complete_transaction(
         self, producer: Producer, marker: EndMarker, transaction_version: int
@@ -265,38 +220,24 @@ class ShardEpoch(Generic[S, R]):
 
     # -- writing
 
+    def _append(self, records: Sequence[R], producer: Producer | None) -> int:
+        shard = self.active()
+        last_offset = self._writer.append(records, producer)
+        base_offset = last_offset - len(records) + 1
+        assert base_offset >= self._end_offset, (base_offset, self._end_offset)
+
+        def replay() -> None:
+            for offset, record in enumerate(records, base_offset):
+                shard.replay(offset, record, producer)
+
+        self._replay(replay, last_offset + 1)
+        return self._end_offset
+
     def _append_all(self, records: Sequence[R], producer: Producer | None, atomic: bool) -> int:
         size = len(records) if atomic or producer is not None else BATCH_RECORDS_MAX
         for start in range(0, len(records), size):
-            self.append(records[start : start + size], producer)
+            self._append(records[start : start + size], producer)
         return self._end_offset
-
-    def _encode(self, records: Sequence[R], producer: Producer | None) -> bytearray:
-        at_ms, encode = now_ms(), self._spec.serde.encode
-        encoded = (encode(record, at_ms) for record in records)
-        if producer is None:
-            batch = build_batch(encoded)
-        else:
-            batch = build_batch(
-                encoded,
-                producer_id=producer.id,
-                producer_epoch=producer.epoch,
-                base_sequence=0,  # nobody looks at the sequences of coordinators, whose writes Kafka numbers so
-                is_transactional=True,
-            )
-        if len(batch) > BATCH_BYTES_MAX:
-            raise KafkaError(response_code(ErrorCode.RECORD_LIST_TOO_LARGE))
-        return bytearray(batch)
-
-    def _append_batch(self, batch: memoryview, producer: Producer | None) -> int:
-        try:
-            if producer is not None:
-                self._leader.log.producers.check_epoch(producer.id, producer.epoch)
-            return self._leader.append(batch, list(iter_batches(batch))).last_offset
-        except KafkaError as error:
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._spec.storage_failed()
-            raise KafkaError(response_code(error.code), error.message) from error
 
     def _replay(self, replay: Callable[[], None], end_offset: int) -> None:
         try:

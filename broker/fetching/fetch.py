@@ -17,6 +17,7 @@ import trio
 from broker.fetching.slots import Slot
 from broker.partitions.isr import FetchClock
 from broker.partitions.leader import LeaderEpoch
+from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from log.old_formats.down_conversion import OVERFLOW
 from log.segments.slices import LogSlice
@@ -72,15 +73,15 @@ class FetchReader:
     """The partitions that one fetch, or the fetches of one session, read.
 
     `changed` are those that may have something to give; `wake` is called when one is added while somebody waits.
-    A `standing` reader outlives the request, so its slots stay attached to their partitions.
+    A reader `in_session` outlives the request, so its slots stay attached to their partitions.
     """
 
-    __slots__ = ("changed", "clock", "standing", "wake")
+    __slots__ = ("changed", "clock", "in_session", "wake")
 
-    def __init__(self, *, standing: bool = False) -> None:
+    def __init__(self, *, in_session: bool = False) -> None:
         self.changed: dict[Slot, None] = {}
         self.clock = FetchClock()
-        self.standing = standing
+        self.in_session = in_session
         self.wake: Callable[[], None] | None = None
 
     def data_changed(self, interest: Slot) -> None:
@@ -227,20 +228,29 @@ class Fetch:
         try:
             if self._terms.refused:
                 raise KafkaError(self._terms.refused)
-            if self._reader.standing and slot.fetch_offset == 0:
-                partition = slot.partition(self._partitions)
-                if partition.is_untouched_for(self._terms.replica_id):
-                    slot.attach(partition)
-                    return _untouched(slot)
-            leader = slot.leader(self._partitions)
-            if self._reader.standing:
-                slot.attach(leader.partition)
+            partition = slot.partition(self._partitions)
+            if self._is_untouched(slot, partition):
+                slot.attach(partition)
+                return _untouched(slot)
+            leader = partition.open_leader()
+            if self._reader.in_session:
+                slot.attach(partition)
             return self._diverged(slot, leader) or self._read_log(slot, leader)
         except KafkaError as error:
             held = slot.attached_to
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR and held is not None:
-                held.services.suspects.add(held, slot.fetch_offset, slot.max_bytes)
+                self._partitions.suspects.add(
+                    (held.topic, held.index), slot.fetch_offset, slot.max_bytes
+                )
             return _Found(self._error_data(slot, error.code), 0, urgent=True, again=True)
+
+    def _is_untouched(self, slot: Slot, partition: Partition) -> bool:
+        """A follower that stands in a session can be answered without a log."""
+        return (
+            self._reader.in_session
+            and slot.fetch_offset == 0
+            and partition.is_untouched_for(self._terms.replica_id)
+        )
 
     def _diverged(self, slot: Slot, leader: LeaderEpoch) -> _Found | None:
         """Tells a reader whose last epoch ends elsewhere here where to cut back (KIP-595)."""

@@ -24,11 +24,25 @@ FINAL_EPOCH = -1
 EPOCH_MAX = (1 << 31) - 1
 # Kafka's: a session that was used within two minutes is not taken away by an equal.
 EVICTION_IDLE_SECONDS = 120.0
+# Partitions of all sessions together, some 400 bytes each: 200 MB. Both followers of 50,000 partitions and eight that read all of
+# them fit. Kafka has no bound here.
+PARTITIONS_MAX = 500_000
 
 
 def next_epoch(epoch: int) -> int:
     """Epochs count from 1 after the initial 0, and wrap to 1."""
     return 1 if epoch >= EPOCH_MAX else epoch + 1
+
+
+@dataclass(slots=True)
+class Room:
+    """How many partitions all sessions have, and may have."""
+
+    partitions_max: int
+    used: int = 0
+
+    def has(self, count: int) -> bool:
+        return self.used + count <= self.partitions_max
 
 
 @dataclass(slots=True, eq=False)
@@ -40,9 +54,11 @@ class FetchSession:
     by_id: bool  # partitions are named by topic id
     reader: FetchReader
     used_at: float
+    room: Room
     epoch: int = next_epoch(INITIAL_EPOCH)
     slots: dict[SlotKey, Slot] = field(default_factory=dict)
-    under_way: Fetch | None = None
+    current_fetch: Fetch | None = None
+    closed: bool = False
 
     def update(
         self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]
@@ -55,20 +71,34 @@ class FetchSession:
             for index in gone.partitions:
                 yield 1
                 if slot := self.slots.pop((name, index), None):
+                    self.room.used -= 1
                     slot.detach()
                     self.reader.changed.pop(slot, None)
 
     def _update_topic(self, topic: FetchTopic) -> Steps[None]:
-        name = topic.topic if topic.topic_id == NIL_UUID else topic.topic_id
+        name = _name(topic)
         for wanted in topic.partitions:
+            if self.closed:  # between two steps
+                return
             slot = self.slots.get((name, wanted.partition))
             if slot is None:
                 slot = Slot(self.reader, topic, wanted, upto_end=self.privileged)
                 self.slots[slot.key] = slot
+                self.room.used += 1
             else:
                 slot.update(wanted)
             self.reader.changed[slot] = None
             yield 1
+
+    def has_room_for(self, topics: Iterable[FetchTopic]) -> bool:
+        """Whether what is new to the session fits; what is not is looked at only where all would not."""
+        return self.room.has(sum(len(topic.partitions) for topic in topics)) or self.room.has(
+            sum(
+                (_name(topic), wanted.partition) not in self.slots
+                for topic in topics
+                for wanted in topic.partitions
+            )
+        )
 
     def begin(self, fetch: Fetch) -> None:
         """Makes `fetch` the one under way; one still waiting answers nothing, at once.
@@ -76,27 +106,34 @@ class FetchSession:
         A fetcher that got new partitions need not wait for its long poll to end: it sends the next request, and this
         releases the first. (Kafka looks at the second when it has answered the first: slower, not wrong.)
         """
-        if self.under_way is not None:
-            self.under_way.release()
-        self.under_way = fetch
+        if self.current_fetch is not None:
+            self.current_fetch.release()
+        self.current_fetch = fetch
 
     def finished(self, fetch: Fetch) -> None:
-        if self.under_way is fetch:
-            self.under_way = None
+        if self.current_fetch is fetch:
+            self.current_fetch = None
 
     def close(self) -> None:
+        self.closed = True
         for slot in self.slots.values():
             slot.detach()
+        self.room.used -= len(self.slots)
         self.slots.clear()
         self.reader.changed.clear()
-        if self.under_way is not None:
-            self.under_way.release()
+        if self.current_fetch is not None:
+            self.current_fetch.release()
+
+
+def _name(topic: FetchTopic) -> str | bytes:
+    return topic.topic if topic.topic_id == NIL_UUID else topic.topic_id
 
 
 class FetchSessions:
-    """The sessions of this broker, at most `sessions_max` of them."""
+    """The sessions of this broker, at most `sessions_max` of them, with at most `partitions_max` partitions."""
 
-    def __init__(self, sessions_max: int) -> None:
+    def __init__(self, sessions_max: int, partitions_max: int = PARTITIONS_MAX) -> None:
+        self._room = Room(partitions_max)
         self._sessions_max = sessions_max
         self._sessions: dict[int, FetchSession] = {}
 
@@ -118,16 +155,28 @@ class FetchSessions:
             request.topics
         ):
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        if not session.has_room_for(request.topics):
+            # The client begins anew with a full fetch, which goes on without a session.
+            self.close(session.id)
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.epoch = next_epoch(session.epoch)
         session.used_at = now
         return session
 
     def open(self, *, privileged: bool, by_id: bool, size: int, now: float) -> FetchSession | None:
         """A new session of about `size` partitions, or None where there is no room: then every fetch is a full one."""
-        if len(self._sessions) >= self._sessions_max and not self._evict(privileged, size, now):
+        if size > self._room.partitions_max:
             return None
+        while len(self._sessions) >= self._sessions_max or not self._room.has(size):
+            if not self._evict(privileged, size, now):
+                return None
         session = FetchSession(
-            self._new_id(), privileged, by_id, FetchReader(standing=True), used_at=now
+            self._new_id(),
+            privileged,
+            by_id,
+            FetchReader(in_session=True),
+            used_at=now,
+            room=self._room,
         )
         self._sessions[session.id] = session
         return session

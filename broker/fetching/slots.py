@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from broker.partitions.leader import LeaderEpoch
 from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from broker.partitions.watchers import Interest, Reader
@@ -79,13 +78,6 @@ class Slot(Interest):
             if self.leader_epoch > epoch:
                 raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         return partition
-
-    def leader(self, partitions: Partitions) -> LeaderEpoch:
-        """The epoch to read from; raises the KafkaError to answer."""
-        leader = self.partition(partitions).leader
-        if leader is None:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return leader
 
     def attach(self, partition: Partition) -> None:
         """From now on the reader hears of changes of `partition`."""

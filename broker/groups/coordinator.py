@@ -16,7 +16,8 @@ from broker.coordination.ports import AppendInfo
 from broker.coordination.responses import CompletableResponse, PendingResponse
 from broker.coordination.runtime import CoordinatorRuntime
 from broker.coordination.shard import Producer
-from broker.coordination.shard_epoch import CoordinatorSpec, ShardEpoch, ShardState
+from broker.coordination.shard_epoch import ShardEpoch, ShardState
+from broker.coordination.spec import CoordinatorSpec
 from broker.groups.describe import describe_group, described, list_groups
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
@@ -42,7 +43,7 @@ _GroupEpoch = ShardEpoch[GroupCoordinatorShard, GroupRecord]
 
 
 class GroupCoordinator:
-    """What handlers call; the shards live in `runtime`, which listens to the leadership of `__consumer_offsets` and must be run.
+    """What handlers call. The shards live in `runtime`, which listens to the leadership of the topic and must be run.
 
     Methods raise KafkaError with the code for the client, unless they say how they answer errors.
     """

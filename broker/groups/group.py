@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
 
-from broker.groups.member import Member, Protocols
+from broker.groups.member import Member, Protocols, size_of
 from broker.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from wire.errors import ErrorCode, KafkaError
 
@@ -76,6 +76,8 @@ class ClassicGroup:
         self.storing_generation: int | None = None
         # None when unknown: no consumer group, or subscriptions that we cannot read.
         self.subscribed_topics: frozenset[str] | None = None
+        # What all members say of themselves in their protocols.
+        self.bytes = 0
         self._supported: Counter[str] = Counter()
 
     # -- states
@@ -114,6 +116,7 @@ class ClassicGroup:
         self.members[member.id] = member
         self.pending.discard(member.id)
         self._supported.update(name for name, _ in member.protocols)
+        self.bytes += size_of(member.protocols)
 
     def remove(self, member_id: str) -> Member | None:
         """Removes a member or a pending one; the next in line becomes leader if it led."""
@@ -123,6 +126,7 @@ class ClassicGroup:
         if member is None:
             return None
         self._supported.subtract(name for name, _ in member.protocols)
+        self.bytes -= size_of(member.protocols)
         if member.instance_id is not None:
             del self.instances[member.instance_id]
         if self.leader == member_id:
@@ -131,6 +135,7 @@ class ClassicGroup:
 
     def set_protocols(self, member: Member, protocols: Protocols) -> None:
         self._supported.subtract(name for name, _ in member.protocols)
+        self.bytes += size_of(protocols) - size_of(member.protocols)
         member.protocols = protocols
         self._supported.update(name for name, _ in protocols)
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from broker.coordination.shard import ResponseToken
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.limits import (
+    GROUP_BYTES_MAX,
     MEMBER_NAME_CHARACTERS_MAX,
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     PENDING_MEMBERS_MAX,
 )
-from broker.groups.member import Member, Protocols
+from broker.groups.member import Member, Protocols, size_of
 from broker.groups.operation import (
     GroupOperation,
     GroupWrite,
@@ -70,7 +71,8 @@ class Join:
 def join(operation: GroupOperation, join: Join) -> None:
     """Gives `join.token` its response, now or later."""
     group, request = operation.group, join.request
-    if not _accepts(operation, _present_id(group, request)):
+    present_id = _present_id(group, request)
+    if not (_accepts(operation, present_id) and _fits(group, present_id, join)):
         drop(operation, request.member_id)
         _refuse(operation, join, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         complete_if_all_joined(operation)
@@ -106,6 +108,13 @@ def _accepts(operation: GroupOperation, member_id: str) -> bool:
             member is not None and member.join is not None
         ) or group.joining_count() < members_max
     return member is not None or group.state is S.EMPTY
+
+
+def _fits(group: ClassicGroup, member_id: str, join: Join) -> bool:
+    """Holds what all members say to `GROUP_BYTES_MAX`."""
+    member = group.members.get(member_id)
+    before = 0 if member is None else size_of(member.protocols)
+    return group.bytes - before + size_of(join.protocols()) <= GROUP_BYTES_MAX
 
 
 # -- members without an id

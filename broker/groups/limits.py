@@ -16,6 +16,10 @@ PENDING_MEMBERS_MAX = 10_000
 # into a record of a megabyte, or the group is never stored; four such are more than clients offer.
 MEMBER_BYTES_MAX = 4 << 20
 
+# The same of all members together. One record of a megabyte has what they said for the chosen protocol and what they are assigned
+# (`shard.BATCH_BYTES_MAX`), or nothing is stored; so this, too, is more than four protocols. Kafka has no bound here.
+GROUP_BYTES_MAX = 16 << 20
+
 # A new member cannot heartbeat before it is told its generation, and a coordinator does not see its connection: this long
 # it may wait for a rebalance to end. As in Kafka.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000

@@ -14,6 +14,11 @@ Protocols = tuple[tuple[str, bytes], ...]
 """Assignors a member supports, the preferred first, each with the member's metadata for it."""
 
 
+def size_of(protocols: Protocols) -> int:
+    """In bytes, about: names are short and mostly ASCII."""
+    return sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
 @dataclass(slots=True, eq=False)
 class Member:
     """`join` and `sync` are the awaiting requests of this member: at most one of each, None when there is none."""

@@ -1,6 +1,7 @@
 """What one input to a group may use and what comes of it: responses and records to write.
 
-The rules (`rebalance`, `joining`, `syncing`) are functions over a `GroupOperation`; none of them waits or reads a clock.
+The rules (`rebalance`, `joining`, `syncing`) are functions over a
+`GroupOperation`; none of them waits or reads a clock.
 """
 
 from __future__ import annotations

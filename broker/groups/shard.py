@@ -1,8 +1,9 @@
 """One partition of `__consumer_offsets` as a state machine: groups, their offsets, their timers. No I/O.
 
-A `CoordinatorShard`: its inputs are calls with an `Instant`, its outputs what they return (decisions: `Result(records, response)`),
-`Effects` (responses to requests that wait, groups to write) and `deadline()`. A group that is written comes back twice: `replay` when
-it is in the log, `written` when it is on the disks of the ISR. Source: Kafka's `GroupCoordinatorShard`.
+A `CoordinatorShard`: its inputs are calls with an `Instant`, its outputs what they return (decisions: `Result(records,
+response)`), `Effects` (responses to requests that wait, groups to write) and `deadline()`. A group that is written
+comes back twice: `replay` when it is in the log, `written` when it is on the disks of the ISR.
+Source: Kafka's `GroupCoordinatorShard`.
 """
 
 from __future__ import annotations
@@ -231,8 +232,9 @@ class GroupCoordinatorShard:
     def replay(self, offset: int, record: GroupRecord, producer: Producer | None = None) -> None:
         """Takes over a record that is in the log: the only way in which anything changes that a record tells of.
 
-        One thing is ahead of its records, as in Kafka: the members of a classic group and the generation they are in, because they join
-        before there is anything to write. Whoever loads the group begins with the generation that was written last.
+        One thing is ahead of its records, as in Kafka: the members of a classic group and the generation they are in,
+        because they join before there is anything to write. Whoever loads the group begins with the generation that was
+        written last.
         """
         self.store.replay(offset, record, producer)
         if producer is None and isinstance(record.key, GroupMetadataKey) and record.value is None:
@@ -246,7 +248,7 @@ class GroupCoordinatorShard:
         self.store.complete_transaction(producer, is_commit)
 
     def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
-        """A group is committed, which is what its members wait for, or is not in the log, or was not committed in time."""
+        """A group is committed, which its members wait for, or is not in the log, or was not committed in time."""
         if not isinstance(write, GroupWrite):
             if code:
                 log.warning("expired offsets stay until the next time: %s", code.name)

@@ -1,8 +1,9 @@
 """What a shard of `__consumer_offsets` says: the last value of every key, and nothing else.
 
-`replay` and `complete_transaction` are the only mutators, the same for what was just written and for what is loaded after a
-fail-over. Sessions, awaiting requests and groups that nothing was written of are not in here. A group without a record of its own
-exists as long as it has offsets (Kafka's "simple" group). Source: `OffsetMetadataManager` and `GroupMetadataManager`, their `replay`.
+`replay` and `complete_transaction` are the only mutators, the same for what was just written and for what is loaded
+after a fail-over. Sessions, awaiting requests and groups that nothing was written of are not in here. A group without a
+record of its own exists as long as it has offsets (Kafka's "simple" group).
+Source: `OffsetMetadataManager` and `GroupMetadataManager`, their `replay`.
 Left out: telling readers that want stable offsets of those that are pending (KIP-447).
 """
 

@@ -8,7 +8,7 @@ from quorum.controller.configs import fail_legacy, legacy_response
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
+from wire.transport.heavy import CONFIGS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -17,7 +17,7 @@ from wire.transport.registry import handles
     versions="0-2",
     access=BY_CONTROLLER,
     on_error=fail_legacy,
-    elements_max=DECISION_ELEMENTS_MAX,
+    elements_max=CONFIGS_ELEMENTS_MAX,
 )
 async def alter_configs(
     request: AlterConfigsRequest, ctx: Context, call: Call

@@ -10,11 +10,11 @@ How the parts meet:
   `LeaderEpoch` or raises the `KafkaError` that clients get (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
 - `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
   `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises
-  `NotLeaderError` when the epoch ends first. `leader.partition.log.read_bytes(…)` reads back.
+  `NotLeaderError` when the epoch ends first. `leader.log.read_bytes(…)` reads back.
 - `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` (`broker.partitions.registry`) of every epoch that
   begins and ends on the partitions of one topic: `began(partition_index, leader)`, `ended(partition_index, leader_epoch)`.
   Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1. In an epoch
-  `partition.leader` is its `LeaderEpoch` (asking opens the log); after it, or on a follower, None.
+  `partition.open_leader()` is its `LeaderEpoch` (which opens the log); after it, or on a follower, it raises.
 - `ctx.controller.call(request)` asks the active controller, finding the new one when it changes; `ctx.forwarder` wraps
   a client's request in an Envelope; `ctx.topic_creation.create(names)` makes missing topics (also internal ones).
 - `ctx.groups` is the coordinator of consumer groups; its `runtime` is registered with `partitions.listen("__consumer_offsets", …)`
@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.metadata.topic_views import TopicViews
-from broker.producing.produce_validation import Threaded
+from broker.producing.offloaded_connections import OffloadedConnections
 from quorum.metadata.authorizer import Authorizer
 
 if TYPE_CHECKING:
@@ -73,6 +73,6 @@ class Context:
     broker_epoch: Callable[[], int]
     now_ms: Callable[[], int]
     kraft_version: Callable[[], int]
-    threaded: Threaded = field(default_factory=Threaded)
+    offloaded: OffloadedConnections = field(default_factory=OffloadedConnections)
     topic_views: TopicViews = field(default_factory=TopicViews)
     authorizer: Authorizer | None = None

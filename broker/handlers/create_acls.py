@@ -9,7 +9,7 @@ from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.outgoing import Outgoing
 from wire.transport.access import BY_CONTROLLER
 from wire.transport.calls import Call
-from wire.transport.heavy import DECISION_ELEMENTS_MAX, run_apart
+from wire.transport.heavy import MANY_ELEMENTS_MAX, run_apart
 from wire.transport.registry import handles
 
 
@@ -18,7 +18,7 @@ from wire.transport.registry import handles
     versions="0-3",
     access=BY_CONTROLLER,
     on_error=fail_create,
-    elements_max=DECISION_ELEMENTS_MAX,
+    elements_max=MANY_ELEMENTS_MAX,
 )
 async def create_acls(
     request: CreateAclsRequest, ctx: Context, call: Call

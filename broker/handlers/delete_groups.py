@@ -15,6 +15,7 @@ from wire.messages.delete_groups import (
 from wire.security.acls import Operation
 from wire.transport.access import groups
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -29,6 +30,7 @@ def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> Delet
     access=groups(Operation.DELETE, "groups_names.*", "results"),
     on_error=_fail,
     slices=Slices("groups_names", "results"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def delete_groups(
     request: DeleteGroupsRequest, ctx: Context, _call: Call

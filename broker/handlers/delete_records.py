@@ -8,9 +8,9 @@ from __future__ import annotations
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.partitions.awaiting import (
-    FlushUnderWay,
-    UnderWay,
-    flushes_of_many,
+    PendingFlush,
+    WatermarkWait,
+    pending_flushes_in_turns,
     wait_for_all,
     wait_for_flushes,
 )
@@ -26,6 +26,7 @@ from wire.messages.delete_records import (
 from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -35,6 +36,7 @@ from wire.transport.slices import Slices
     versions="0-2",
     access=topics(Operation.DELETE, "topics.name", "topics"),
     slices=Slices("topics.partitions", "topics.partitions"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 async def delete_records(
     request: DeleteRecordsRequest, ctx: Context, _call: Call
@@ -44,27 +46,27 @@ async def delete_records(
     ]
     await open_leaders(unopened(ctx.partitions, keys))
     late = await wait_for_flushes(await _flushes(request, ctx))
-    under_way: list[UnderWay] = []
+    waits: list[WatermarkWait] = []
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,
             partitions=[
                 _refused(wanted, ErrorCode.REQUEST_TIMED_OUT)
                 if (topic.name, wanted.partition_index) in late
-                else _delete(topic.name, wanted, ctx, under_way)
+                else _delete(topic.name, wanted, ctx, waits)
                 for wanted in topic.partitions
             ],
         )
         for topic in request.topics
     ]
-    await wait_for_all(under_way, max(0, request.timeout_ms) / 1000)
-    for one in under_way:
+    await wait_for_all(waits, max(0, request.timeout_ms) / 1000)
+    for one in waits:
         assert isinstance(one.result, DeleteRecordsPartitionResult)
         one.result.low_watermark = one.watermark.offset
     return DeleteRecordsResponse(topics=topics)
 
 
-async def _flushes(request: DeleteRecordsRequest, ctx: Context) -> list[FlushUnderWay]:
+async def _flushes(request: DeleteRecordsRequest, ctx: Context) -> list[PendingFlush]:
     """Of the partitions in which more is to be deleted than is below the watermark, or all that will be."""
     wanted = {
         (topic.name, one.partition_index): one.offset
@@ -74,7 +76,7 @@ async def _flushes(request: DeleteRecordsRequest, ctx: Context) -> list[FlushUnd
     }
     return [
         flush
-        for flush in await flushes_of_many(ctx.partitions, list(wanted))
+        for flush in await pending_flushes_in_turns(ctx.partitions, list(wanted))
         if not 0 <= wanted[flush.key] <= flush.watermark.offset
     ]
 
@@ -86,7 +88,7 @@ def _refused(wanted: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPa
 
 
 def _delete(
-    topic: str, wanted: DeleteRecordsPartition, ctx: Context, under_way: list[UnderWay]
+    topic: str, wanted: DeleteRecordsPartition, ctx: Context, waits: list[WatermarkWait]
 ) -> DeleteRecordsPartitionResult:
     result = _refused(wanted, ErrorCode.NONE)
     try:
@@ -97,5 +99,5 @@ def _delete(
     except KafkaError as error:
         result.error_code = error.code
     else:
-        under_way.append(UnderWay(leader.low_watermark, offset, result))
+        waits.append(WatermarkWait(leader.low_watermark, offset, result))
     return result

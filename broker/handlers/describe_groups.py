@@ -13,6 +13,7 @@ from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsR
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import groups
 from wire.transport.calls import Call
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -22,6 +23,7 @@ from wire.transport.slices import Slices
     versions="0-6",
     access=groups(Operation.DESCRIBE, "groups.*", "groups"),
     slices=Slices("groups", "groups"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def describe_groups(
     request: DescribeGroupsRequest, ctx: Context, call: Call

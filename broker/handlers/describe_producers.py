@@ -23,6 +23,7 @@ from wire.messages.describe_producers import (
 from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -34,6 +35,7 @@ NO_SEQUENCE = -1
     versions="0",
     access=topics(Operation.READ, "topics.name", "topics"),
     slices=Slices("topics.partition_indexes", "topics.partitions"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def describe_producers(
     request: DescribeProducersRequest, ctx: Context, _call: Call

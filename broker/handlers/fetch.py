@@ -347,7 +347,7 @@ def _defer(
             changed.set()
 
         try:
-            if not reader.standing:
+            if not reader.in_session:
                 await in_turns(attach_changed(passing, reader, ctx), SLOTS_PER_TURN)
             reader.wake = wake
             with trio.move_on_at(deadline) as waiting:
@@ -360,7 +360,7 @@ def _defer(
         finally:
             if reader.wake is wake:
                 reader.wake = None
-            if not reader.standing:
+            if not reader.in_session:
                 for slot in passing:
                     slot.detach()
         return await with_checkpoints(answer(), ANSWERED_PER_TURN)
@@ -373,11 +373,12 @@ def attach_changed(slots: Iterable[Slot], reader: FetchReader, ctx: Context) -> 
     for slot in slots:
         yield
         try:
-            leader = slot.leader(ctx.partitions)
+            partition = slot.partition(ctx.partitions)
+            leader = partition.open_leader()
         except KafkaError:
             reader.changed[slot] = None
             continue
-        slot.attach(leader.partition)
+        slot.attach(partition)
         upto = leader.log.log_end_offset if slot.upto_end else leader.high_watermark.offset
         if upto != slot.seen_upto:
             reader.changed[slot] = None

@@ -23,6 +23,7 @@ from wire.messages.find_coordinator import (
 from wire.security.acls import Operation
 from wire.transport.access import groups, transactional_ids
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -54,6 +55,7 @@ def _fail(
     ),
     on_error=_fail,
     slices=Slices("coordinator_keys", "coordinators"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def find_coordinator(
     request: FindCoordinatorRequest, ctx: Context, call: Call

@@ -70,7 +70,7 @@ ROWS = (
     Row(AlterPartitionReassignmentsRequest, "0-1", elements_max=DECISION_ELEMENTS_MAX),
     Row(AlterUserScramCredentialsRequest, "0", fail_alter_scram, elements_max=MANY_ELEMENTS_MAX),
     Row(CreatePartitionsRequest, "0-3", fail_create_partitions, elements_max=DECISION_ELEMENTS_MAX),
-    Row(DeleteAclsRequest, "0-3", fail_delete, elements_max=DECISION_ELEMENTS_MAX),
+    Row(DeleteAclsRequest, "0-3", fail_delete, elements_max=MANY_ELEMENTS_MAX),
     Row(DescribeQuorumRequest, "0-2", elements_max=FEW_ELEMENTS_MAX),
     Row(ElectLeadersRequest, "0-2", fail_elect_leaders, elements_max=DECISION_ELEMENTS_MAX),
     Row(ExpireDelegationTokenRequest, "0-2", fail_expire_token, _check_tokens),

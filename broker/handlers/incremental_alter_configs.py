@@ -12,7 +12,7 @@ from wire.messages.incremental_alter_configs import (
 from wire.security.acls import Operation
 from wire.transport.access import BY_CONTROLLER, cluster
 from wire.transport.calls import Call
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
+from wire.transport.heavy import CONFIGS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -21,7 +21,7 @@ from wire.transport.registry import handles
     versions="0-1",
     access=(BY_CONTROLLER, cluster(Operation.ALTER_CONFIGS).in_handler("loggers of this broker")),
     on_error=fail_incremental,
-    elements_max=DECISION_ELEMENTS_MAX,
+    elements_max=CONFIGS_ELEMENTS_MAX,
 )
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: Context, call: Call

@@ -16,8 +16,8 @@ from broker.fetching.fetch import READ_COMMITTED
 from broker.handlers.context import Context
 from broker.partitions.awaiting import (
     Key,
-    flushes_of_many,
-    flushes_under_way,
+    pending_flushes,
+    pending_flushes_in_turns,
     wait_for_flushes,
 )
 from broker.partitions.leader import LeaderEpoch
@@ -107,7 +107,7 @@ def list_offsets(
     lookup = Lookup(ctx, call.header.api_version, reader, named, set())
     response = ListOffsetsResponse(topics=[])
     answers = _answer(request, lookup, response)
-    flushes = flushes_under_way(ctx.partitions, _keys_near_the_end(request, reader))
+    flushes = pending_flushes(ctx.partitions, _keys_near_the_end(request, reader))
     if not flushes:
         deque(answers, maxlen=0)
         return response
@@ -127,7 +127,7 @@ async def _of_many(
     keys, named = await run_apart(_keys, request)
     await open_leaders(await unopened_of_many(ctx.partitions, keys))
     near_the_end = await run_apart(_keys_near_the_end, request, reader)
-    late = await wait_for_flushes(await flushes_of_many(ctx.partitions, near_the_end))
+    late = await wait_for_flushes(await pending_flushes_in_turns(ctx.partitions, near_the_end))
     response = ListOffsetsResponse(topics=[])
     lookup = Lookup(ctx, call.header.api_version, reader, named, late)
     await in_turns(_answer(request, lookup, response), LOOKUPS_PER_TURN)

@@ -32,6 +32,7 @@ from wire.primitives import NIL_UUID
 from wire.security.acls import Operation, ResourceType
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -46,6 +47,7 @@ NO_CONTROLLER = -1
         topics(Operation.CREATE).or_cluster(Operation.CREATE).in_handler("topics that it creates"),
     ),
     slices=Slices("topics", "topics"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def metadata(
     request: MetadataRequest, ctx: Context, call: Call

@@ -21,6 +21,7 @@ from wire.messages.offset_commit import (
 from wire.security.acls import Operation
 from wire.transport.access import groups, topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -42,6 +43,7 @@ def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> Offse
     access=(groups(Operation.READ, "group_id"), topics(Operation.READ, "topics.name", "topics")),
     on_error=_fail,
     slices=Slices("topics.partitions", "topics.partitions"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def offset_commit(
     request: OffsetCommitRequest, ctx: Context, call: Call

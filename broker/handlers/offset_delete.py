@@ -16,6 +16,7 @@ from wire.messages.offset_delete import (
 from wire.security.acls import Operation
 from wire.transport.access import groups, topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -27,6 +28,7 @@ Codes = Mapping[tuple[str, int], ErrorCode]
     versions="0",
     access=(groups(Operation.DELETE, "group_id"), topics(Operation.READ, "topics.name", "topics")),
     slices=Slices("topics.partitions", "topics.partitions"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def offset_delete(
     request: OffsetDeleteRequest, ctx: Context, _call: Call

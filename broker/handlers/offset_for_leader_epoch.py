@@ -18,6 +18,7 @@ from wire.messages.offset_for_leader_epoch import (
 from wire.security.acls import Operation
 from wire.transport.access import topics
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -29,6 +30,7 @@ from wire.transport.slices import Slices
         Operation.CLUSTER_ACTION
     ),
     slices=Slices("topics.partitions", "topics.partitions"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, ctx: Context, _call: Call

@@ -1,7 +1,7 @@
 """WriteTxnMarkers (27): a transaction coordinator ends transactions in the partitions led here (KIP-98, KIP-890, KIP-1228).
 
-Answered when every marker is on the whole ISR. Those of `__consumer_offsets` go through the group coordinator, whose pending offsets
-they complete. Source: `KafkaApis.handleWriteTxnMarkersRequest`.
+Answered when every marker is on the whole ISR. Those of `__consumer_offsets` go through the group coordinator, whose
+pending offsets they complete. Source: `KafkaApis.handleWriteTxnMarkersRequest`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from broker.coordination.ports import AppendInfo
 from broker.coordination.shard import Producer
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import CONSUMER_OFFSETS
-from broker.partitions.awaiting import UnderWay, wait_for_all
+from broker.partitions.awaiting import WatermarkWait, wait_for_all
 from broker.partitions.end_markers import append_end_marker
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.opening import Key, open_leaders, unopened_of_many
@@ -73,10 +73,10 @@ async def write_txn_markers(
 ) -> WriteTxnMarkersResponse:
     keys = await run_apart(_keys, request) if call.heavy else _keys(request)
     await open_leaders(await unopened_of_many(ctx.partitions, keys, for_writing=True))
-    under_way: list[UnderWay] = []
+    waits: list[WatermarkWait] = []
     results: list[WritableTxnMarkerResult] = []
-    await in_turns(_append_all(request, results, ctx, under_way), MARKERS_PER_TURN)
-    await wait_for_all(under_way, REPLICATION_SECONDS_MAX)
+    await in_turns(_append_all(request, results, ctx, waits), MARKERS_PER_TURN)
+    await wait_for_all(waits, REPLICATION_SECONDS_MAX)
     return WriteTxnMarkersResponse(markers=results)
 
 
@@ -93,7 +93,7 @@ def _append_all(
     request: WriteTxnMarkersRequest,
     results: list[WritableTxnMarkerResult],
     ctx: Context,
-    under_way: list[UnderWay],
+    waits: list[WatermarkWait],
 ) -> Iterator[None]:
     """Completes `results`, at most one partition at each step."""
     for marker in request.markers:
@@ -105,12 +105,12 @@ def _append_all(
             result.topics.append(of_topic)
             yield
             for index in topic.partition_indexes:
-                of_topic.partitions.append(_append_to(topic.name, index, marker, ctx, under_way))
+                of_topic.partitions.append(_append_to(topic.name, index, marker, ctx, waits))
                 yield
 
 
 def _append_to(
-    topic: str, index: int, marker: WritableTxnMarker, ctx: Context, under_way: list[UnderWay]
+    topic: str, index: int, marker: WritableTxnMarker, ctx: Context, waits: list[WatermarkWait]
 ) -> WritableTxnMarkerPartitionResult:
     result = WritableTxnMarkerPartitionResult(partition_index=index)
     try:
@@ -119,7 +119,7 @@ def _append_to(
     except KafkaError as error:
         result.error_code = error.code
     else:
-        under_way.append(UnderWay(leader.high_watermark, info.last_offset + 1, result))
+        waits.append(WatermarkWait(leader.high_watermark, info.last_offset + 1, result))
     return result
 
 

@@ -30,7 +30,7 @@ class PartitionResult(Protocol):
     error_code: int
 
 
-class UnderWay(NamedTuple):
+class WatermarkWait(NamedTuple):
     """`result` holds as it is once `watermark` has reached `offset`."""
 
     watermark: Watermark
@@ -38,23 +38,23 @@ class UnderWay(NamedTuple):
     result: PartitionResult
 
 
-async def wait_for_all(under_way: Sequence[UnderWay], seconds: float) -> None:
+async def wait_for_all(waits: Sequence[WatermarkWait], seconds: float) -> None:
     """Returns when all have reached theirs, or after `seconds`; what came to nothing is told in its result.
 
     NOT_LEADER_OR_FOLLOWER: the epoch ended; REQUEST_TIMED_OUT: it may yet happen.
     """
     with trio.move_on_after(seconds):
-        for one in under_way:
+        for one in waits:
             try:
                 await one.watermark.wait_reached(one.offset)
             except NotLeaderError:
                 one.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    for one in under_way:
+    for one in waits:
         if not one.result.error_code and not one.watermark.reached(one.offset):
             one.result.error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
-class FlushUnderWay(NamedTuple):
+class PendingFlush(NamedTuple):
     """The flush that takes a partition's watermark to `offset`: nothing else keeps it from there."""
 
     key: Key
@@ -62,7 +62,7 @@ class FlushUnderWay(NamedTuple):
     offset: int
 
 
-def flushes_under_way(partitions: Partitions, keys: Iterable[Key]) -> list[FlushUnderWay]:
+def pending_flushes(partitions: Partitions, keys: Iterable[Key]) -> list[PendingFlush]:
     """Of the partitions called `keys` that are led here and opened, those in which more is written than is on this broker's disk.
 
     Not what followers have yet to fetch: their watermark lags in Kafka, too.
@@ -75,21 +75,23 @@ def flushes_under_way(partitions: Partitions, keys: Iterable[Key]) -> list[Flush
             continue  # whoever asks for it is told
         offset = leader.watermark_when_flushed
         if not leader.high_watermark.reached(offset):
-            found.append(FlushUnderWay(key, leader.high_watermark, offset))
+            found.append(PendingFlush(key, leader.high_watermark, offset))
     return found
 
 
-async def flushes_of_many(partitions: Partitions, keys: Sequence[Key]) -> list[FlushUnderWay]:
-    """As `flushes_under_way`, some keys at a time."""
+async def pending_flushes_in_turns(
+    partitions: Partitions, keys: Sequence[Key]
+) -> list[PendingFlush]:
+    """As `pending_flushes`, some keys at a time."""
     found = []
     for start in range(0, len(keys), LOOKED_AT_PER_TURN):
-        found += flushes_under_way(partitions, keys[start : start + LOOKED_AT_PER_TURN])
+        found += pending_flushes(partitions, keys[start : start + LOOKED_AT_PER_TURN])
         await trio.lowlevel.checkpoint()
     return found
 
 
 async def wait_for_flushes(
-    flushes: Collection[FlushUnderWay], seconds: float = FLUSH_SECONDS_MAX
+    flushes: Collection[PendingFlush], seconds: float = FLUSH_SECONDS_MAX
 ) -> set[Key]:
     """Returns when all are done or their epochs ended, or after `seconds`: then with those that are late."""
     with trio.move_on_after(seconds):

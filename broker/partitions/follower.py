@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from broker.partitions.replica import Replica
 from log.batches.batch import header_at
 from log.partitions.partition_log import PartitionLog
 from log.segments.scan import is_plausible
 from quorum.metadata.image import PartitionImage
-
-if TYPE_CHECKING:
-    from broker.partitions.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +32,13 @@ EMPTY_LOG = FetchPosition(0, -1, 0)
 
 
 @contextmanager
-def open_follower_epoch(partition: Partition, state: PartitionImage) -> Iterator[FollowerEpoch]:
+def open_follower_epoch(replica: Replica, state: PartitionImage) -> Iterator[FollowerEpoch]:
     """Following in `state.leader_epoch`, as a block: after its exit no answer of that leader is taken over.
 
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened; then no epoch has begun.
     """
-    epoch = FollowerEpoch(partition, state)
+    epoch = FollowerEpoch(replica, state)
     try:
         yield epoch
     finally:
@@ -54,23 +51,23 @@ class FollowerEpoch:
     A replica that has no directory yet gets one with its first records: until then it is followed as the empty log that it is.
     """
 
-    __slots__ = ("_is_new", "_services", "ended", "epoch", "leader_id", "on_ready", "partition")
+    __slots__ = ("_is_new", "_services", "ended", "epoch", "leader_id", "on_ready", "replica")
 
-    def __init__(self, partition: Partition, state: PartitionImage) -> None:
-        self.partition = partition
+    def __init__(self, replica: Replica, state: PartitionImage) -> None:
+        self.replica = replica
         self.epoch = state.leader_epoch
         self.leader_id = state.leader
         self.ended = False
         self.on_ready: Callable[[FollowerEpoch], None] | None = None
-        self._services = partition.services
-        self._is_new = partition.is_new
+        self._services = replica.services
+        self._is_new = replica.is_new
         if not self.ready:
-            self._services.commit.mark_dirty(self.log, partition.flushed)
+            self._services.commit.mark_dirty(self.log, self._flushed)
 
     @property
     def log(self) -> PartitionLog:
         """Opened or made when first asked for; raises KafkaError KAFKA_STORAGE_ERROR."""
-        log = self.partition.log
+        log = self.replica.log
         self._is_new = False
         return log
 
@@ -111,7 +108,7 @@ class FollowerEpoch:
                 records, now_ms=self._services.now_ms(), leader_epoch=self.epoch
             )
         finally:  # a part of them may be there
-            self._services.commit.mark_dirty(self.log, self.partition.flushed)
+            self._services.commit.mark_dirty(self.log, self._flushed)
         return self.log.log_end_offset > end
 
     def take_watermark(self, high_watermark: int, leader_log_start_offset: int) -> None:
@@ -120,12 +117,12 @@ class FollowerEpoch:
         A new leader may know less of what is committed: then what is known here stands (P7).
         """
         if self._is_new:
-            self.partition.save_watermark(0)
+            self.replica.saved_watermark = 0
             return
-        partition, log = self.partition, self.log
-        watermark = max(partition.high_watermark, high_watermark, log.log_start_offset)
-        partition.save_watermark(min(watermark, log.log_end_offset))
-        if log.log_start_offset < leader_log_start_offset <= partition.high_watermark:
+        replica, log = self.replica, self.log
+        watermark = max(replica.saved_watermark, high_watermark, log.log_start_offset)
+        replica.saved_watermark = min(watermark, log.log_end_offset)
+        if log.log_start_offset < leader_log_start_offset <= replica.saved_watermark:
             log.delete_records_before(leader_log_start_offset)
 
     def truncate_diverging(self, leader_epoch: int, leader_end_offset: int) -> None:
@@ -144,20 +141,21 @@ class FollowerEpoch:
         """Cuts records, and an epoch that was begun here at the log's end without one."""
         self.log.truncate_to(offset)
         end = self.log.log_end_offset  # lower where a batch reaches over `offset`
-        self.partition.save_watermark(min(self.partition.high_watermark, end))
+        self.replica.saved_watermark = min(self.replica.saved_watermark, end)
         self._flush_truncated()
 
     def start_at(self, offset: int) -> None:
         """Throws away the whole log: the leader no longer has what comes next."""
         self.log.truncate_fully_and_start_at(offset)
-        self.partition.save_watermark(offset)
+        self.replica.saved_watermark = offset
         self._flush_truncated()
 
     def _flush_truncated(self) -> None:
         if not self.ready:
-            self._services.commit.mark_dirty(self.log, self.partition.flushed)
+            self._services.commit.mark_dirty(self.log, self._flushed)
 
-    def flushed(self) -> None:
+    def _flushed(self, _offset: int) -> None:
+        """Group commit's word that the log is durable further than before."""
         if not self.ended and self.on_ready is not None and self.ready:
             self.on_ready(self)
 

@@ -36,7 +36,7 @@ class IsrChange:
     new_isr: tuple[tuple[int, int], ...]
 
 
-class Standing(NamedTuple):
+class SavedLeaderState(NamedTuple):
     """What a leader knows of its epoch and metadata does not say yet; `change` is the ISR change that waits for its answer."""
 
     start_offset: int

@@ -1,55 +1,42 @@
-"""One leadership epoch of one partition: appends, followers' progress, ISR and high watermark.
+"""One leadership epoch of one partition: appends, and what followers, metadata and the controller tell its leader.
 
 Source: `Partition` of Kafka where it leads. `open_leader_epoch` is its block; it owns no task (one for each of 50,000
 partitions would cost more than all else), so the block is a plain `with`, which `Partition` holds open until metadata
-ends it. What several epochs share is in `Partition`.
+ends it. What several epochs share is in `Replica`.
 Left out: transactions, reassignment's catch-up rules (the controller's), reading from followers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from broker.partitions.isr import (
-    UNKNOWN_OFFSET,
-    FetchClock,
-    IsrState,
-    ReplicaProgress,
-    lagging,
-    may_join,
-    next_high_watermark,
-)
-from broker.partitions.isr_change import AWAIT_METADATA, NOT_APPLIED, IsrChange, Standing
+from broker.partitions.in_sync_replicas import InSyncReplicas
+from broker.partitions.isr import FetchClock, IsrState, ReplicaProgress
+from broker.partitions.isr_change import AWAIT_METADATA, NOT_APPLIED, IsrChange, SavedLeaderState
+from broker.partitions.leader_watermarks import LeaderWatermarks
+from broker.partitions.replica import Replica
 from log.batches.batch import BatchView
 from log.partitions.partition_log import AppendInfo
-from node.runtime.watermark import Watermark
 from quorum.metadata.image import PartitionImage
 from wire.errors import ErrorCode, KafkaError
 
-if TYPE_CHECKING:
-    from broker.partitions.partition import Partition
-
 ACKS_ALL = -1
-# An unclean leader begins with what it has: nothing is left to recover when it first proposes an ISR (KIP-704).
-RECOVERED = 0
 
 
 @contextmanager
 def open_leader_epoch(
-    partition: Partition, state: PartitionImage, now: float, standing: Standing | None = None
+    replica: Replica, state: PartitionImage, saved: SavedLeaderState | None = None
 ) -> Iterator[LeaderEpoch]:
     """The leadership of `state.leader_epoch`: on exit whoever waits for its watermark hears NotLeaderError.
 
-    After the exit nothing is appended and no watermark moves in the name of this epoch, whoever still holds it. Given a `standing`, this
+    After the exit nothing is appended and no watermark moves in the name of this epoch, whoever still holds it. Given `saved`, this
     process has led the same epoch before, with the same records in another place.
 
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened; then no epoch has begun.
     """
-    epoch = LeaderEpoch(partition, state, now, standing)
+    epoch = LeaderEpoch(replica, state, saved)
     try:
         yield epoch
     finally:
@@ -60,44 +47,42 @@ class LeaderEpoch:
     """What request handlers may hold on to: it outlives its epoch, and then answers NOT_LEADER_OR_FOLLOWER."""
 
     def __init__(
-        self, partition: Partition, state: PartitionImage, now: float, standing: Standing | None
+        self, replica: Replica, state: PartitionImage, saved: SavedLeaderState | None
     ) -> None:
-        self.partition = partition
+        self.replica = replica
         self.epoch = state.leader_epoch
-        self.log = partition.log
+        self.log = replica.log
         self.start_offset = self.log.log_end_offset
         self.log.begin_epoch(self.epoch)
-        self.high_watermark = Watermark(partition.watermark_in_log())
-        self.isr = IsrState(state.isr, state.partition_epoch)
-        self.low_watermark = Watermark(UNKNOWN_OFFSET)
-        self._maximal = self.isr.maximal
-        self._change: IsrChange | None = None
-        self._services = partition.services
-        self.replicas: dict[int, ReplicaProgress] = {}
-        if standing is not None:
-            self._resume(standing)
-        self._follow_assignment(state, now)
+        self._services = replica.services
+        self._in_sync = InSyncReplicas(replica, state)
+        self._watermarks = LeaderWatermarks(replica, self._in_sync)
+        self.high_watermark = self._watermarks.high
+        self.low_watermark = self._watermarks.low
+        if saved is not None:
+            self.start_offset = saved.start_offset
+            self._submit(self._in_sync.resume(saved))
+        self._in_sync.follow_assignment(state)
         self._flush_what_recovery_left()
 
     def __str__(self) -> str:
         return (
-            f"{self.partition.name} epoch {self.epoch} start {self.start_offset} hw {self.high_watermark.offset} "
+            f"{self.replica.name} epoch {self.epoch} start {self.start_offset} hw {self.high_watermark.offset} "
             f"end {self.log.log_end_offset} isr {self.isr.isr} proposed {self.isr.proposed}"
         )
 
     @property
-    def standing(self) -> Standing:
-        return Standing(self.start_offset, self.isr, self._change)
+    def isr(self) -> IsrState:
+        return self._in_sync.isr
 
-    def _resume(self, standing: Standing) -> None:
-        """The controller may have taken the change: until it is heard of, the watermark waits for whom it would admit (KIP-497)."""
-        self.start_offset = standing.start_offset
-        if standing.isr.partition_epoch < self.isr.partition_epoch:
-            return  # metadata has settled it
-        self._set_isr(standing.isr)
-        if standing.change is not None:
-            self._change = standing.change
-            self._services.isr_changes.submit(self, standing.change)
+    @property
+    def followers(self) -> Mapping[int, ReplicaProgress]:
+        """All other replicas."""
+        return self._in_sync.followers
+
+    @property
+    def saved_state(self) -> SavedLeaderState:
+        return SavedLeaderState(self.start_offset, self.isr, self._in_sync.change)
 
     @property
     def knows_committed(self) -> bool:
@@ -111,25 +96,32 @@ class LeaderEpoch:
     def ended(self) -> bool:
         return self.high_watermark.closed
 
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Fewer are in sync than min.insync.replicas asks for."""
+        return self._in_sync.is_under_min
+
+    @property
+    def satisfies_min_isr(self) -> bool:
+        """What is below the watermark is kept by as many as min.insync.replicas asks for, those counted that may be in the ISR already."""
+        return not self._in_sync.may_be_under_min
+
+    @property
+    def watermark_when_flushed(self) -> int:
+        """Where the high watermark will be as soon as all that is written here is on disk."""
+        return self._watermarks.high_when_flushed
+
     def _flush_what_recovery_left(self) -> None:
         """Bytes above the flushed offset may be in the page cache only; the watermark must not count them yet."""
         if self._services.commit.durable_end(self.log) < self.log.log_end_offset:
-            self._services.commit.mark_dirty(self.log, self.partition.flushed)
+            self._services.commit.mark_dirty(self.log, self._flushed)
         else:
-            self._advance()
+            self._watermarks.advance_high()
 
-    def _follow_assignment(self, state: PartitionImage, now: float) -> None:
-        node_id = self._services.node_id
-        for replica_id in state.replicas:
-            if replica_id != node_id and replica_id not in self.replicas:
-                progress = ReplicaProgress()
-                if replica_id in state.isr or replica_id in self._maximal:
-                    progress.caught_up_at = (
-                        now  # a new leader gives its ISR the full time to show up
-                    )
-                self.replicas[replica_id] = progress
-        for replica_id in self.replicas.keys() - set(state.replicas):
-            del self.replicas[replica_id]
+    def _flushed(self, _offset: int) -> None:
+        """Group commit's word that the log is durable further than before."""
+        if not self.ended:
+            self._watermarks.advance_high()
 
     # -- appending
 
@@ -167,57 +159,15 @@ class LeaderEpoch:
         """
         if self.ended:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if acks == ACKS_ALL and self.is_under_min_isr:
+        if acks == ACKS_ALL and self._in_sync.is_under_min:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         services = self._services
         info = self.log.append_as_leader(
             records, list(views), leader_epoch=self.epoch, now_ms=services.now_ms()
         )
-        services.commit.mark_dirty(self.log, self.partition.flushed)
-        self.partition.watchers.end_moved()
+        services.commit.mark_dirty(self.log, self._flushed)
+        self.replica.watchers.end_moved()
         return info
-
-    @property
-    def watermark_when_flushed(self) -> int:
-        """Where the high watermark will be as soon as all that is written here is on disk: Kafka's, which waits for no flush."""
-        return self._next_watermark(self.log.log_end_offset)
-
-    def flushed(self) -> None:
-        """The log is durable further than before."""
-        if not self.ended:
-            self._advance()
-
-    @property
-    def is_under_min_isr(self) -> bool:
-        """Fewer are in sync than min.insync.replicas asks for."""
-        return self._is_too_few(len(self.isr.isr))
-
-    @property
-    def keeps_enough(self) -> bool:
-        """What is below the watermark is kept by as many as min.insync.replicas asks for, those counted that may be in the ISR already."""
-        return not self._is_too_few(len(self._maximal))
-
-    def _is_too_few(self, members: int) -> bool:
-        """No more can be asked for than there are replicas."""
-        count = len(self.replicas) + 1
-        return members < count and members < min(count, self.partition.settings.min_insync_replicas)
-
-    def _advance(self) -> None:
-        watermark = self.high_watermark
-        offset = self._next_watermark(self._services.commit.durable_end(self.log))
-        if offset > watermark.offset:
-            watermark.advance(offset)
-            self.partition.watchers.watermark_moved()
-
-    def _next_watermark(self, own_end: int) -> int:
-        """Where the watermark belongs if this replica counts with `own_end`."""
-        if self.is_under_min_isr:
-            # Or acks=all would be answered by too few; and who has left the ISR may still be elected, as it has all that is
-            # committed: so nothing more is (KIP-966).
-            return self.high_watermark.offset
-        return next_high_watermark(
-            self.high_watermark.offset, own_end, self.replicas, self._maximal, self._about_to_join
-        )
 
     # -- followers
 
@@ -235,7 +185,7 @@ class LeaderEpoch:
             KafkaError: UNKNOWN_LEADER_EPOCH: no replica of this partition as far as we know, yet; STALE_BROKER_EPOCH: it has come back as
                 another incarnation while this fetch waited.
         """
-        progress = self.replicas.get(replica_id)
+        progress = self._in_sync.followers.get(replica_id)
         if progress is None:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         broker = self._services.metadata.image.cluster.brokers.get(replica_id)
@@ -250,16 +200,16 @@ class LeaderEpoch:
         )
         if log_start_offset != progress.log_start_offset:
             progress.log_start_offset = log_start_offset
-            self._advance_low_watermark()
-        if replica_id not in self._maximal:
+            self._watermarks.advance_low()
+        if replica_id not in self._in_sync.maximal:
             self._maybe_expand(replica_id, progress)
-        self._advance()
+        self._watermarks.advance_high()
 
     def given(self, replica_id: int, offset: int, size: int) -> None:
         """A follower is given up to `size` bytes of records from `offset` on; the same again and again, they may be damaged here."""
-        progress = self.replicas.get(replica_id)
+        progress = self._in_sync.followers.get(replica_id)
         if progress is not None and progress.given(offset):
-            self._services.suspects.add(self.partition, offset, size)
+            self._services.suspects.add((self.replica.topic, self.replica.index), offset, size)
 
     def delete_records_before(self, offset: int) -> int:
         """Moves the log's start up to `offset` (-1: the high watermark), which is returned (KIP-107).
@@ -280,20 +230,9 @@ class LeaderEpoch:
         if not 0 <= offset <= watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.delete_records_before(offset)
-        self.partition.watchers.look_again()
-        self._advance_low_watermark()
+        self.replica.watchers.notify_all()
+        self._watermarks.advance_low()
         return offset
-
-    def _advance_low_watermark(self) -> None:
-        """The least log start offset of the live replicas."""
-        brokers = self._services.metadata.image.cluster.brokers
-        start = self.log.log_start_offset
-        for replica_id, progress in self.replicas.items():
-            broker = brokers.get(replica_id)
-            if broker is not None and not broker.fenced:
-                start = min(start, progress.log_start_offset)
-        if start > self.low_watermark.offset:
-            self.low_watermark.advance(start)
 
     # -- ISR
 
@@ -302,75 +241,28 @@ class LeaderEpoch:
 
         Only one that is caught up: another tells with its next fetch how far it is.
         """
-        for replica_id, progress in self.replicas.items():
-            if replica_id not in self._maximal and self._about_to_join(replica_id, progress):
+        in_sync = self._in_sync
+        for replica_id, progress in in_sync.followers.items():
+            if replica_id not in in_sync.maximal and in_sync.about_to_join(replica_id, progress):
                 self._maybe_expand(replica_id, progress)
         if not self.ended:
-            self._advance()
-            self._advance_low_watermark()
+            self._watermarks.advance_high()
+            self._watermarks.advance_low()
 
     def drop_lagging(self) -> None:
         """Asks the controller to drop members of the ISR that have not kept up."""
-        lost = lagging(
-            self.isr,
-            self.replicas,
-            leader_id=self._services.node_id,
-            leader_end=self.log.log_end_offset,
-            now=self._services.now(),
-            lag_seconds_max=self._services.lag_seconds_max,
-        )
-        if lost:
-            self._propose(tuple(member for member in self.isr.isr if member not in lost))
-
-    def _about_to_join(self, replica_id: int, progress: ReplicaProgress) -> bool:
-        return progress.caught_up(
-            self.log.log_end_offset, self._services.now(), self._services.lag_seconds_max
-        ) and self._eligible(replica_id, progress)
+        self._submit(self._in_sync.shrink())
 
     def _maybe_expand(self, replica_id: int, progress: ReplicaProgress) -> None:
-        if (
-            self.isr.proposed is None
-            and may_join(progress, self.high_watermark.offset, self.start_offset)
-            and self._eligible(replica_id, progress)
-        ):
-            self._propose((*self.isr.isr, replica_id))
+        watermark = self.high_watermark.offset
+        self._submit(self._in_sync.expand(replica_id, progress, watermark, self.start_offset))
 
-    def _eligible(self, replica_id: int, progress: ReplicaProgress) -> bool:
-        """KIP-841, KIP-903, KIP-858: alive, staying, the same incarnation whose fetch we saw, its directory not failed since."""
-        broker = self._services.metadata.image.cluster.brokers.get(replica_id)
-        return (
-            broker is not None
-            and not broker.fenced
-            and not broker.in_controlled_shutdown
-            and broker.epoch == progress.broker_epoch
-            and broker.has_online(self.partition.state.directory_of(replica_id))
-        )
-
-    def _propose(self, isr: tuple[int, ...]) -> None:
-        change = self._change = IsrChange(
-            topic_id=self.partition.topic_id,
-            partition_index=self.partition.index,
-            leader_epoch=self.epoch,
-            partition_epoch=self.isr.partition_epoch,
-            leader_recovery_state=RECOVERED,
-            new_isr=tuple((member, self._broker_epoch(member)) for member in isr),
-        )
-        self._set_isr(replace(self.isr, proposed=isr))
-        self._services.isr_changes.submit(self, change)
-
-    def _broker_epoch(self, replica_id: int) -> int:
-        if replica_id == self._services.node_id:
-            return self._services.broker_epoch()
-        return self.replicas[replica_id].broker_epoch if replica_id in self.replicas else -1
-
-    def _set_isr(self, isr: IsrState) -> None:
-        self.isr = isr
-        self._maximal = isr.maximal
-        if isr.proposed is None:
-            self._change = None
+    def _submit(self, change: IsrChange | None) -> None:
+        if change is not None:
+            self._services.isr_changes.submit(self, change)
 
     def _is_current(self, change: IsrChange) -> bool:
-        return not self.ended and change == self._change
+        return not self.ended and change == self._in_sync.change
 
     def isr_committed(
         self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
@@ -378,8 +270,7 @@ class LeaderEpoch:
         """The controller has answered `change`; metadata may have been faster, then nothing is left to do."""
         if not self._is_current(change) or leader_epoch != self.epoch:
             return
-        if partition_epoch >= self.isr.partition_epoch:
-            self._set_isr(IsrState(isr, partition_epoch))
+        if self._in_sync.committed(isr, partition_epoch):
             self.reconsider_followers()
 
     def isr_refused(self, change: IsrChange, code: int) -> bool:
@@ -387,8 +278,8 @@ class LeaderEpoch:
         if not self._is_current(change):
             return False
         if code in NOT_APPLIED:
-            self._set_isr(replace(self.isr, proposed=None))
-            self._advance()
+            self._in_sync.not_applied()
+            self._watermarks.advance_high()
             return False
         return code not in AWAIT_METADATA
 
@@ -397,17 +288,14 @@ class LeaderEpoch:
     def settings_changed(self) -> None:
         """The topic's configuration is another one: fewer may be asked for than before."""
         if not self.ended:
-            self._advance()
+            self._watermarks.advance_high()
 
     def update(self, state: PartitionImage) -> None:
         """Newer metadata of the same leader epoch: ISR, assignment."""
         assert state.leader_epoch == self.epoch
-        self._follow_assignment(state, self._services.now())
-        if state.partition_epoch > self.isr.partition_epoch:
-            self._set_isr(IsrState(state.isr, state.partition_epoch))
+        self._in_sync.update(state)
         self.reconsider_followers()
 
     def end(self) -> None:
         """Only `open_leader_epoch` calls it."""
-        self.high_watermark.close()
-        self.low_watermark.close()
+        self._watermarks.close()

@@ -48,7 +48,7 @@ def unopened(
         partition = partitions.find(name, index)
         if partition is None or not partition.leads or partition.is_untouched_for(follower_id):
             continue
-        leader = partition.begun_leader
+        leader = partition.leader_or_none
         if leader is None or (for_writing and not leader.log.knows_producers):
             found.append(partition)
     return found
@@ -79,7 +79,7 @@ async def open_leaders(found: Sequence[Partition]) -> None:
         try:
             if partition.must_check:
                 await partition.check()
-            _ = partition.leader
+            partition.open_leader()
         except KafkaError:
             continue
         if count % OPENED_PER_TURN == 0:

@@ -31,7 +31,7 @@ class LeadershipListener(Protocol):
         """The epoch is over; its watermark is closed. It may be one whose begin was not told."""
 
 
-class Follows(Protocol):
+class FetcherManager(Protocol):
     """Replicates partitions that this broker follows."""
 
     def follow(self, partition: Partition) -> None:
@@ -47,16 +47,17 @@ class Partitions:
     def __init__(
         self,
         services: Services,
-        follows: Follows,
+        fetchers: FetcherManager,
         saved_watermark: Callable[[str, int], int],
     ) -> None:
         """`saved_watermark` tells the checkpointed high watermark of a partition, 0 if there is none."""
         self._services = services
-        self._follows = follows
+        self._fetchers = fetchers
         self._saved_watermark = saved_watermark
         self._topics: dict[str, dict[int, Partition]] = {}
         self._listeners: dict[str, LeadershipListener] = {}
         self.node_id = services.node_id
+        self.suspects = services.suspects
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in list(self._topics.values()):
@@ -114,10 +115,7 @@ class Partitions:
         self, topic: str, index: int, current_leader_epoch: int = NO_EPOCH
     ) -> LeaderEpoch:
         """The epoch in which this broker leads the partition; raises as `hosted`, and NOT_LEADER_OR_FOLLOWER."""
-        leader = self.hosted(topic, index, current_leader_epoch).leader
-        if leader is None:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return leader
+        return self.hosted(topic, index, current_leader_epoch).open_leader()
 
     # -- following the image
 
@@ -174,21 +172,20 @@ class Partitions:
 
     def _begin(self, partition: Partition) -> None:
         if partition.follows:
-            self._follows.follow(partition)
+            self._fetchers.follow(partition)
         elif not partition.leads:
             partition.claim()
         elif listener := self._listeners.get(partition.topic):
             try:
-                leader = partition.leader
+                leader = partition.open_leader()
             except KafkaError as error:
                 log.error("%s cannot be led: %s", partition.name, error)
                 return
-            if leader is not None:
-                listener.began(partition.index, leader)
+            listener.began(partition.index, leader)
 
     def _tell_ended(self, partition: Partition, led: bool, leader_epoch: int) -> None:
         if not led:
-            self._follows.unfollow(partition)
+            self._fetchers.unfollow(partition)
         elif listener := self._listeners.get(partition.topic):
             listener.ended(partition.index, leader_epoch)
 
@@ -202,7 +199,7 @@ class Partitions:
         held = list(partitions)
         for partition in held:
             led, epoch = partition.leads, partition.state.leader_epoch
-            partition.let_go()
+            partition.release_log()
             self._tell_ended(partition, led, epoch)
         try:
             move()
@@ -219,15 +216,11 @@ class Partitions:
             ),
         )
 
-    async def check_suspects(self) -> None:
-        """Looks for ever at what followers cannot take over."""
-        await self._services.suspects.run(self)
-
     def brokers_changed(self, broker_ids: frozenset[int]) -> None:
         """Registrations of `broker_ids` changed: leaders look at these followers again."""
         for partition in self:
-            leader = partition.begun_leader
-            if leader is not None and not broker_ids.isdisjoint(leader.replicas):
+            leader = partition.leader_or_none
+            if leader is not None and not broker_ids.isdisjoint(leader.followers):
                 leader.reconsider_followers()
 
     def settings_changed(self, topic: str | None) -> None:
@@ -237,7 +230,7 @@ class Partitions:
 
     def drop_lagging_followers(self) -> None:
         for partition in self:
-            if (leader := partition.begun_leader) is not None and leader.replicas:
+            if (leader := partition.leader_or_none) is not None and leader.followers:
                 leader.drop_lagging()
 
     def watermarks(self) -> dict[tuple[str, int], int]:

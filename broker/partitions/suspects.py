@@ -1,111 +1,41 @@
-"""Records that a follower asks for again and again: whoever leads looks whether they are damaged on its own disk.
-
-A read by `sendfile` checks nothing, and must not: that is the follower's part, with its append. What it cannot take over it asks for again. If
-the bytes are damaged here, this replica goes out of service and another one in sync leads (P17); where there is none, it goes on with
-what is sound. Kafka has nothing of the kind: its followers ask for ever.
-"""
+"""Records that a follower asks for again and again: noted here, until somebody looks whether they are damaged on this disk."""
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import trio
-
-from log.batches.batch import check_crc, iter_batches
-from log.partitions.partition_log import PartitionLog
-from log.segments.slices import LogSlice
-from node.runtime.threads import run_blocking
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-
-if TYPE_CHECKING:
-    from broker.partitions.partition import Partition
-    from broker.partitions.registry import Partitions
-
-log = logging.getLogger(__name__)
 
 # Read at once for a look: as much as a Fetch answer holds.
 LOOK_BYTES_MAX = 16 << 20
 
-_DAMAGE = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR})
+Key = tuple[str, int]
+"""A topic's name and the partition's index."""
 
 
 class Suspect(NamedTuple):
-    """The records of `partition` from `offset` on, up to `size` bytes."""
+    """The records of a partition from `offset` on, up to `size` bytes."""
 
-    partition: Partition
+    key: Key
     offset: int
     size: int
 
 
 class Suspects:
-    """What is to be looked at: at most one place in each partition that is led here; one after another, in a thread."""
+    """What is to be looked at: at most one place in each partition that is led here."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Partition, Suspect] = {}
+        self._waiting: dict[Key, Suspect] = {}
         self._wanted = trio.Event()
 
-    def add(self, partition: Partition, offset: int, size: int) -> None:
+    def add(self, key: Key, offset: int, size: int) -> None:
         """Looks at them soon."""
-        self._waiting[partition] = Suspect(partition, offset, min(size, LOOK_BYTES_MAX))
+        self._waiting[key] = Suspect(key, offset, min(size, LOOK_BYTES_MAX))
         self._wanted.set()
 
-    async def run(self, partitions: Partitions) -> None:
-        """Looks for ever; takes what is damaged out of `partitions`."""
-        while True:
-            await self._wanted.wait()
+    async def take(self) -> Suspect:
+        """The next one; waits for it."""
+        while not self._waiting:
             self._wanted = trio.Event()
-            while self._waiting:
-                _, suspect = self._waiting.popitem()
-                await _look_at(suspect, partitions)
-
-
-async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
-    partition, offset, size = suspect
-    leader, opened = partition.begun_leader, partition.open_log
-    if leader is None or opened is None:
-        return
-    truncations = opened.truncations
-    reason = await _damage_in(opened, offset, size, leader.epoch)
-    is_same = partition.open_log is opened and opened.truncations == truncations
-    if opened.health.offline is not None:
-        partition.services.directories.storage_failed()
-    elif reason is not None and is_same and not leader.ended:
-        if len(leader.isr.isr) > 1:
-            partitions.take_out(partition, reason)
-        else:
-            log.error(
-                "%s: %s; no other replica is in sync, so this one goes on leading, and the others cannot follow: put the files back"
-                " from a copy, or delete the records",
-                partition.name,
-                reason,
-            )
-
-
-async def _damage_in(opened: PartitionLog, offset: int, size: int, epoch: int) -> str | None:
-    """What is wrong with the records, None if nothing is."""
-    where = f"damaged from offset {offset} on"
-    try:
-        piece = opened.read(offset, size, upto_offset=opened.log_end_offset, min_one=True)
-        if piece is not None:
-            before = opened.epochs.epoch_for(offset - 1)
-            await run_blocking(_check, piece, before, epoch)
-    except OSError as error:
-        opened.health.fail(f"read in {opened.directory}: {error}")
-    except RemoteProtocolError as error:
-        return f"{where}: {error}"
-    except KafkaError as error:
-        return f"{where}: {error.message}" if error.code in _DAMAGE else None
-    return None
-
-
-def _check(piece: LogSlice, epoch: int, epoch_max: int) -> None:
-    """Also what no CRC covers: offsets ascend up to where the piece ends, and epochs from `epoch` up to `epoch_max`."""
-    least = 0
-    for batch in iter_batches(piece.read(), allow_old=True):
-        check_crc(batch)
-        in_order = least <= batch.base_offset and batch.last_offset < piece.end_offset
-        is_stale = 0 <= batch.leader_epoch < epoch
-        if not in_order or is_stale or batch.leader_epoch > epoch_max:
-            raise RemoteProtocolError(f"{batch!r} cannot be there")
-        least, epoch = batch.next_offset, batch.leader_epoch
+            await self._wanted.wait()
+        return self._waiting.popitem()[1]

@@ -58,7 +58,7 @@ class Watchers:
         for interest in self._upto_end:
             interest.reader.watermark_changed(interest)
 
-    def look_again(self) -> None:
+    def notify_all(self) -> None:
         """An epoch began or ended, or the partition is gone."""
         for interest in (*self._upto_watermark, *self._upto_end):
             interest.reader.data_changed(interest)

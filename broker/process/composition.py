@@ -11,6 +11,9 @@ from broker.background.directory_assignments import DirectoryAssignments
 from broker.background.directory_moves import DirectoryMoves
 from broker.background.log_cleaner import CleanerSettings
 from broker.background.maintenance import Maintenance, MaintenanceTimes
+from broker.channels.broker_channel import ChannelLimits
+from broker.channels.broker_channels import BrokerChannels
+from broker.channels.broker_connector import BrokerConnector
 from broker.channels.controller_channel import Address, ControllerChannel
 from broker.channels.forwarding import Forwarder
 from broker.fetching.sessions import FetchSessions
@@ -39,9 +42,10 @@ from broker.storage.directories import LogDirectories
 from broker.storage.durability import Durability
 from node.config.security import controller_security, inter_broker_security
 from node.config.server import ServerConfig
-from node.listeners import bind
+from node.listeners import bind, closed_on_failure
 from node.runtime.clock import now_ms
 from quorum.controller.server import RunningController
+from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.features import REGISTERED_FEATURES, unsupported_levels
 from quorum.serving.altered_security import AlteredSecurity
 from quorum.serving.authorization import authorizer_of
@@ -67,6 +71,7 @@ class Parts:
     alter_partitions: AlterPartitions
     assignments: DirectoryAssignments
     fetchers: Fetchers
+    channels: BrokerChannels
     publisher: BrokerPublisher
     maintenance: Maintenance
     context: Context
@@ -80,6 +85,16 @@ def compose(config: ServerConfig, controller: RunningController | None) -> Parts
     """
     authorizer = authorizer_of(config)  # refuses before anything is opened
     listeners = bind(config, config.broker_listeners)
+    with closed_on_failure(listeners):
+        return _composed(config, controller, authorizer, listeners)
+
+
+def _composed(
+    config: ServerConfig,
+    controller: RunningController | None,
+    authorizer: Authorizer | None,
+    listeners: Sequence[Listener],
+) -> Parts:
     storage = open_storage(config, None if controller is None else controller.directory)
     directories = storage.directories
     to_brokers, to_controllers = inter_broker_security(config), controller_security(config)
@@ -143,6 +158,7 @@ def compose(config: ServerConfig, controller: RunningController | None) -> Parts
         alter_partitions=alter_partitions,
         assignments=assignments,
         fetchers=fetchers,
+        channels=_channels(config, metadata, to_brokers),
         publisher=publisher,
         maintenance=_maintenance(config, configs, partitions, directories),
         context=context,
@@ -265,10 +281,22 @@ def _fetchers(
         backoff_seconds_max=config["replica.fetch.backoff.ms"] / 1000,
         response_seconds=config["replica.socket.timeout.ms"] / 1000,
     )
-    return Fetchers(
+    return Fetchers(_connector(config, metadata, "fetcher", security), settings)
+
+
+def _channels(
+    config: ServerConfig, metadata: BrokerMetadata, security: ClientSecurity
+) -> BrokerChannels:
+    limits = ChannelLimits(response_seconds=config["request.timeout.ms"] / 1000)
+    return BrokerChannels(_connector(config, metadata, "to-brokers", security), limits)
+
+
+def _connector(
+    config: ServerConfig, metadata: BrokerMetadata, purpose: str, security: ClientSecurity
+) -> BrokerConnector:
+    return BrokerConnector(
         lambda broker_id: _broker_address(config, metadata, broker_id),
-        settings,
-        f"broker-{config.node_id}-fetcher",
+        f"broker-{config.node_id}-{purpose}",
         security,
     )
 

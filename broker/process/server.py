@@ -16,6 +16,7 @@ import trio
 from broker.channels.controller_channel import Address
 from broker.handlers.context import Context
 from broker.handlers.registry import broker_registry
+from broker.partitions.suspect_checks import check_suspects
 from broker.process.composition import Parts, compose
 from broker.process.lifecycle import BrokerState
 from broker.process.overridden_settings import overridden
@@ -116,6 +117,7 @@ async def _start(
             parts.alter_partitions,
             parts.assignments,
             parts.fetchers,
+            parts.channels,
             lifecycle,
         ):
             nursery.start_soon(part.run)
@@ -134,7 +136,7 @@ async def _start(
         await nursery.start(ctx.groups.runtime.run)
         nursery.start_soon(parts.maintenance.run)
         nursery.start_soon(ctx.moves.run)
-        nursery.start_soon(ctx.partitions.check_suspects)
+        nursery.start_soon(check_suspects, ctx.partitions)
         server: Server = await nursery.start(_serve, parts)
         lifecycle.unfence()
         await lifecycle.state.wait_for(lambda state: state is not BrokerState.RECOVERY)

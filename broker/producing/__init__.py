@@ -1,1 +1,1 @@
-"""TODO."""
+"""A Produce request at work: resolve, authorize, validate, verify, append, await; and producer ids."""

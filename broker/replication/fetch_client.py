@@ -1,4 +1,4 @@
-"""A follower's side of a fetch session: what the leader knows of each position, and what must be told next (KIP-227).
+"""A follower's side of a fetch session: what the leader knows of each position, and what must be sent next (KIP-227).
 
 Source: `FetchSessionHandler` of Kafka. Sans-I/O. A request costs what changed since the last one: a partition at rest
 costs nothing.
@@ -22,10 +22,10 @@ from wire.messages.fetch import (
 
 # Before a partition that the leader refused is asked for again, at first: a leader may not have heard of its epoch yet. The pause
 # doubles up to `FetchSettings.backoff_seconds_max`.
-PAUSE_SECONDS = 0.02
+BACKOFF_SECONDS = 0.02
 
 Key: TypeAlias = tuple[bytes, int]
-NOT_TOLD = (-1, FetchPosition(-1, -1, -1))
+NEVER_SENT = (-1, FetchPosition(-1, -1, -1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,96 +43,107 @@ class FetchSettings:
 
 
 @dataclass(slots=True)
-class Followed:
+class PartitionFetchState:
     """One partition being replicated.
 
-    `pause` is how long the next refusal holds it back, `complaint` what was logged of the last one, `in_vain` how many answers
-    since then had records but no new ones.
+    `asked_first` is the number of the request that first named it, `backoff` how long the next error delays it, `last_error`
+    what was logged of the last one, `repeats` how many answers since then had records but no new ones.
     """
 
     key: Key
     follower: FollowerEpoch
-    pause: float = PAUSE_SECONDS
-    complaint: str = ""
-    in_vain: int = 0
+    asked_first: int | None = None
+    backoff: float = BACKOFF_SECONDS
+    last_error: str = ""
+    repeats: int = 0
 
-    def goes_well(self) -> None:
+    def reset_backoff(self) -> None:
         """Records were taken over."""
-        self.pause = PAUSE_SECONDS
-        self.complaint = ""
-        self.in_vain = 0
+        self.backoff = BACKOFF_SECONDS
+        self.last_error = ""
+        self.repeats = 0
 
 
 class FetchClient:
     """The partitions followed of one leader, and the session that tells it their positions.
 
     Invariants: a partition in `_known` and not in `_changed` stands at the leader exactly as `_known` says; the leader
-    knows whatever is in `_leaving`.
+    knows whatever is in `_to_forget`.
     """
 
     def __init__(self, settings: FetchSettings) -> None:
         self.settings = settings
         self.session_id = NO_SESSION
+        self.requests = 0  # of all sessions; the last one has this number
         self._epoch = INITIAL_EPOCH
-        self._followed: dict[Key, Followed] = {}
-        # Leader epoch and position as sent, all by the broker epoch `_told_as`.
+        self._followed: dict[Key, PartitionFetchState] = {}
+        # Leader epoch and position as sent, all by the broker epoch `_sent_broker_epoch`.
         self._known: dict[Key, tuple[int, FetchPosition]] = {}
-        self._told_as = -1
+        self._sent_broker_epoch = -1
         self._changed: dict[Key, None] = {}
-        self._leaving: dict[Key, None] = {}
-        self._paused: dict[Key, float] = {}
+        self._to_forget: dict[Key, None] = {}
+        self._delayed: dict[Key, float] = {}
 
     def __len__(self) -> int:
         return len(self._followed)
 
-    def find(self, key: Key) -> Followed | None:
+    def find(self, key: Key) -> PartitionFetchState | None:
         """The partition, if it is followed and its epoch still lasts."""
         followed = self._followed.get(key)
         return None if followed is None or followed.follower.ended else followed
 
+    def find_asked(self, key: Key, request: int) -> PartitionFetchState | None:
+        """As `find`, None also if the request of this number did not ask for it: an answer to what was asked in an epoch that
+        has ended may give what was cut since (KAFKA-18723).
+        """
+        followed = self.find(key)
+        if followed is None or followed.asked_first is None or followed.asked_first > request:
+            return None
+        return followed
+
     def add(self, key: Key, follower: FollowerEpoch) -> None:
-        self._followed[key] = Followed(key, follower)
-        self._paused.pop(key, None)
-        self._leaving.pop(key, None)
+        self._followed[key] = PartitionFetchState(key, follower)
+        self._delayed.pop(key, None)
+        self._to_forget.pop(key, None)
         self._changed[key] = None
 
     def remove(self, key: Key) -> None:
         self._followed.pop(key, None)
-        self._paused.pop(key, None)
-        self._leave(key)
+        self._delayed.pop(key, None)
+        self._forget_later(key)
 
-    def touch(self, followed: Followed) -> None:
+    def mark_changed(self, followed: PartitionFetchState) -> None:
         """Its position may be another one than the leader knows."""
-        if followed.key not in self._paused:
+        if followed.key not in self._delayed:
             self._changed[followed.key] = None
 
-    def hold_back(self, followed: Followed, now: float) -> None:
+    def delay(self, followed: PartitionFetchState, now: float) -> None:
         """The leader refuses it: it is left out of the session for a moment, longer each time."""
-        self._paused[followed.key] = now + followed.pause
-        followed.pause = self.longer(followed.pause)
-        self._leave(followed.key)
+        self._delayed[followed.key] = now + followed.backoff
+        followed.backoff = self.next_backoff(followed.backoff)
+        self._forget_later(followed.key)
 
-    def _leave(self, key: Key) -> None:
+    def _forget_later(self, key: Key) -> None:
         self._changed.pop(key, None)
         if key in self._known:
-            self._leaving[key] = None
+            self._to_forget[key] = None
 
-    def longer(self, pause: float) -> float:
+    def next_backoff(self, pause: float) -> float:
         """The pause after one of `pause` seconds."""
-        return max(PAUSE_SECONDS, min(2 * pause, self.settings.backoff_seconds_max))
+        return max(BACKOFF_SECONDS, min(2 * pause, self.settings.backoff_seconds_max))
 
     @property
-    def resume_at(self) -> float:
-        """When the first partition that is held back is due again."""
-        return min(self._paused.values(), default=float("inf"))
+    def next_due(self) -> float:
+        """When the first partition that is delayed is due again."""
+        return min(self._delayed.values(), default=float("inf"))
 
     def begin(self) -> None:
         """A new connection, or the leader keeps no session: the next request names everything."""
         self.session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._known.clear()
-        self._leaving.clear()
-        self._changed = dict.fromkeys(key for key in self._followed if key not in self._paused)
+        self._to_forget.clear()
+        self._changed = dict.fromkeys(key for key in self._followed if key not in self._delayed)
 
     def answered(self, session_id: int) -> None:
         """Takes over which session the leader answered in."""
@@ -145,17 +156,20 @@ class FetchClient:
 
         All partitions that have changed must be ready.
         """
-        self._resume(now)
-        self._tell_new_epoch()
+        self._resume_due(now)
+        self._resend_under_new_epoch()
         topics = self._changes()
-        if (in_flight and not topics) or len(self._leaving) == len(self._known):
+        if (in_flight and not topics) or len(self._to_forget) == len(self._known):
             return (
                 None  # who leaves is named by the next request: the leader reads for it until then
             )
+        self.requests += 1
         forgotten = self._forget()
         settings = self.settings
         request = FetchRequest(
-            replica_state=ReplicaState(replica_id=settings.replica_id, replica_epoch=self._told_as),
+            replica_state=ReplicaState(
+                replica_id=settings.replica_id, replica_epoch=self._sent_broker_epoch
+            ),
             max_wait_ms=settings.wait_max_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_bytes_max,
@@ -167,23 +181,23 @@ class FetchClient:
         self._epoch = next_epoch(self._epoch)
         return request
 
-    def _resume(self, now: float) -> None:
-        for key, due in list(self._paused.items()):
+    def _resume_due(self, now: float) -> None:
+        for key, due in list(self._delayed.items()):
             if due <= now:
-                del self._paused[key]
-                self._leaving.pop(key, None)
+                del self._delayed[key]
+                self._to_forget.pop(key, None)
                 self._changed[key] = None
 
-    def _tell_new_epoch(self) -> None:
+    def _resend_under_new_epoch(self) -> None:
         """Registered anew, we are another broker to the leader: it counts no position of the old one (KIP-903)."""
         broker_epoch = self.settings.broker_epoch()
-        if broker_epoch != self._told_as:
-            self._told_as = broker_epoch
+        if broker_epoch != self._sent_broker_epoch:
+            self._sent_broker_epoch = broker_epoch
             for key in self._known:
                 followed = self._followed.get(key)
                 if followed is not None:
-                    self.touch(followed)
-            self._known = dict.fromkeys(self._known, NOT_TOLD)
+                    self.mark_changed(followed)
+            self._known = dict.fromkeys(self._known, NEVER_SENT)
 
     def _changes(self) -> list[FetchTopic]:
         topics: dict[bytes, FetchTopic] = {}
@@ -194,7 +208,10 @@ class FetchClient:
             position = followed.follower.position()
             sent = (followed.follower.epoch, position)
             if self._known.get(key) == sent:
+                followed.asked_first = followed.asked_first or 0  # whoever asked, asked the same
                 continue
+            if followed.asked_first is None:
+                followed.asked_first = self.requests + 1
             self._known[key] = sent
             topic = topics.setdefault(key[0], FetchTopic(topic_id=key[0], partitions=[]))
             topic.partitions.append(self._wanted(key[1], sent[0], position))
@@ -212,11 +229,11 @@ class FetchClient:
         )
 
     def _forget(self) -> list[ForgottenTopic]:
-        """Takes out of the session what is no longer followed, or held back."""
+        """Takes out of the session what is no longer followed, or delayed."""
         forgotten: dict[bytes, ForgottenTopic] = {}
-        for key in self._leaving:
+        for key in self._to_forget:
             del self._known[key]
             topic = forgotten.setdefault(key[0], ForgottenTopic(topic_id=key[0], partitions=[]))
             topic.partitions.append(key[1])
-        self._leaving.clear()
+        self._to_forget.clear()
         return list(forgotten.values())

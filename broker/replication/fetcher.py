@@ -10,21 +10,22 @@ release the first at once, and Kafka's answer both in turn. Answers are processe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from math import inf
 
 import trio
 
+from broker.channels.broker_connector import BrokerConnector, BrokerUnknown
 from broker.fetching.sessions import NO_SESSION
 from broker.partitions.follower import FetchPosition, FollowerEpoch
 from broker.partitions.opening import OPENED_PER_TURN
 from broker.partitions.partition import Partition
+from broker.partitions.replica import Replica
 from broker.replication.fetch_client import (
-    PAUSE_SECONDS,
+    BACKOFF_SECONDS,
     FetchClient,
     FetchSettings,
-    Followed,
     Key,
+    PartitionFetchState,
 )
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -36,8 +37,7 @@ from wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from wire.outgoing import records_view
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.transport.node_connection import NodeConnection, open_node_connection
+from wire.transport.node_connection import NodeConnection
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 IN_FLIGHT_MAX = 2
 # Partitions that were just made are empty. While a fetch is parked they go to the leader at most so often, all of them at once: who makes topics one after
 # another has each exchange serve several, and the first write to one of them waits so long at most (in Kafka for the end of the long poll).
-COMPANY_SECONDS = 0.1
+NEW_PARTITION_BATCH_SECONDS = 0.1
 
 LATEST = -1
 EARLIEST_LOCAL = -4
@@ -62,11 +62,10 @@ _PASSING = frozenset(
     }
 )
 
-Address = tuple[str, int]
 _FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolError)
 
 
-class _Refused(KafkaError):
+class _LeaderError(KafkaError):
     """The leader's word, not our disk's."""
 
 
@@ -76,23 +75,19 @@ class Fetcher:
     def __init__(
         self,
         leader_id: int,
-        address_of: Callable[[int], Address | None],
+        connector: BrokerConnector,
         settings: FetchSettings,
-        client_id: str,
-        security: ClientSecurity = PLAINTEXT,
     ) -> None:
-        self._security = security
         self.leader_id = leader_id
-        self._address_of = address_of
-        self._client_id = client_id
+        self._connector = connector
         self._client = FetchClient(settings)
         self._new: dict[Key, Partition] = {}
-        self._take_at = -inf
+        self._start_new_at = -inf
         self._flushing: dict[Key, None] = {}
         self._in_flight = 0
         self._last_answered = trio.Event()
         self._failure: Exception | None = None
-        self._complaint = ""
+        self._last_error = ""
         self._news = trio.Event()
 
     def __len__(self) -> int:
@@ -101,8 +96,8 @@ class Fetcher:
     def add(self, partition: Partition) -> None:
         """Replicates `partition` in its present epoch."""
         if partition.state.leader_epoch > 0:
-            self._take_at = -inf  # it was elected, and may have records
-        if not self._new or self._take_at == -inf:
+            self._start_new_at = -inf  # it was elected, and may have records
+        if not self._new or self._start_new_at == -inf:
             self._news.set()
         self._new[_key(partition)] = partition
 
@@ -116,31 +111,28 @@ class Fetcher:
 
     async def run(self) -> None:
         """Connects, replicates, and after a failure begins anew, for ever."""
-        pause, settings = PAUSE_SECONDS, self._client.settings
+        pause, settings = BACKOFF_SECONDS, self._client.settings
         while True:
-            address = self._address_of(self.leader_id)
             began = trio.current_time()
             try:
-                if address is not None:
-                    async with open_node_connection(
-                        *address,
-                        client_id=self._client_id,
-                        copy_records=False,
-                        security=self._security,
-                    ) as connection:
-                        await self._replicate(connection)
+                async with self._connector.connect(
+                    self.leader_id, copy_records=False
+                ) as connection:
+                    await self._replicate(connection)
+            except BrokerUnknown:
+                pass  # it is not registered yet, or no longer: metadata will say
             except _FAILURES as error:
-                self._complain(str(error))
+                self._log_once(str(error))
             if trio.current_time() - began > settings.backoff_seconds_max:
-                pause = PAUSE_SECONDS
+                pause = BACKOFF_SECONDS
             await trio.sleep(pause)
-            pause = self._client.longer(pause)
+            pause = self._client.next_backoff(pause)
 
-    def _complain(self, why: str) -> None:
+    def _log_once(self, why: str) -> None:
         """Once of what goes on happening."""
-        if why != self._complaint:
+        if why != self._last_error:
             log.info("replication from broker %d stops: %s", self.leader_id, why)
-        self._complaint = why
+        self._last_error = why
 
     def _begin(self) -> None:
         self._client.begin()
@@ -154,18 +146,19 @@ class Fetcher:
         async with trio.open_nursery() as nursery:
             while (failure := self._failure) is None:
                 self._news = trio.Event()
-                if not self._in_flight or trio.current_time() >= self._take_at:
-                    await self._take_new()
+                if not self._in_flight or trio.current_time() >= self._start_new_at:
+                    await self._start_new()
                 request = self._next_request()
                 if request is None:
-                    take_at = self._take_at if self._new else inf
-                    with trio.move_on_at(min(self._client.resume_at, take_at)):
+                    start_new_at = self._start_new_at if self._new else inf
+                    with trio.move_on_at(min(self._client.next_due, start_new_at)):
                         await self._news.wait()
                 else:
                     before, self._last_answered = self._last_answered, trio.Event()
                     self._in_flight += 1
+                    number, answered = self._client.requests, self._last_answered
                     nursery.start_soon(
-                        self._exchange, connection, request, before, self._last_answered
+                        self._exchange, connection, number, request, before, answered
                     )
             nursery.cancel_scope.cancel()
         raise failure
@@ -177,49 +170,50 @@ class Fetcher:
             return None  # the next request must name the session, which the answer brings
         return self._client.next_request(trio.current_time(), in_flight=self._in_flight > 0)
 
-    async def _take_new(self) -> None:
+    async def _start_new(self) -> None:
         """Begins the follower epochs of what was added, which opens logs."""
         if self._new and self._in_flight:
-            self._take_at = trio.current_time() + COMPANY_SECONDS
+            self._start_new_at = trio.current_time() + NEW_PARTITION_BATCH_SECONDS
         opened = 0
         while self._new:
             key, partition = self._new.popitem()
             try:
                 if partition.must_check:
                     await partition.check()
-                follower = partition.follower()
+                follower = partition.open_follower()
             except KafkaError as error:
                 log.error("%s cannot be replicated: %s", partition.name, error)
                 continue
             if follower is None or follower.leader_id != self.leader_id:
                 continue
             self._client.add(key, follower)
-            follower.on_ready = self._one_flushed
+            follower.on_ready = self._on_flushed
             if not follower.ready:
                 self._flushing[key] = None
             opened += 1
             if opened % OPENED_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
 
-    def _one_flushed(self, follower: FollowerEpoch) -> None:
-        self._flushing.pop(_key(follower.partition), None)
+    def _on_flushed(self, follower: FollowerEpoch) -> None:
+        self._flushing.pop(_key(follower.replica), None)
         if not self._flushing:
             self._news.set()
 
     async def _exchange(
         self,
         connection: NodeConnection,
+        number: int,
         request: FetchRequest,
         before: trio.Event,
         answered: trio.Event,
     ) -> None:
-        """One request and its answer, processed after the one before it."""
+        """The request of that `number` and its answer, processed after the one before it."""
         try:
             response = await connection.call(
                 request, timeout=request.max_wait_ms / 1000 + self._client.settings.response_seconds
             )
             await before.wait()
-            await self._process(connection, response)
+            await self._process(connection, response, number)
         except _FAILURES as error:
             self._failure = self._failure or error
         self._in_flight -= 1
@@ -228,28 +222,32 @@ class Fetcher:
 
     # -- answers
 
-    async def _process(self, connection: NodeConnection, response: FetchResponse) -> None:
+    async def _process(
+        self, connection: NodeConnection, response: FetchResponse, number: int
+    ) -> None:
+        """Takes over the answer to the request of that `number`."""
         if response.error_code:
             raise ConnectionLost(
                 f"the leader ends the session: {ErrorCode.of(response.error_code).name}"
             )
         self._client.answered(response.session_id)
-        self._complaint = ""
-        lost: dict[Key, Followed] = {}
+        self._last_error = ""
+        lost: dict[Key, PartitionFetchState] = {}
         for topic in response.responses:
             for data in topic.partitions:
-                followed = self._client.find((topic.topic_id, data.partition_index))
+                key = (topic.topic_id, data.partition_index)
+                followed = self._client.find_asked(key, number)
                 if followed is not None and self._take(followed, data):
                     lost[followed.key] = followed
         for followed in lost.values():
             await self._find_position(connection, followed)
 
-    def _take(self, followed: Followed, data: PartitionData) -> bool:
+    def _take(self, followed: PartitionFetchState, data: PartitionData) -> bool:
         """Returns True if the leader has nothing where we are."""
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return True
         if data.error_code:
-            self._refused(followed, ErrorCode.of(data.error_code))
+            self._on_leader_error(followed, ErrorCode.of(data.error_code))
             return False
         follower = followed.follower
         try:
@@ -263,42 +261,44 @@ class Fetcher:
                     _take_records(followed, records)
                 follower.take_watermark(data.high_watermark, data.log_start_offset)
         except (KafkaError, RemoteProtocolError) as error:
-            self._failed(followed, error)
+            self._on_append_error(followed, error)
         self._after_change(followed)
         return False
 
-    def _after_change(self, followed: Followed) -> None:
+    def _after_change(self, followed: PartitionFetchState) -> None:
         if not followed.follower.ended:
-            self._client.touch(followed)
+            self._client.mark_changed(followed)
             if not followed.follower.ready:
                 self._flushing[followed.key] = None
 
-    def _refused(self, followed: Followed, code: ErrorCode) -> None:
+    def _on_leader_error(self, followed: PartitionFetchState, code: ErrorCode) -> None:
         if code in _PASSING:
-            self._client.hold_back(followed, trio.current_time())
+            self._client.delay(followed, trio.current_time())
         else:
-            self._hold_back(followed, f"the leader answers {code.name}")
+            self._delay(followed, f"the leader answers {code.name}")
 
-    def _failed(self, followed: Followed, error: Exception) -> None:
+    def _on_append_error(self, followed: PartitionFetchState, error: Exception) -> None:
         """What the leader sent makes no sense, or our disk does not take it."""
-        followed.follower.partition.services.directories.storage_failed()
-        self._hold_back(followed, str(error))
+        followed.follower.replica.services.directories.storage_failed()
+        self._delay(followed, str(error))
 
-    def _hold_back(self, followed: Followed, why: str) -> None:
+    def _delay(self, followed: PartitionFetchState, why: str) -> None:
         """What is wrong is logged once; it is tried again, less and less often."""
-        if why != followed.complaint:
+        if why != followed.last_error:
             log.warning(
                 "%s is not replicated from broker %d, epoch %d, at offset %d: %s",
-                followed.follower.partition.name,
+                followed.follower.replica.name,
                 self.leader_id,
                 followed.follower.epoch,
                 followed.follower.reached.offset,
                 why,
             )
-        followed.complaint = why
-        self._client.hold_back(followed, trio.current_time())
+        followed.last_error = why
+        self._client.delay(followed, trio.current_time())
 
-    async def _find_position(self, connection: NodeConnection, followed: Followed) -> None:
+    async def _find_position(
+        self, connection: NodeConnection, followed: PartitionFetchState
+    ) -> None:
         """Our position is outside of the leader's log: goes where the leader's log ends, or begins."""
         follower, before = followed.follower, followed.follower.reached
         try:
@@ -306,7 +306,7 @@ class Fetcher:
             if leader_end < follower.log.log_end_offset:
                 log.warning(
                     "%s is cut from %d to its leader's end %d",
-                    follower.partition.name,
+                    follower.replica.name,
                     follower.log.log_end_offset,
                     leader_end,
                 )
@@ -317,24 +317,24 @@ class Fetcher:
                     follower.start_at(leader_start)
             if not follower.ended:
                 _check_moved(follower, before)
-        except _Refused as refusal:
-            self._refused(followed, refusal.code)
+        except _LeaderError as refusal:
+            self._on_leader_error(followed, refusal.code)
         except (KafkaError, RemoteProtocolError) as error:
-            self._failed(followed, error)
+            self._on_append_error(followed, error)
         self._after_change(followed)
 
     async def _leader_offset(
         self, connection: NodeConnection, follower: FollowerEpoch, timestamp: int
     ) -> int:
-        partition = follower.partition
+        replica = follower.replica
         request = ListOffsetsRequest(
             replica_id=self._client.settings.replica_id,
             topics=[
                 ListOffsetsTopic(
-                    name=partition.topic,
+                    name=replica.topic,
                     partitions=[
                         ListOffsetsPartition(
-                            partition_index=partition.index,
+                            partition_index=replica.index,
                             current_leader_epoch=follower.epoch,
                             timestamp=timestamp,
                         )
@@ -344,17 +344,17 @@ class Fetcher:
         )
         response = await connection.call(request, timeout=self._client.settings.response_seconds)
         if follower.ended:
-            raise _Refused(ErrorCode.FENCED_LEADER_EPOCH)
-        return _offset_in(response, partition)
+            raise _LeaderError(ErrorCode.FENCED_LEADER_EPOCH)
+        return _offset_in(response, replica)
 
 
-def _take_records(followed: Followed, records: memoryview) -> None:
+def _take_records(followed: PartitionFetchState, records: memoryview) -> None:
     """Raises KafkaError, RemoteProtocolError as `FollowerEpoch.append`."""
     if followed.follower.append(records):
-        followed.goes_well()
+        followed.reset_backoff()
         return
-    followed.in_vain += 1
-    if followed.in_vain >= IN_FLIGHT_MAX:  # below, it was asked before we had them
+    followed.repeats += 1
+    if followed.repeats >= IN_FLIGHT_MAX:  # below, it was asked before we had them
         raise RemoteProtocolError("the leader sends the same records again and again")
 
 
@@ -364,17 +364,17 @@ def _check_moved(follower: FollowerEpoch, before: FetchPosition) -> None:
         raise RemoteProtocolError("what the leader answers leads nowhere")
 
 
-def _offset_in(response: ListOffsetsResponse, partition: Partition) -> int:
-    """Raises _Refused; RemoteProtocolError, it does not say an offset of `partition`."""
+def _offset_in(response: ListOffsetsResponse, replica: Replica) -> int:
+    """Raises _LeaderError; RemoteProtocolError, it does not say an offset of `replica`."""
     for topic in response.topics:
         for answer in topic.partitions:
-            if (topic.name, answer.partition_index) == (partition.topic, partition.index):
+            if (topic.name, answer.partition_index) == (replica.topic, replica.index):
                 if answer.error_code:
-                    raise _Refused(ErrorCode.of(answer.error_code))
+                    raise _LeaderError(ErrorCode.of(answer.error_code))
                 if answer.offset >= 0:
                     return answer.offset
     raise RemoteProtocolError("the leader's answer to ListOffsets names no offset")
 
 
-def _key(partition: Partition) -> Key:
-    return partition.topic_id, partition.index
+def _key(replica: Replica) -> Key:
+    return replica.topic_id, replica.index

@@ -5,14 +5,12 @@ Source: `ReplicaFetcherManager` of Kafka with num.replica.fetchers = 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import trio
 
+from broker.channels.broker_connector import BrokerConnector
 from broker.partitions.partition import Partition
 from broker.replication.fetch_client import FetchSettings
-from broker.replication.fetcher import Address, Fetcher
-from wire.security.listener import PLAINTEXT, ClientSecurity
+from broker.replication.fetcher import Fetcher
 
 
 class Fetchers:
@@ -20,15 +18,11 @@ class Fetchers:
 
     def __init__(
         self,
-        address_of: Callable[[int], Address | None],
+        connector: BrokerConnector,
         settings: FetchSettings,
-        client_id: str,
-        security: ClientSecurity = PLAINTEXT,
     ) -> None:
-        self._security = security
-        self._address_of = address_of
+        self._connector = connector
         self._settings = settings
-        self._client_id = client_id
         self._fetchers: dict[int, Fetcher] = {}
         self._leader_of: dict[tuple[bytes, int], int] = {}
         self._changed = trio.Event()
@@ -39,7 +33,7 @@ class Fetchers:
         fetcher = self._fetchers.get(leader_id)
         if fetcher is None:
             fetcher = self._fetchers[leader_id] = Fetcher(
-                leader_id, self._address_of, self._settings, self._client_id, self._security
+                leader_id, self._connector, self._settings
             )
             self._changed.set()
         fetcher.add(partition)

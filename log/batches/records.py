@@ -66,11 +66,11 @@ class NewRecord(NamedTuple):
 
 
 def records_bytes(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> Buffer:
-    """The bytes of the records, decompressed; at most `limit_bytes` of them (`codecs.OutputTooLarge`)."""
+    """The bytes of the records as Kafka reads them, decompressed; at most `limit_bytes` of them (`codecs.OutputTooLarge`)."""
     payload = memoryview(batch.buffer)[HEADER_BYTES:]
     if not batch.attributes & ATTRIBUTES_COMPRESSION:
         return payload
-    return decompress(batch.compression, payload, limit_bytes)
+    return decompress(batch.compression, payload, limit_bytes, may_be_followed=True)
 
 
 def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> list[Record]:

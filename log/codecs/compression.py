@@ -15,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
-from log.codecs.output import Bytes, OutputTooLarge
+from log.codecs.output import Bytes, BytesAfterEnd, OutputTooLarge
 
 __all__ = ["Compression", "OutputTooLarge", "compress", "decompress"]
 
@@ -54,16 +54,29 @@ def compress(kind: Compression, data: Bytes, *, magic: int = 2, level: int | Non
 
 
 def decompress(
-    kind: Compression, data: Bytes, limit_bytes: int, *, magic: int = 2
+    kind: Compression,
+    data: Bytes,
+    limit_bytes: int,
+    *,
+    magic: int = 2,
+    may_be_followed: bool = False,
 ) -> bytes | bytearray:
     """The original bytes of a batch of the record format `magic`.
+
+    `may_be_followed`: what lies behind a whole stream of gzip or lz4 is passed over, as Kafka's readers do.
 
     Raises:
         OutputTooLarge: there would be more than `limit_bytes` of them.
         RemoteProtocolError: the stream is damaged, cut short, or followed by something else.
+        MemoryError: this process has no room for it, whatever its state.
     """
     if magic == 0 and kind is Compression.LZ4:
         from log.codecs.lz4_checksum import with_checksum
 
         data = with_checksum(data, broken=False)
-    return _codec(kind).decompress(data, limit_bytes)
+    try:
+        return _codec(kind).decompress(data, limit_bytes)
+    except BytesAfterEnd as error:
+        if may_be_followed:
+            return error.output
+        raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from log.codecs.output import Bytes, Output, damaged
+from log.codecs.output import Bytes, BytesAfterEnd, Output, damaged
 
 try:
     from zlib_ng import zlib_ng as inflating
@@ -15,6 +15,7 @@ except ImportError:  # no wheel for this Python; the two have the same interface
 # Producers write one.
 MEMBERS_MAX = 16
 _GZIP_WRAPPER = 31  # `wbits`: a window of 32 KiB, gzip's header and trailer
+_MAGIC = b"\x1f\x8b\x08"
 _LEVEL_DEFAULT = -1
 
 
@@ -37,4 +38,6 @@ def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
         rest = member.unused_data
         if not rest:
             return out.joined
+        if rest[: len(_MAGIC)] != _MAGIC:
+            raise BytesAfterEnd("gzip", out.joined)
     raise damaged("gzip", f"more than {MEMBERS_MAX} members")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from lz4 import frame
 
-from log.codecs.output import Bytes, Output, damaged, step_bytes
+from log.codecs.output import Bytes, BytesAfterEnd, Output, damaged, step_bytes
 
 LEVEL_DEFAULT = 9  # lz4-java takes the fast compressor at this one, and the high one at all others
 _FAST = 0
+_NO_MEMORY = "ERROR_allocation_failed"  # of liblz4's LZ4F_errorCodes
 
 
 def compress(data: Bytes, level: int | None) -> bytes:
@@ -38,7 +39,7 @@ def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
         piece, rest, ended = _next(context, rest, min(step, out.room))
         out.add(piece)
     if rest:
-        raise damaged("lz4", "bytes after the end")
+        raise BytesAfterEnd("lz4", out.joined)
     return out.joined
 
 
@@ -47,5 +48,7 @@ def _next(context: object, data: memoryview, bytes_max: int) -> tuple[bytes, mem
     try:
         piece, taken, ended = frame.decompress_chunk(context, data, max_length=bytes_max)
     except (RuntimeError, ValueError, EOFError) as error:
+        if _NO_MEMORY in str(error):  # that says nothing about the data
+            raise MemoryError(str(error)) from None
         raise damaged("lz4", error) from None
     return piece, data[taken:], ended

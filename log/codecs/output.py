@@ -14,6 +14,14 @@ class OutputTooLarge(RemoteProtocolError):
     """The decompressed bytes would exceed the caller's limit."""
 
 
+class BytesAfterEnd(RemoteProtocolError):
+    """The stream is whole, and something else follows it: `output` is what Java's readers of gzip and lz4 take it for."""
+
+    def __init__(self, codec: str, output: bytes | bytearray) -> None:
+        super().__init__(f"damaged {codec} data: bytes after the end")
+        self.output = output
+
+
 def too_large(limit_bytes: int) -> OutputTooLarge:
     return OutputTooLarge(f"compressed records expand to more than {limit_bytes} bytes")
 

@@ -26,6 +26,7 @@ _BLOCK_HEADER_BYTES = 3
 _LAST_BLOCK = 1  # bit of a block's header
 _RLE = 1  # type of a block that is one byte, again and again
 _CHECKSUM_BYTES = 4
+_NO_MEMORY = "not enough memory"  # of libzstd's ZSTD_error_memory_allocation
 
 
 def compress(data: Bytes, level: int | None) -> bytes:
@@ -72,7 +73,11 @@ def _decompress_by_steps(data: Bytes, limit_bytes: int) -> bytes | bytearray:
             out.add(piece)
             if len(piece) < wanted:
                 return out.joined
-    except (zstandard.ZstdError, struct.error, IndexError, MemoryError) as error:
+    except zstandard.ZstdError as error:
+        if _NO_MEMORY in str(error):  # that says nothing about the data
+            raise MemoryError(str(error)) from None
+        raise damaged("zstd", error) from None
+    except (struct.error, IndexError) as error:
         raise damaged("zstd", error) from None
 
 

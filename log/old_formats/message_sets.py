@@ -159,7 +159,15 @@ def inner_messages(wrapper: Message, limit_bytes: int = SET_BYTES_MAX) -> Iterat
     """
     if wrapper.value is None or wrapper.compression is Compression.ZSTD:
         raise RemoteProtocolError(f"no messages in {wrapper}")
-    data = bytes(decompress(wrapper.compression, wrapper.value, limit_bytes, magic=wrapper.magic))
+    data = bytes(
+        decompress(
+            wrapper.compression,
+            wrapper.value,
+            limit_bytes,
+            magic=wrapper.magic,
+            may_be_followed=True,
+        )
+    )
     base = _base_offset(wrapper, data)
     append_time = wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME
     for message in iter_messages(data):

@@ -1,7 +1,7 @@
 """Decide by generating records, change state only by replaying them, answer when they are committed.
 
-The runtime shared by the controller and the group coordinator (in Kafka: `QuorumController`'s write operations and
-`CoordinatorRuntime`). A decision is a plain function that reads state and returns `Result(records, response)`; the
+The controller's runtime (in Kafka: `QuorumController`'s write operations); coordinators have `broker.coordination`, which shares
+`Result`. A decision is a plain function that reads state and returns `Result(records, response)`; the
 runtime appends the records, replays them at once into the state (which so runs ahead of the commit), and parks the
 response until their last offset is committed. Left out: what is replayed on a standby, and snapshots; both belong to
 the state machine, whose `replay` is the same function.

@@ -21,7 +21,7 @@ import trio
 from log.directories.directory import LogDirectory
 from node.config.security import controller_security
 from node.config.server import ServerConfig
-from node.listeners import bind, limits_of
+from node.listeners import bind, closed_on_failure, limits_of
 from node.runtime.clock import now_ms
 from node.runtime.errors import NotLeaderError
 from node.runtime.group_commit import GroupCommit
@@ -31,6 +31,7 @@ from quorum.controller.controller import Controller, ControllerSettings
 from quorum.controller.handlers.registry import controller_registry
 from quorum.controller.registrar import Registrar
 from quorum.formatting.storage import read_bootstrap
+from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.loader import MetadataLoader
 from quorum.replica.configured import identity_of, open_log, snapshot_of, snapshots_of, timeouts_of
 from quorum.replica.node import NodeSettings, QuorumNode
@@ -104,6 +105,16 @@ def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) 
     authorizer = authorizer_of(config)  # refuses before anything is opened
     directory = _open_directory(config.metadata_directory, config.node_id)
     listeners = bind(config, config.controller_listeners, sockets)
+    with closed_on_failure(listeners):
+        return _composed(config, authorizer, directory, listeners)
+
+
+def _composed(
+    config: ServerConfig,
+    authorizer: Authorizer | None,
+    directory: LogDirectory,
+    listeners: Sequence[Listener],
+) -> _Parts:
     security = controller_security(config)
     endpoints = _advertised(config, listeners)
     metadata_log = open_log(config, directory)

@@ -16,6 +16,7 @@ import trio
 from immutables import Map
 
 from broker.background.directory_moves import DirectoryMoves
+from broker.channels.broker_connector import BrokerConnector
 from broker.fetching.sessions import FetchSessions
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.limits import GroupLimits
@@ -26,6 +27,7 @@ from broker.metadata.topic_settings import TopicSettingsSource
 from broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from broker.partitions.registry import Partitions
 from broker.partitions.services import Services
+from broker.partitions.suspect_checks import check_suspects
 from broker.replication.fetch_client import FetchSettings
 from broker.replication.fetchers import Fetchers
 from broker.storage.directories import LogDirectories
@@ -203,7 +205,7 @@ def open_harness(
     follows: Any = RecordedFollows()
     if replicates:
         follows = Fetchers(
-            lambda broker_id: _address(metadata, broker_id),
+            BrokerConnector(lambda broker_id: _address(metadata, broker_id), "follower"),
             FetchSettings(
                 node_id,
                 lambda: 100 + node_id,
@@ -212,7 +214,6 @@ def open_harness(
                 1 << 20,
                 10 << 20,
             ),
-            "follower",
         )
     directories = LogDirectories([directory])
     harness: Harness
@@ -271,7 +272,7 @@ async def serving(harness: Harness) -> AsyncIterator[int]:
     listener = Listener.bind(LISTENER, "127.0.0.1", 0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(harness.group_commit.run)
-        nursery.start_soon(harness.partitions.check_suspects)
+        nursery.start_soon(check_suspects, harness.partitions)
         if isinstance(harness.follows, Fetchers):
             nursery.start_soon(harness.follows.run)
         await nursery.start(serve_listener, [listener], broker_registry(), harness.context)

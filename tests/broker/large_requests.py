@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from tests.badinput.made import made
 from wire.codec.plan import FieldPlan, plan_struct
 from wire.schema import Message, Struct
+from wire.transport.registry import Handled
 
 Path = tuple[str, ...]
 
@@ -20,32 +21,80 @@ def array_paths(cls: type[Struct], version: int) -> Iterator[Path]:
                     yield (field.name, *rest)
 
 
+def largest_request(handled: Handled, path: Path, count: int) -> Message:
+    """With `count` elements in the array at `path`, or as many as are handled."""
+    return large_request(
+        handled.request, handled.versions.high, path, min(count, _legal(handled, path))
+    )
+
+
+def _legal(handled: Handled, path: Path) -> int:
+    """How many elements the array may have: those around it count, and so do fields of each that are arrays."""
+    version = handled.versions.high
+
+    def elements(count: int) -> int:
+        body = bytes(large_request(handled.request, version, path, count).encode(version))
+        return handled.request.decode_counted(body, version)[2]
+
+    few, more = elements(10), elements(20)
+    return 10 + (handled.elements_max - few) * 10 // (more - few)
+
+
 def large_request(cls: type[Message], version: int, path: Path, count: int) -> Message:
     """With `count` elements in the array at `path`, one in those around it, and none in others."""
-    return _filled(cls, version, path, count, 0)
-
-
-def _filled(cls: type[Struct], version: int, path: Path, count: int, number: int) -> Struct:
     message = made(cls, version)
-    plan = plan_struct(cls, version)
-    for field in plan.plain:
-        if field.shape.wire is not None and field.shape.wire.name == "string":
-            setattr(message, field.name, f"{field.name[:1]}{number}")
-        elif field.shape.wire is not None and field.shape.wire.name == "int32" and number:
-            setattr(message, field.name, number)
-    if path:
-        field = next(one for one in (*plan.plain, *plan.tagged) if one.name == path[0])
-        size = count if len(path) == 1 else 1
-        items = [_item(field, version, path[1:], count, index) for index in range(size)]
-        setattr(message, field.name, items)
+    vary(message, version, 0)
+    _fill(message, version, path, count)
     return message
 
 
-def _item(field: FieldPlan, version: int, rest: Path, count: int, number: int):
+def _fill(message: Struct, version: int, path: Path, count: int) -> None:
+    plan = plan_struct(type(message), version)
+    field = next(one for one in (*plan.plain, *plan.tagged) if one.name == path[0])
+    setattr(message, path[0], _items(field, version, path[1:], count))
+
+
+def _items(field: FieldPlan, version: int, rest: Path, count: int) -> list:
     shape = field.shape.item
-    if shape.struct is not None:
-        return _filled(shape.struct, version, rest, count, number)
-    match shape.wire.name:
+    if shape.struct is None:
+        return [_scalar(shape.wire.name, number) for number in range(1 if rest else count)]
+    pattern = made(shape.struct, version)
+    if rest:
+        vary(pattern, version, 0)
+        _fill(pattern, version, rest, count)
+        return [pattern]
+    items = [pattern.replace() for _ in range(count)]
+    for number, item in enumerate(items):
+        vary(item, version, number)
+    return items
+
+
+def vary(message: Struct, version: int, number: int) -> None:
+    """Makes it another one than those of other numbers."""
+    for name, wire_name in _varied(type(message), version):
+        if wire_name == "string":
+            setattr(message, name, f"{name[:1]}{number}")
+        elif number:
+            setattr(message, name, number)
+
+
+def _varied(cls: type[Struct], version: int) -> list[tuple[str, str]]:
+    key = (cls, version)
+    if key not in _VARIED:
+        wires = [(one.name, one.shape.wire) for one in plan_struct(cls, version).plain]
+        _VARIED[key] = [
+            (name, wire.name)
+            for name, wire in wires
+            if wire is not None and wire.name in ("string", "int32")
+        ]
+    return _VARIED[key]
+
+
+_VARIED: dict[tuple[type[Struct], int], list[tuple[str, str]]] = {}
+
+
+def _scalar(wire_name: str, number: int):
+    match wire_name:
         case "string":
             return f"n{number}"
         case "uuid":

@@ -17,13 +17,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import TextIO
 
 import pytest
 
 from tests.mutation.operators import Mutant
 
 KILLED, SURVIVED, TIMED_OUT, NOT_RUN = "killed", "survived", "timed out", "not run"
-SURVIVED_STATUS, KILLED_STATUS, NOT_RUN_STATUS = 0, 1, 2
+SURVIVED_STATUS, KILLED_STATUS, NOT_RUN_STATUS, CRASHED_STATUS = 0, 1, 2, 3
 # A test that takes so many times as long as it did, and PATIENCE_SECONDS more, hangs: a busy machine is not as slow as that.
 SLOWER_MAX, PATIENCE_SECONDS = 5, 5
 # Tests beyond this many seconds together are left out of a mutant's run, the slowest first.
@@ -75,15 +76,18 @@ class Mutation:
     def _traced(self, items: list[pytest.Item]) -> tuple[dict[str, float], dict[str, Lines]]:
         """Seconds and lines of each test that passes; the others are `left_out`."""
         with tempfile.NamedTemporaryFile() as file:
-            if (pid := os.fork()) == 0:
-                with _Silenced():
-                    Path(file.name).write_text(json.dumps(list(self._trace(items))))
-                os._exit(0)
-            os.waitpid(pid, 0)
-            found = json.loads(Path(file.name).read_text())
+            path = Path(file.name)
+            status = _in_child(lambda: self._write_trace(items, path))
+            if status != 0:
+                raise pytest.UsageError("the tests cannot be run without a mutant")
+            found = json.loads(path.read_text())
         self.left_out = [name for name, _, lines in found if lines is None]
         passed = [one for one in found if one[2] is not None]
         return {name: took for name, took, _ in passed}, {name: lines for name, _, lines in passed}
+
+    def _write_trace(self, items: list[pytest.Item], path: Path) -> int:
+        path.write_text(json.dumps(list(self._trace(items))))
+        return 0
 
     def _trace(self, items: list[pytest.Item]) -> Iterator[tuple[str, float, Lines | None]]:
         tracer = _Tracer(self._files)
@@ -108,18 +112,16 @@ class Mutation:
         """The outcome, and the test that killed it. A constant that no test comes by is one of class bodies, which are not made anew."""
         if not items:
             return (NOT_RUN if mutant.constant else SURVIVED), ""
-        reader, writer = os.pipe()
-        if (pid := os.fork()) == 0:
-            with _Silenced():
-                os._exit(self._mutated(mutant, items, seconds, functions, writer))
-        os.close(writer)
-        with open(reader) as told:
-            begun = told.read().split("\n")
-        _, status = os.waitpid(pid, 0)
+        with tempfile.TemporaryFile("w+", buffering=1) as begun:
+            status = _in_child(lambda: self._mutated(mutant, items, seconds, functions, begun))
+            begun.seek(0)
+            names = begun.read().splitlines()
+        if not names:
+            return NOT_RUN, ""
+        last = json.loads(names[-1])
         if os.WIFSIGNALED(status):
-            return (TIMED_OUT if os.WTERMSIG(status) == signal.SIGALRM else KILLED), begun[-2]
-        outcome = {0: SURVIVED, NOT_RUN_STATUS: NOT_RUN}.get(os.WEXITSTATUS(status), KILLED)
-        return outcome, begun[-2] if outcome == KILLED else ""
+            return (TIMED_OUT if os.WTERMSIG(status) == signal.SIGALRM else KILLED), last
+        return (SURVIVED, "") if os.WEXITSTATUS(status) == SURVIVED_STATUS else (KILLED, last)
 
     def _mutated(
         self,
@@ -127,14 +129,15 @@ class Mutation:
         items: list[pytest.Item],
         seconds: dict[str, float],
         functions: dict[tuple[str, int], list[FunctionType]],
-        writer: int,
+        begun: TextIO,
     ) -> int:
+        """In the child: the exit status; the name of each test is noted before it begins."""
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         if not swap(mutant, functions):
             return NOT_RUN_STATUS
         for item, following in _with_next(items):
-            os.write(writer, f"{item.nodeid.replace(chr(10), ' ')}\n".encode())
+            begun.write(json.dumps(item.nodeid) + "\n")
             signal.alarm(self._patience_seconds + int(SLOWER_MAX * seconds[item.nodeid]))
             self._test(item, following)
             if self._failed:
@@ -142,16 +145,19 @@ class Mutation:
         return SURVIVED_STATUS
 
 
-class _Silenced:
-    """The output of a forked process goes nowhere, and nothing that it does reaches the loop of its parent."""
-
-    def __enter__(self) -> None:
+def _in_child(work: Callable[[], int]) -> int:
+    """The wait status of a forked process that does `work` and exits with what it gives; its output goes nowhere."""
+    sys.stdout.flush()
+    if (pid := os.fork()) != 0:
+        return os.waitpid(pid, 0)[1]
+    status = CRASHED_STATUS
+    try:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (1, 2):
             os.dup2(nowhere, stream)
-
-    def __exit__(self, *failure: object) -> None:
-        os._exit(NOT_RUN_STATUS)
+        status = work()
+    finally:
+        os._exit(status)  # nothing of it reaches the loop of its parent
 
 
 class _Tracer:

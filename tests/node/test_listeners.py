@@ -1,10 +1,14 @@
 """The bounds of connections that a node's configuration and its process give."""
 
 import resource
+import socket
 
 import pytest
 
+from broker.process.composition import compose
+from log.directories.meta_properties import MetaPropertiesError
 from node.listeners import bind, descriptors_end, limits_of
+from node.runtime.ports import port_of, reserve
 from tests.quorum.config_of import config_of
 from wire.transport.memory import REQUEST_BYTES_MAX
 
@@ -26,6 +30,41 @@ def test_bytes_of_requests_are_bounded_unless_somebody_says_otherwise():
     assert limits_of(config_of()).request_bytes_max == REQUEST_BYTES_MAX
     own = config_of(**{"queued.max.request.bytes": "1000"})
     assert limits_of(own).request_bytes_max == 1000
+
+
+def broker_on(port, *, log_dirs="/nowhere", second=""):
+    return config_of(
+        **{
+            "process.roles": "broker",
+            "node.id": "2",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}{second}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": log_dirs,
+        }
+    )
+
+
+def nobody_listens(port):
+    with socket.create_server(("127.0.0.1", port)):
+        return True
+
+
+def test_a_broker_that_cannot_be_put_together_listens_no_more(tmp_path):
+    with reserve() as held:
+        port = port_of(held)
+    with pytest.raises(MetaPropertiesError) as raised:
+        compose(broker_on(port, log_dirs=str(tmp_path / "not formatted")), None)
+    assert nobody_listens(port), raised  # whose traceback holds what it has opened
+
+
+def test_what_was_bound_before_an_address_that_is_taken_is_let_go():
+    with reserve() as held, socket.create_server(("127.0.0.1", 0)) as taken:
+        port = port_of(held)
+        held.close()
+        config = broker_on(port, second=f",INSIDE://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(OSError, match="in use") as raised:
+            bind(config, config.broker_listeners)
+        assert nobody_listens(port), raised
 
 
 def test_a_listener_may_have_a_bound_of_its_own():

@@ -237,14 +237,16 @@ def test_a_listener_of_the_other_kind_is_told(cluster):
 
 def test_why_the_supervisor_cannot_begin(cluster):
     log = cluster.data / "supervisor.log"
-    log.rename(log.with_suffix(".old"))
+    kept = log.rename(log.with_suffix(".old"))
     log.mkdir()
-    failed = cluster.run("up", "-d", check=False)
+    try:
+        failed = cluster.run("up", "-d", check=False)
+    finally:
+        log.rmdir()
+        kept.rename(log)
     assert failed.returncode == Exit.NO
     assert f"cannot use {log}" in failed.stderr
     assert "Is a directory" in failed.stderr
-    log.rmdir()
-    log.with_suffix(".old").rename(log)
 
 
 def test_purge_leaves_nothing(cluster):

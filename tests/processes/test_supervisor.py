@@ -206,3 +206,24 @@ def test_nohup_is_respected(tmp_path):
     trimaran("chaos", "resume", 11, "--data", tmp_path)
     trimaran("down", "--data", tmp_path)
     assert process.wait(timeout=30) == Exit.OK
+
+
+def test_a_reader_of_its_output_that_goes_away_does_not_stop_it(tmp_path):
+    """As in `trimaran up | head -1`."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "trimaran", "up", *SMALL, "--data", str(tmp_path)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            process.stdout.close()
+            assert "ready in" in process.stderr.readline()
+            process.stderr.close()
+            trimaran("chaos", "restart", "11", "--data", tmp_path)
+            assert state_file.read(tmp_path).is_up()
+            trimaran("down", "--data", tmp_path)
+            assert process.wait(60) == Exit.OK
+        finally:
+            process.terminate()

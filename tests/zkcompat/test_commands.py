@@ -117,6 +117,7 @@ def test_kafkas_keys_configure_the_mirror():
         "z:1/k", 6000, creator_only=True, auth=(("digest", "user:pass:word"),)
     )
     assert keeper_config("z:1", {}) == KeeperConfig("z:1", 18_000)
+    assert mirror_config({}) == MirrorConfig(200, 60.0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
@@ -24,7 +24,7 @@ from trimaran.local.layout import SUPERVISOR_LOG, ClusterPlan, FreePorts
 from trimaran.local.orphans import orphans_of, stop_orphans
 from trimaran.local.removing import remove_cluster
 from trimaran.local.start_failure import last_words
-from trimaran.local.starting import Wanted, lock_directory, plan_of, refuse_if_running
+from trimaran.local.starting import Wanted, lock_directory, refuse_if_running, starting
 from trimaran.local.state_file import ClusterState
 
 READY_SECONDS_MAX = 60.0
@@ -68,14 +68,14 @@ def up(
     refuse_if_running(path)
     with lock_directory(path) as lock, FreePorts() as free_ports:
         refuse_if_running(path)
-        plan = plan_of(path, wanted, free_ports)
-        private_fds = [lock.fd, *free_ports.descriptors()]
-        if detach:
-            _supervise_in_background(plan, private_fds)
-            _show_ready(plan.data, began, output)
-        else:
-            supervise = _supervisor()
-            supervise(plan, lambda: _show_ready(plan.data, began, output), private_fds)
+        with starting(path, wanted, free_ports) as plan:
+            private_fds = [lock.fd, *free_ports.descriptors()]
+            if detach:
+                _supervise_in_background(plan, private_fds)
+                _show_ready(plan.data, began, output)
+            else:
+                supervise = _supervisor()
+                supervise(plan, lambda: _tell_ready(plan.data, began, output), private_fds)
     return Exit.OK
 
 
@@ -154,18 +154,33 @@ def _show_ready(data: Path, began: float, output: str) -> None:
 
     state = state_file.read(data)
     wait_until_brokers_see_each_other(state, READY_SECONDS_MAX)
+    with _reader_may_go():
+        if output == "json":
+            show_json(_as_json(state))
+        else:
+            columns = ["role", "id", "address", "dir", "pid", "state"]
+            show_rows([asdict(n) for n in state.nodes], "table", columns=columns)
+        sys.stdout.flush()
     if output == "json":
-        show_json(_as_json(state))
         return
-    show_rows(
-        [asdict(n) for n in state.nodes],
-        "table",
-        columns=["role", "id", "address", "dir", "pid", "state"],
-    )
     say(f"ready in {time.perf_counter() - began:.1f} s   bootstrap {state.bootstrap}")
     say(
         "next:  trimaran topics create t -p 6 -r 3  |  trimaran quorum status  |  trimaran chaos kill leader"
     )
+
+
+@contextlib.contextmanager
+def _reader_may_go() -> Iterator[None]:
+    """Of stdout, as in `up | head -1`: the cluster stays."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _tell_ready(data: Path, began: float, output: str) -> None:
+    with contextlib.suppress(BrokenPipeError):  # of stderr
+        _show_ready(data, began, output)
 
 
 def _as_json(state: ClusterState) -> dict[str, Any]:

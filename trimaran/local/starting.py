@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +18,10 @@ from trimaran.local.orphans import orphans_of
 from trimaran.properties import from_overrides
 
 NODES_OF_A_NEW_CLUSTER = 3
+ROLES = (
+    "controller",
+    "broker",
+)  # of nodes that are formatted; names of their files begin with them
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,30 @@ def lock_directory(data: Path) -> ClusterLock:
             "name another with --data",
             exit_code=Exit.USAGE,
         ) from error
+
+
+@contextmanager
+def starting(data: Path, wanted: Wanted, free_ports: FreePorts) -> Iterator[ClusterPlan]:
+    """`plan_of`, for the block in which the cluster begins: one that fails before `cluster.json` is there leaves no nodes behind.
+
+    Without that file nobody could start, stop or purge what is half made.
+    """
+    before = set(data.iterdir())
+    try:
+        yield plan_of(data, wanted, free_ports)
+    except BaseException:
+        if not (data / state_file.FILE_NAME).exists():
+            made = {path for role in ROLES for path in data.glob(f"{role}-*")}
+            for path in made - before:
+                _remove(path)
+        raise
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def plan_of(data: Path, wanted: Wanted, free_ports: FreePorts) -> ClusterPlan:

@@ -17,8 +17,9 @@ import trio
 
 from wire.framing import FrameBuffer
 from wire.security.principal import ANONYMOUS, Principal, principal_of_certificate
+from wire.transport.file_piece import FilePiece
 from wire.transport.page_cache import is_cold, warm
-from wire.transport.sending import FilePiece, SendQueue
+from wire.transport.sending import SendQueue
 
 # Bytes of files given to the kernel between two checkpoints: about a quarter of a millisecond of copying.
 _TURN_BYTES = 1 << 20

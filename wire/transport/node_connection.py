@@ -103,6 +103,11 @@ class NodeConnection:
         assert self._conversation.negotiated is not None
         return self._conversation.negotiated
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Of requests that the kernel has not taken yet."""
+        return self._unsent.size
+
     async def call(
         self,
         request: Message,

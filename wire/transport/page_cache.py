@@ -6,14 +6,11 @@ Linux tells (`preadv2` with RWF_NOWAIT); elsewhere, and on file systems that do 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import trio
 
 from wire.outgoing import Splice
-
-if TYPE_CHECKING:
-    from wire.transport.sending import FilePiece
+from wire.transport.file_piece import FilePiece
 
 # Looked at, and read by a thread, in one go: a disk's readahead is far below.
 _STRETCH_BYTES = 1 << 20

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections import deque
 
-from wire.outgoing import Outgoing, Splice
+from wire.outgoing import Outgoing
+from wire.transport.file_piece import FilePiece
 from wire.transport.page_cache import read_cached
 
 # Below this a piece is copied behind the one before it, so that a system call carries more of them.
@@ -17,22 +18,6 @@ _COPY_BYTES_MAX = 16384
 _SPLICE_COPY_BYTES_MAX = 32768
 # Of one answer; a peer that does not read may be owed no more of it in memory.
 _SPLICES_COPIED_MAX = 1 << 20
-
-
-class FilePiece:
-    """The part of a splice that is still to be sent; up to `cached_until` it is known to be in the page cache."""
-
-    __slots__ = ("cached_until", "position", "size", "splice")
-
-    def __init__(self, splice: Splice) -> None:
-        self.splice = splice
-        self.position = splice.position
-        self.size = splice.size
-        self.cached_until = splice.position
-
-    def advance(self, count: int) -> None:
-        self.position += count
-        self.size -= count
 
 
 Piece = bytearray | memoryview | FilePiece

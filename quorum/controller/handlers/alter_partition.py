@@ -8,10 +8,16 @@ from wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionR
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import ISRS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AlterPartitionRequest, versions="2-3", access=cluster(Operation.CLUSTER_ACTION))
+@handles(
+    AlterPartitionRequest,
+    versions="2-3",
+    access=cluster(Operation.CLUSTER_ACTION),
+    elements_max=ISRS_ELEMENTS_MAX,
+)
 def alter_partition(
     request: AlterPartitionRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[AlterPartitionResponse]:

@@ -11,10 +11,16 @@ from wire.messages.assign_replicas_to_dirs import (
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-@handles(AssignReplicasToDirsRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
+@handles(
+    AssignReplicasToDirsRequest,
+    versions="0",
+    access=cluster(Operation.CLUSTER_ACTION),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
+)
 def assign_replicas_to_dirs(
     request: AssignReplicasToDirsRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[AssignReplicasToDirsResponse]:

@@ -18,7 +18,7 @@ from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -27,7 +27,7 @@ from wire.transport.registry import handles
     versions="0-3",
     access=cluster(Operation.ALTER),
     on_error=fail_create,
-    elements_max=DECISION_ELEMENTS_MAX,
+    elements_max=MANY_ELEMENTS_MAX,
 )
 def create_acls(
     request: CreateAclsRequest, ctx: ControllerContext, _call: Call

@@ -12,7 +12,7 @@ from wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from wire.security.acls import Operation
 from wire.transport.access import cluster
 from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
+from wire.transport.heavy import MANY_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -21,7 +21,7 @@ from wire.transport.registry import handles
     versions="0-3",
     access=cluster(Operation.ALTER),
     on_error=fail_delete,
-    elements_max=DECISION_ELEMENTS_MAX,
+    elements_max=MANY_ELEMENTS_MAX,
 )
 def delete_acls(
     request: DeleteAclsRequest, ctx: ControllerContext, _call: Call

@@ -8,6 +8,7 @@ from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfi
 from wire.security.acls import Operation
 from wire.transport.access import configs, not_yet
 from wire.transport.calls import Call
+from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
 from wire.transport.registry import handles
 from wire.transport.slices import Slices
 
@@ -18,6 +19,7 @@ from wire.transport.slices import Slices
     access=not_yet(configs(Operation.DESCRIBE_CONFIGS)),
     on_error=fail_all,
     slices=Slices("resources", "results"),
+    elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def describe_configs(
     request: DescribeConfigsRequest, ctx: ControllerContext, _call: Call

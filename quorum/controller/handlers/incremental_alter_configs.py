@@ -28,7 +28,7 @@ from wire.schema import Message
 from wire.security.acls import Operation
 from wire.transport.access import configs
 from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
+from wire.transport.heavy import CONFIGS_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
@@ -37,7 +37,7 @@ from wire.transport.registry import handles
     versions="0-1",
     access=configs(Operation.ALTER_CONFIGS),
     on_error=fail_incremental,
-    elements_max=DECISION_ELEMENTS_MAX,
+    elements_max=CONFIGS_ELEMENTS_MAX,
 )
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call

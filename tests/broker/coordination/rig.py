@@ -12,7 +12,8 @@ import trio
 
 from broker.coordination.runtime import CoordinatorRuntime
 from broker.coordination.shard import Producer
-from broker.coordination.shard_epoch import CoordinatorSpec, ShardEpoch, ShardState
+from broker.coordination.shard_epoch import ShardEpoch, ShardState
+from broker.coordination.spec import CoordinatorSpec
 from log.batches.batch import BatchView, iter_batches
 from log.producers.marker import EndMarker
 from tests.broker.coordination.counters import TOPIC, CounterShard, CountSerde

@@ -109,6 +109,15 @@ async def test_a_rule_of_the_shard_completes_a_response(tmp_path):
         assert pending.response == 2, "only the first counts"
 
 
+async def test_what_is_appended_is_replayed_and_has_its_effects_at_once(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        await rig.serve()
+        pending = CompletableResponse()
+        rig.epoch().step(lambda shard, _at: shard.wait_for("a", 2, pending))
+        assert rig.epoch().append([Count("a", 1), Count("a", 2)]) == 2
+        assert pending.ready()
+
+
 async def test_a_handler_returns_what_is_there_and_defers_what_is_not(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
@@ -163,6 +172,18 @@ async def test_what_need_not_be_atomic_is_cut_into_batches(tmp_path):
         assert rig.epoch().submit(Result(records, None, atomic=False)).ready()
         assert [batch.count for batch in rig.batches()] == [1_000, 1_000, 500]
         assert len(shard.counts) == 2_500
+
+
+async def test_what_was_written_before_a_batch_was_refused_has_its_effects(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        _, shard = await rig.serve()
+        pending = CompletableResponse()
+        rig.epoch().step(lambda shard, _at: shard.wait_for("0", 1, pending))
+        records = [Count("0", 1)] * 1_000 + [Count("n" * 2_000, n) for n in range(1_000)]
+        result = Result(records, None, atomic=False)
+        assert code_of(lambda: rig.epoch().submit(result)) is E.UNKNOWN_SERVER_ERROR
+        assert shard.counts == {"0": 1}
+        assert pending.ready()
 
 
 # -- time, and what a shard writes by itself

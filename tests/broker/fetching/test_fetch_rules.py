@@ -7,10 +7,13 @@ import trio
 import trio.testing
 
 from broker.handlers.fetch import fetch
+from broker.partitions.leader import LeaderEpoch
+from log.batches.batch import iter_batches
+from log.partitions.partition_log import PartitionLog
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, finished, through_wire
 from tests.broker.harness import open_harness, partition, registration, topic, topic_id
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from wire.transport.calls import DeferredResponse
 
@@ -112,6 +115,32 @@ async def test_only_the_first_records_of_an_answer_may_be_larger_than_asked_for(
     assert found[1] == 0
     found = sizes(await ask(harness, request(wanted(0, 1), wanted(1, max_bytes=1))))
     assert found[1] > 500, "the first has none"
+
+
+@pytest.mark.parametrize("limits", [{"max_bytes": 0}, {"max_bytes": -1}])
+async def test_who_asks_for_no_bytes_gets_the_first_records_all_the_same(harness, limits):
+    """KIP-74, of the whole answer and of a partition."""
+    fill(harness, 0)
+    assert (await ask_one(harness, wanted(), **limits)).records.size > 0
+    assert (await ask_one(harness, wanted(**limits))).records.size > 0
+
+
+async def test_an_error_and_a_divergence_take_no_room(harness):
+    fill(harness, 1)
+    for other in (wanted(9), wanted(0, 5, last_fetched_epoch=0)):
+        found = sizes(await ask(harness, request(other, wanted(1), max_bytes=1)))
+        assert found[1] > 0
+
+
+async def test_clients_of_old_are_told_at_once_that_a_message_is_too_large(harness):
+    """Before KIP-74 they asked again with more room."""
+    fill(harness, 0, values=(b"x" * 500,))
+    message = request(wanted(max_bytes=50), max_wait_ms=60_000)
+    with trio.fail_after(5):
+        answer = await ask(harness, message, 2)
+    [data] = answer.responses[0].partitions
+    assert data.error_code == 0
+    assert 0 < len(bytes(data.records)) <= 50
 
 
 async def test_who_was_not_reached_comes_first_next_time(harness):
@@ -227,6 +256,71 @@ async def test_a_consumer_between_watermark_and_end_waits(harness):
     assert (data.error_code, data.high_watermark, data.records) == (0, 1, b"")
 
 
+async def test_what_is_known_to_be_committed_is_read_before_all_is_known(harness):
+    """P7: a new leader does not know yet whether the rest was."""
+    harness.set_image(topic("t", partition((11, 12, 13))), brokers=BROKERS)
+    fill(harness, 0, values=(b"a", b"b"))
+    for follower in (12, 13):
+        await ask(harness, request(wanted(0, 1), follower=follower))
+    harness.set_image(topic("t", partition((11, 12, 13), leader_epoch=1)), brokers=BROKERS)
+    assert (await ask_one(harness, wanted(0, 0))).records.size > 0
+    assert (await ask_one(harness, wanted(0, 1))).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    data = await ask_one(harness, wanted(0, 2), follower=12)
+    assert (data.error_code, data.high_watermark) == (0, 1), "followers wait as always"
+
+
+async def test_a_follower_below_the_log_s_start_proves_nothing(harness):
+    harness.set_image(topic("t", partition((11, 12), isr=(11,))), brokers=BROKERS)
+    fill(harness, 0, values=(b"a", b"b"))
+    harness.leader().delete_records_before(1)
+    data = await ask_one(harness, wanted(0, 0), follower=12)
+    assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert harness.leader().replicas[12].end_offset == -1
+
+
+async def test_an_idle_partition_of_a_session_costs_nothing(harness, monkeypatch):
+    harness.set_image(topic("t", *[partition((11, 12))] * 3), brokers=BROKERS)
+    fill(harness, 0, 1, 2)
+    looks = []
+    real = LeaderEpoch.record_fetch
+
+    def record_fetch(self, *what):
+        looks.append(self.partition.index)
+        real(self, *what)
+
+    monkeypatch.setattr(LeaderEpoch, "record_fetch", record_fetch)
+    positions = [wanted(index, 1) for index in range(3)]
+    first = await ask(harness, request(*positions, follower=12, epoch=0))
+    await ask(harness, request(follower=12, session_id=first.session_id, epoch=1))
+    looks.clear()
+    await ask(harness, request(follower=12, session_id=first.session_id, epoch=2))
+    assert looks == []
+    append(harness, b"b", index=1)
+    await ask(harness, request(follower=12, session_id=first.session_id, epoch=3))
+    assert looks == [1]
+
+
+@pytest.mark.parametrize(
+    ("code", "noted"),
+    [(ErrorCode.KAFKA_STORAGE_ERROR, True), (ErrorCode.OFFSET_OUT_OF_RANGE, False)],
+)
+async def test_records_that_cannot_be_read_are_looked_at(harness, monkeypatch, code, noted):
+    """P17: this replica may have to make room for another."""
+    fill(harness, 0)
+    held = harness.partitions.find("t", 0)
+    suspected = []
+    held.services.suspects.add = lambda *what: suspected.append(what)
+
+    def read(self, *_, **__):
+        raise KafkaError(code)
+
+    monkeypatch.setattr(PartitionLog, "read", read)
+    data = (await ask(harness, request(wanted(max_bytes=777), epoch=0))).responses[0].partitions[0]
+    assert data.error_code == code
+    assert suspected == ([(held, 0, 777)] if noted else [])
+    assert (await ask_one(harness, wanted(0), epoch=-1)).error_code == code
+
+
 async def test_followers_read_beyond_the_watermark_broker_0_too(harness):
     harness.set_image(topic("t", partition((11, 0))), brokers=BROKERS)
     fill(harness, 0)
@@ -242,7 +336,7 @@ async def test_what_a_follower_has_is_known_with_its_fetch(harness):
     fill(harness, 0, values=(b"a", b"b"))
     data = await ask_one(harness, wanted(0, 1, log_start_offset=1), follower=12)
     assert data.high_watermark == 1, "told with the same answer"
-    progress = harness.leader().replicas[12]
+    progress = harness.leader().followers[12]
     assert (progress.end_offset, progress.log_start_offset, progress.broker_epoch) == (1, 1, 112)
 
 
@@ -251,7 +345,7 @@ async def test_a_follower_that_gets_the_same_again_and_again_is_noted(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     fill(harness, 0)
     leader, suspected = harness.leader(), []
-    leader.partition.services.suspects.add = lambda *what: suspected.append(what)
+    leader.replica.services.suspects.add = lambda *what: suspected.append(what)
     for _ in range(3):
         await ask(harness, request(wanted(0, 1), follower=12))
     assert suspected == [], "it was given nothing"
@@ -260,7 +354,7 @@ async def test_a_follower_that_gets_the_same_again_and_again_is_noted(harness):
     assert suspected == []
     for _ in range(3):
         await ask(harness, request(wanted(max_bytes=777), follower=12))
-    assert suspected == [(leader.partition, 0, 777)]
+    assert suspected == [(("t", 0), 0, 777)]
 
 
 # -- divergence
@@ -374,6 +468,10 @@ async def test_a_session_reads_the_topic_that_was_made_anew_under_its_name(harne
 
 async def test_a_follower_in_sync_with_an_unused_partition_is_told_so_without_a_log(harness):
     harness.set_image(topic("t", partition((11, 12)), partition((11, 12))), brokers=BROKERS)
+    assert isinstance(
+        start(harness, request(wanted(0), follower=12, epoch=0, max_wait_ms=60_000)),
+        DeferredResponse,
+    ), "that is nothing to tell at once"
     first = await ask(harness, request(wanted(0), wanted(1), follower=12, epoch=0))
     for data in first.responses[0].partitions:
         assert (data.error_code, data.high_watermark, data.log_start_offset) == (0, 0, 0)
@@ -387,6 +485,14 @@ async def test_a_follower_in_sync_with_an_unused_partition_is_told_so_without_a_
     with trio.fail_after(5):
         assert set(sizes(await deferred.finish())) == {1}
     assert harness.directory.partitions() == {("t", 1)}
+
+
+async def test_a_leader_that_begins_without_a_record_is_no_news_to_who_was_told_of_none(harness):
+    harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
+    first = await ask(harness, request(wanted(0), follower=12, epoch=0))
+    harness.leader()
+    again = await ask(harness, request(follower=12, session_id=first.session_id, epoch=1))
+    assert again.responses == []
 
 
 async def test_who_asks_an_unused_partition_for_more_is_out_of_range(harness):
@@ -407,6 +513,27 @@ async def test_a_full_fetch_is_answered_in_its_order_topic_by_topic(harness):
         for answered in response.responses
     ]
     assert found == [(topic_id("u"), [1, 0]), (topic_id("t"), [1, 0])]
+
+
+@pytest.mark.parametrize("isolation_level", [0, 1])
+async def test_the_last_stable_offset_is_where_a_transaction_is_open(tmp_path, isolation_level):
+    """Who reads committed records alone stops there, also in a log that was just opened."""
+    before = open_harness(tmp_path)
+    before.set_image(topic("t", partition()), brokers=BROKERS)
+    append(before, b"a")
+    data = batch(b"b", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    before.leader().append(data, list(iter_batches(data)))
+    before.flush()
+    before.partitions.close()
+    before.directory.close(broker_epoch=5, high_watermarks={("t", 0): 2})
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()), brokers=BROKERS)
+    data = await ask_one(harness, wanted(0, 1), isolation_level=isolation_level)
+    assert data.high_watermark == 2
+    if isolation_level:
+        assert (data.last_stable_offset, data.records) == (1, b"")
+    else:
+        assert data.records.size > 0
 
 
 async def test_who_reads_what_is_committed_alone_is_told_of_aborted_transactions(harness):

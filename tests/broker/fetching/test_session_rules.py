@@ -230,6 +230,14 @@ async def test_a_partition_named_again_is_read_where_it_says_now(harness):
     assert found(await ask(harness, third)) == {}
 
 
+async def test_a_partition_that_joins_a_session_is_answered_once_though_it_is_empty(harness):
+    first = await ask(harness, request(identified("t", wanted(0))))
+    session_id = first.session_id
+    second = request(identified("t", wanted(1)), session_id=session_id, epoch=1)
+    assert found(await ask(harness, second)) == {1: (0, 0)}
+    assert found(await ask(harness, request(session_id=session_id, epoch=2))) == {}
+
+
 async def test_what_is_forgotten_is_not_heard_of_again(harness):
     first = await ask(harness, request(identified("t", wanted(0), wanted(1))))
     append(harness, b"a", index=1)

@@ -146,7 +146,7 @@ async def test_a_closed_connection_takes_its_sessions_along(harness):
     assert len(harness.context.fetch_sessions) == 1
     on.mark_closed()
     assert len(harness.context.fetch_sessions) == 0
-    watchers = harness.leader().partition.watchers
+    watchers = harness.leader().replica.watchers
     assert not watchers._upto_watermark
     assert not watchers._upto_end
 
@@ -191,6 +191,39 @@ def test_a_full_cache_makes_room_for_the_larger_the_follower_and_in_place_of_the
     assert open_with(sessions, 1, now=EVICTION_IDLE_SECONDS) is not None, "the idle go first"
     assert len(sessions) == 2
     assert follower.slots, "used later than the others' last use"
+
+
+def test_sessions_have_only_so_many_partitions_together():
+    sessions = FetchSessions(10, partitions_max=10)
+    small, large = open_with(sessions, 2), open_with(sessions, 6)
+    assert open_with(sessions, 11) is None
+    assert not small.closed
+    assert open_with(sessions, 3) is not None, "takes the small one's place"
+    assert small.closed
+    more = [FetchTopic(topic_id=b"x" * 16, partitions=[wanted(i) for i in range(7)])]
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, session_id=large.id, session_epoch=1, topics=more
+    )
+    sessions.find(request, 0.0)
+    at_once(large.update(more, ()))
+    request.session_epoch = 2
+    request.topics = [FetchTopic(topic_id=b"y" * 16, partitions=[wanted(0)])]
+    with pytest.raises(KafkaError) as caught:
+        sessions.find(request, 0.0)
+    assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert open_with(sessions, 7) is not None, "what was closed has given its room back"
+
+
+def test_a_session_that_is_closed_meanwhile_takes_nothing_more():
+    sessions = FetchSessions(10, partitions_max=10)
+    session = sessions.open(privileged=False, by_id=True, size=10, now=0.0)
+    topics = [FetchTopic(topic_id=b"x" * 16, partitions=[wanted(i) for i in range(10)])]
+    update = session.update(topics, ())
+    next(update)
+    sessions.close(session.id)
+    at_once(update)
+    assert not session.slots
+    assert open_with(sessions, 10) is not None
 
 
 def test_no_cache_means_no_sessions():

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from broker.coordination import shard_epoch
+from broker.coordination import loading
 from broker.coordination.loader import CoordinatorLoader
 from broker.coordination.shard_epoch import ShardState
 from broker.groups.limits import GroupLimits
@@ -518,7 +518,7 @@ async def test_offsets_of_a_topic_deleted_while_the_shard_loads(
             recreate_topic(rig)
             return result
 
-        monkeypatch.setattr(shard_epoch, "run_blocking", deleted_meanwhile)
+        monkeypatch.setattr(loading, "run_blocking", deleted_meanwhile)
         rig.lead(index, epoch=1)
         await rig.loaded(index)
         assert offsets_in(fetch_all(rig).response) == {}
@@ -614,7 +614,7 @@ async def test_a_log_that_goes_while_it_is_loaded_is_not_read_on(tmp_path, monke
                 log.directory.rename(gone)
             return step(*args)
 
-        monkeypatch.setattr(shard_epoch, "run_blocking", gone_meanwhile)
+        monkeypatch.setattr(loading, "run_blocking", gone_meanwhile)
         rig.lead(index, 1)
         await rig.loaded(index)
         with log.storage("looked at"):

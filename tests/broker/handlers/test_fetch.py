@@ -112,7 +112,7 @@ async def test_a_long_poll_ends_with_data(harness):
             while not answers:
                 await trio.lowlevel.checkpoint()
     assert answers[0].responses[0].partitions[0].records.size > 0
-    watchers = harness.leader().partition.watchers
+    watchers = harness.leader().replica.watchers
     assert not watchers._upto_watermark, "nothing stays behind"
 
 
@@ -164,7 +164,7 @@ async def test_who_poses_as_a_follower_moves_nothing(harness, replica_id, epoch,
     assert answer.error_code == code
     leader = harness.leader()
     assert leader.high_watermark.offset == 0
-    assert leader.replicas[12].end_offset == -1
+    assert leader.followers[12].end_offset == -1
     assert not harness.isr_changes.submitted
 
 
@@ -177,7 +177,7 @@ async def test_a_follower_is_told_where_it_diverges(harness):
         harness, 5, replica_id=12, replica_epoch=112, last_fetched_epoch=2, current_leader_epoch=3
     )
     assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 1)
-    assert harness.leader().replicas[12].end_offset == -1, "a diverging fetch proves nothing"
+    assert harness.leader().followers[12].end_offset == -1, "a diverging fetch proves nothing"
 
 
 def lead_again(harness):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.groups import joining
 from broker.groups.limits import MEMBER_BYTES_MAX, GroupLimits
 from broker.handlers.join_group import join_group
 from broker.handlers.sync_group import sync_group
@@ -134,3 +135,25 @@ async def test_what_a_member_says_of_itself_is_bounded(tmp_path, autojump_clock)
         answer = await rig.call(join_group, request(protocols=halves), 3)
         assert answer.error_code == E.INVALID_REQUEST
         assert (await rig.call(join_group, request(protocols=halves[:1]), 3)).error_code == E.NONE
+
+
+async def test_what_all_members_say_together_is_bounded(tmp_path, autojump_clock, monkeypatch):
+    monkeypatch.setattr(joining, "GROUP_BYTES_MAX", 2 * len("range") + 3)
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        rig.lead(index)
+        await rig.loaded(index)
+
+        def saying(size, member_id=""):
+            said = JoinGroupRequestProtocol(name="range", metadata=bytes(size))
+            return request(member_id, protocols=[said])
+
+        first = await rig.call(join_group, saying(3), 3)
+        assert first.error_code == E.NONE
+        answer = await rig.call(join_group, saying(1), 3)
+        assert answer.error_code == E.GROUP_MAX_SIZE_REACHED
+        again = await rig.call(join_group, saying(8, first.member_id), 3)
+        assert again.error_code == E.NONE, "what it said before does not count"
+        answer = await rig.call(join_group, saying(9, first.member_id), 3)
+        assert answer.error_code == E.GROUP_MAX_SIZE_REACHED
+        assert (await rig.call(join_group, saying(8), 3)).error_code == E.NONE, "there is room"

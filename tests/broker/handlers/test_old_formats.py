@@ -223,9 +223,7 @@ async def test_nothing_is_converted_on_the_loop(harness, monkeypatch):
 
         return run
 
-    monkeypatch.setattr(
-        "broker.producing.produce_validation.convert_produced", noted(convert_produced)
-    )
+    monkeypatch.setattr("broker.producing.validate.convert_produced", noted(convert_produced))
     monkeypatch.setattr("broker.fetching.old_formats.down_convert", noted(down_convert))
     await send(harness, 2, a_set(1, b"a"))
     await read(harness, 2, 0)

@@ -31,7 +31,7 @@ async def test_many_partitions_do_not_hold_the_loop(tmp_path, monkeypatch):
     keys = [("t", index) for index in range(PARTITIONS)]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(count_turns)
-        found = await awaiting.flushes_of_many(harness.partitions, keys)
+        found = await awaiting.pending_flushes_in_turns(harness.partitions, keys)
         nursery.cancel_scope.cancel()
     assert [one.key for one in found] == keys
     assert turns >= PARTITIONS // 4, "whose turn is first, and whose last, is left to chance"
@@ -49,7 +49,9 @@ async def test_what_is_written_and_not_on_disk_is_waited_for(tmp_path):
     append(harness, b"c", index=1)
     harness.flush()
     append(harness, b"d", index=1)
-    [found] = await awaiting.flushes_of_many(harness.partitions, [("t", 0), ("t", 1), ("t", 2)])
+    [found] = await awaiting.pending_flushes_in_turns(
+        harness.partitions, [("t", 0), ("t", 1), ("t", 2)]
+    )
     assert (found.key, found.offset) == (("t", 1), 2)
     assert found.watermark is harness.leader(index=1).high_watermark
 
@@ -58,14 +60,14 @@ async def test_what_followers_have_yet_to_fetch_is_not_waited_for(tmp_path):
     """Their watermark lags in Kafka, too."""
     harness = lead(tmp_path, replicas=(11, 12))
     append(harness, b"a")
-    assert await awaiting.flushes_of_many(harness.partitions, [("t", 0)]) == []
+    assert await awaiting.pending_flushes_in_turns(harness.partitions, [("t", 0)]) == []
 
 
 async def test_who_waits_for_flushes_goes_on_when_all_are_done(tmp_path, autojump_clock):
     harness = lead(tmp_path, 2)
     for index in (0, 1):
         append(harness, b"a", index=index)
-    flushes = await awaiting.flushes_of_many(harness.partitions, [("t", 0), ("t", 1)])
+    flushes = await awaiting.pending_flushes_in_turns(harness.partitions, [("t", 0), ("t", 1)])
     late = []
 
     async def wait():
@@ -88,8 +90,10 @@ async def test_flushes_that_are_late_are_named_those_whose_epoch_ended_are_not(
     harness = lead(tmp_path, 3)
     for index in range(3):
         append(harness, b"a", index=index)
-    flushes = await awaiting.flushes_of_many(harness.partitions, [("t", n) for n in range(3)])
-    harness.partitions.find("t", 0).let_go()
+    flushes = await awaiting.pending_flushes_in_turns(
+        harness.partitions, [("t", n) for n in range(3)]
+    )
+    harness.partitions.find("t", 0).release_log()
     harness.leader(index=1).high_watermark.advance(1)
     began = trio.current_time()
     assert await awaiting.wait_for_flushes(flushes, 10.0) == {("t", 2)}
@@ -108,7 +112,7 @@ async def test_each_part_of_an_answer_is_told_what_became_of_it(autojump_clock):
     ended.close()
     parts = zip((done, ended, late, refused), results, strict=True)
     began = trio.current_time()
-    await awaiting.wait_for_all([awaiting.UnderWay(mark, 5, one) for mark, one in parts], 3.0)
+    await awaiting.wait_for_all([awaiting.WatermarkWait(mark, 5, one) for mark, one in parts], 3.0)
     assert [one.error_code for one in results] == [
         ErrorCode.NONE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -122,11 +126,14 @@ async def test_what_was_reached_before_the_epoch_ended_holds(autojump_clock):
     mark, result = Watermark(), Result()
     mark.advance(5)
     mark.close()
-    await awaiting.wait_for_all([awaiting.UnderWay(mark, 5, result)], 3.0)
+    await awaiting.wait_for_all([awaiting.WatermarkWait(mark, 5, result)], 3.0)
     assert result.error_code == 0
 
 
 async def test_a_partition_that_is_not_led_here_is_not_waited_for(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), leader=12)))
-    assert await awaiting.flushes_of_many(harness.partitions, [("t", 0), ("elsewhere", 0)]) == []
+    assert (
+        await awaiting.pending_flushes_in_turns(harness.partitions, [("t", 0), ("elsewhere", 0)])
+        == []
+    )

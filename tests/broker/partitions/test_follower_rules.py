@@ -32,7 +32,7 @@ def record(offset, *values, epoch=0):
 def follow_with(harness, *epochs, leader_epoch=9):
     """A log with one record a number, of that epoch; now followed in `leader_epoch`."""
     for offset, epoch in enumerate(epochs):
-        follow(harness, epoch).follower().append(record(offset, epoch=epoch))
+        follow(harness, epoch).open_follower().append(record(offset, epoch=epoch))
         harness.flush()
     return follow(harness, leader_epoch)
 
@@ -47,14 +47,14 @@ def where(follower):
 
 def test_a_replica_without_a_directory_asks_as_an_empty_log(harness):
     held = follow(harness)
-    assert held.follower().ready
-    assert where(held.follower()) == (0, -1, 0)
+    assert held.open_follower().ready
+    assert where(held.open_follower()) == (0, -1, 0)
     assert held.open_log is None
 
 
 def test_nothing_is_asked_for_before_what_is_here_is_durable(harness):
     """The leader takes the offset asked for as being on this disk."""
-    follower = follow(harness).follower()
+    follower = follow(harness).open_follower()
     heard = []
     follower.on_ready = heard.append
     follower.append(record(0, epoch=0))
@@ -66,8 +66,8 @@ def test_nothing_is_asked_for_before_what_is_here_is_durable(harness):
 
 
 def test_an_epoch_that_begins_with_what_is_not_durable_waits_for_its_flush(harness):
-    follow(harness).follower().append(record(0))
-    follower = follow(harness, 1).follower()
+    follow(harness).open_follower().append(record(0))
+    follower = follow(harness, 1).open_follower()
     heard = []
     follower.on_ready = heard.append
     assert not follower.ready
@@ -78,35 +78,35 @@ def test_an_epoch_that_begins_with_what_is_not_durable_waits_for_its_flush(harne
 def test_what_recovery_found_is_flushed_before_more_is_asked_for(harness):
     """It may be in the page cache only, and nobody else has it flushed."""
     held = follow(harness)
-    held.follower().append(record(0))
-    held.let_go()
-    follower = held.follower()
+    held.open_follower().append(record(0))
+    held.release_log()
+    follower = held.open_follower()
     assert not follower.ready
     harness.flush()
     assert follower.ready
 
 
 def test_an_ended_epoch_is_not_told_of_a_flush(harness):
-    follower = follow(harness).follower()
+    follower = follow(harness).open_follower()
     heard = []
     follower.on_ready = heard.append
     follower.append(record(0))
     follow(harness, 1)
     harness.flush()
-    follower.flushed()
+    follower._flushed(0)
     assert follower.ended
     assert heard == []
 
 
 def test_the_epoch_read_last_is_told(harness):
-    assert where(follow_with(harness, 0, 0, 4).follower()) == (3, 4, 0)
+    assert where(follow_with(harness, 0, 0, 4).open_follower()) == (3, 4, 0)
 
 
 # -- what is taken over
 
 
 def test_records_are_taken_over_once(harness):
-    follower = follow(harness).follower()
+    follower = follow(harness).open_follower()
     assert follower.append(record(0))
     assert not follower.append(record(0))
     assert not follower.append(memoryview(b""))
@@ -116,7 +116,7 @@ def test_records_are_taken_over_once(harness):
 
 def test_what_was_written_before_a_batch_that_is_no_good_is_flushed(harness):
     """It is here, so it must become durable; else nothing would be asked for any more."""
-    follower = follow(harness).follower()
+    follower = follow(harness).open_follower()
     spoiled = bytearray(record(1))
     spoiled[-1] ^= 1
     with pytest.raises((KafkaError, RemoteProtocolError)):
@@ -125,31 +125,42 @@ def test_what_was_written_before_a_batch_that_is_no_good_is_flushed(harness):
     assert follower.ready
 
 
+@pytest.mark.parametrize("length", [-12, -13, 0])
+def test_a_batch_of_no_size_is_refused(harness, length):
+    """Nothing can be said of what comes after it."""
+    follower = follow_with(harness, 0).follower()
+    data = bytearray(record(0))
+    data[8:12] = length.to_bytes(4, "big", signed=True)
+    with pytest.raises((KafkaError, RemoteProtocolError)):
+        follower.append(memoryview(data))
+    assert follower.log.log_end_offset == 1
+
+
 @pytest.mark.parametrize(
     ("known", "told", "expected"),
     [(0, 0, 0), (0, 2, 2), (0, 3, 3), (0, 7, 3), (2, 1, 2), (2, 3, 3)],
 )
 def test_the_watermark_follows_the_leader_s_as_far_as_the_log_goes(harness, known, told, expected):
     held = follow_with(harness, 0, 0, 0)
-    held.save_watermark(known)
-    held.follower().take_watermark(told, 0)
+    held.saved_watermark = known
+    held.open_follower().take_watermark(told, 0)
     assert held.high_watermark == expected
 
 
 def test_nothing_is_committed_in_a_replica_that_is_not_there(harness):
     """Its directory is gone; what the checkpoint says of it was of another life."""
     held = follow(harness)
-    held.save_watermark(9)
-    held.follower().take_watermark(3, 0)
+    held.saved_watermark = 9
+    held.open_follower().take_watermark(3, 0)
     assert held.high_watermark == 0
 
 
 def test_what_was_deleted_was_committed(harness):
     """The watermark is never below the log's start, whatever a checkpoint or a new leader says."""
     held = follow_with(harness, 0, 0, 0)
-    held.follower().take_watermark(3, 2)
-    held.save_watermark(0)
-    held.follower().take_watermark(1, 2)
+    held.open_follower().take_watermark(3, 2)
+    held.saved_watermark = 0
+    held.open_follower().take_watermark(1, 2)
     assert held.high_watermark == 2
 
 
@@ -161,14 +172,14 @@ def test_the_log_starts_where_the_leader_s_does_up_to_the_watermark(
 ):
     """P13: above it nothing is deleted that may be needed; the leader deletes nothing there."""
     held = follow_with(harness, 0, 0, 0)
-    held.follower().take_watermark(watermark, leader_start)
+    held.open_follower().take_watermark(watermark, leader_start)
     assert held.log.log_start_offset == start
 
 
 def test_the_log_s_start_does_not_go_back(harness):
     held = follow_with(harness, 0, 0, 0)
-    held.follower().take_watermark(3, 2)
-    held.follower().take_watermark(3, 1)
+    held.open_follower().take_watermark(3, 2)
+    held.open_follower().take_watermark(3, 1)
     assert held.log.log_start_offset == 2
 
 
@@ -201,7 +212,7 @@ def test_the_log_s_start_does_not_go_back(harness):
 )
 def test_the_log_is_cut_where_the_epochs_part(harness, epochs, leader_epoch, leader_end, kept):
     """KIP-101, KIP-279."""
-    follower = follow_with(harness, *epochs).follower()
+    follower = follow_with(harness, *epochs).open_follower()
     follower.truncate_diverging(leader_epoch, leader_end)
     assert follower.log.log_end_offset == kept
 
@@ -209,23 +220,23 @@ def test_the_log_is_cut_where_the_epochs_part(harness, epochs, leader_epoch, lea
 @pytest.mark.parametrize(("offset", "watermark"), [(1, 1), (2, 2), (3, 2)])
 def test_the_watermark_goes_with_what_is_cut(harness, offset, watermark):
     held = follow_with(harness, 0, 0, 0)
-    held.follower().take_watermark(2, 0)
-    held.follower().truncate_to(offset)
+    held.open_follower().take_watermark(2, 0)
+    held.open_follower().truncate_to(offset)
     assert (held.log.log_end_offset, held.high_watermark) == (offset, watermark)
 
 
 def test_a_log_thrown_away_begins_where_the_leader_s_does(harness):
     held = follow_with(harness, 0, 0)
-    held.follower().start_at(7)
+    held.open_follower().start_at(7)
     assert (held.log.log_start_offset, held.log.log_end_offset) == (7, 7)
     assert held.high_watermark == 7
     harness.flush()
-    assert where(held.follower()) == (7, -1, 7)
+    assert where(held.open_follower()) == (7, -1, 7)
 
 
 def test_after_a_cut_it_reads_on_when_all_that_is_left_is_durable(harness):
     held = follow_with(harness, 0, 0)
-    follower = held.follower()
+    follower = held.open_follower()
     heard = []
     follower.on_ready = heard.append
     follower.append(record(2, epoch=9))

@@ -174,20 +174,20 @@ def warnings(caplog) -> list[str]:
 async def test_nonsense_is_refused_told_once_and_asked_for_less_and_less(
     tmp_path, monkeypatch, caplog, case
 ):
-    held_back = []
-    real = FetchClient.hold_back
+    delays = []
+    real = FetchClient.delay
 
-    def hold_back(self, followed, now):
-        held_back.append(followed.pause)
+    def delay(self, followed, now):
+        delays.append(followed.backoff)
         real(self, followed, now)
 
-    monkeypatch.setattr(FetchClient, "hold_back", hold_back)
+    monkeypatch.setattr(FetchClient, "delay", delay)
     async with followed(tmp_path) as (harness, leader):
         leader.data, leader.offsets = NONSENSE[case]
         following = partition((12, 11), 11, leader_epoch=1, partition_epoch=1)
         harness.set_image(topic("t", following))
-        await until(lambda: len(held_back) == 3)
-        assert held_back == [0.02, 0.04, 0.08]
+        await until(lambda: len(delays) == 3)
+        assert delays == [0.02, 0.04, 0.08]
         assert leader.fetches <= 8
         [told] = warnings(caplog)
         assert told.startswith("t-0 is not replicated from broker 11, epoch 1, at offset 1: ")

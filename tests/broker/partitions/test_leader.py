@@ -117,7 +117,7 @@ def test_a_replica_that_is_back_with_an_emptied_disk_joins_when_it_has_caught_up
     assert not harness.isr_changes.submitted, "it has not fetched yet"
     for offset in (0, 1):
         fetched(harness, leader, 12, offset, broker_epoch=300)
-        assert leader.replicas[12].end_offset == offset
+        assert leader.followers[12].end_offset == offset
         leader.reconsider_followers()
         assert not harness.isr_changes.submitted
     append(harness, b"c")
@@ -139,7 +139,7 @@ def test_a_fetch_that_waited_from_before_the_follower_s_restart_says_nothing(har
     with pytest.raises(KafkaError) as refused:
         fetched(harness, leader, 12, 1)
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
-    progress = leader.replicas[12]
+    progress = leader.followers[12]
     assert (progress.end_offset, progress.broker_epoch) == (0, 300)
 
 
@@ -307,8 +307,8 @@ def append_to(leader, value):
 async def test_the_end_of_an_epoch_is_the_exit_of_its_block(harness):
     """However it comes; who still holds the epoch can neither append nor be acked in its name."""
     lead(harness)
-    held = harness.leader().partition
-    with open_leader_epoch(held, held.state, harness.now) as leader:
+    held = harness.leader().replica
+    with open_leader_epoch(held, held.state) as leader:
         append_to(leader, b"a")
         assert not leader.ended
     with pytest.raises(NotLeaderError):
@@ -328,7 +328,7 @@ def test_nothing_is_committed_below_the_minimal_isr(tmp_path):
     assert leader.high_watermark.offset == 0
     fetched(harness, leader, 12, 1)
     assert leader.high_watermark.offset == 0, "12 is not in the ISR before the controller says so"
-    leader.update(leader.partition.state._replace(isr=(11, 12), partition_epoch=1))
+    leader.update(leader.replica.state._replace(isr=(11, 12), partition_epoch=1))
     assert leader.high_watermark.offset == 1
 
 
@@ -350,7 +350,7 @@ def test_no_more_replicas_are_asked_for_than_there_are(tmp_path):
     harness = open_harness(tmp_path, min_insync_replicas="3")
     leader = lead(harness, (11, 12))
     assert not leader.is_under_min_isr
-    leader.update(leader.partition.state._replace(isr=(11,), partition_epoch=1))
+    leader.update(leader.replica.state._replace(isr=(11,), partition_epoch=1))
     assert leader.is_under_min_isr
     with pytest.raises(KafkaError) as caught:
         append(harness, b"a")
@@ -409,7 +409,7 @@ def test_opened_anew_after_metadata_has_settled_the_change_it_asks_nothing(harne
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
     held = harness.partitions.find("t", 0)
-    held.let_go()
+    held.release_log()
     lead(harness, isr=(11,), partition_epoch=3)
     assert (harness.leader().isr.isr, harness.leader().isr.proposed) == ((11,), None)
     assert len(harness.isr_changes.submitted) == 1
@@ -432,7 +432,7 @@ def test_opened_anew_its_epoch_began_where_it_began(harness):
 def test_the_next_epoch_takes_nothing_over(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
-    harness.partitions.find("t", 0).let_go()
+    harness.partitions.find("t", 0).release_log()
     leader = lead(harness, isr=(11,), leader_epoch=1, partition_epoch=0)
     assert leader.isr.proposed is None
     assert len(harness.isr_changes.submitted) == 1

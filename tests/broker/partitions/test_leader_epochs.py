@@ -207,7 +207,7 @@ async def test_a_batch_that_reaches_over_the_cut_goes_as_a_whole_and_comes_anew(
                     data, list(iter_batches(data)), leader_epoch=1, now_ms=TIMESTAMP_MS
                 )
             log.flush()
-        cluster.partition(12).save_watermark(4)
+        cluster.partition(12).saved_watermark = 4
         cluster.assign(state(11, 9, replicas=(11, 12), isr=(11,)))
         append(cluster[11], b"of 9", b"too", b"many")
         await until(lambda: same(cluster, 11, 12))
@@ -221,7 +221,7 @@ def test_what_is_cut_is_below_no_watermark(tmp_path):
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))
     held = harness.partitions.find("t", 0)
-    follower = held.follower()
+    follower = held.open_follower()
     for offset, values in ((0, (b"a",)), (1, (b"b", b"c", b"d"))):
         data = batch(*values)
         next(iter_batches(data)).stamp(offset, 1)
@@ -240,12 +240,12 @@ def test_what_is_known_to_be_committed_stays_so_under_a_leader_that_knows_less(t
     held = harness.partitions.find("t", 0)
     data = batch(b"a", b"b", b"c")
     next(iter_batches(data)).stamp(0, 1)
-    held.follower().append(data)
-    held.follower().take_watermark(3, 0)
+    held.open_follower().append(data)
+    held.open_follower().take_watermark(3, 0)
     harness.set_image(state(13, 2))
-    held.follower().take_watermark(1, 0)
+    held.open_follower().take_watermark(1, 0)
     assert held.high_watermark == 3
-    held.follower().take_watermark(7, 0)
+    held.open_follower().take_watermark(7, 0)
     assert held.high_watermark == 3, "there is no more here"
 
 
@@ -275,7 +275,7 @@ def test_what_a_follower_has_already_is_left_out_batch_by_batch(tmp_path):
     """An answer may begin with the batch that holds the offset asked for, or come twice."""
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))
-    follower = harness.partitions.find("t", 0).follower()
+    follower = harness.partitions.find("t", 0).open_follower()
     data = b""
     for offset, values in ((0, (b"a", b"b")), (2, (b"c", b"d", b"e")), (5, (b"f",))):
         one = batch(*values, timestamp_ms=TIMESTAMP_MS)

@@ -326,7 +326,7 @@ def test_how_many_are_too_few_for_the_minimal_isr(tmp_path, replicas, isr, minim
     harness = open_harness(tmp_path, min_insync_replicas=str(minimum))
     leader = lead(harness, replicas, isr=isr)
     assert leader.is_under_min_isr == too_few
-    assert leader.keeps_enough != too_few
+    assert leader.satisfies_min_isr != too_few
 
 
 def test_who_may_be_in_the_isr_already_keeps_what_is_committed(tmp_path):
@@ -334,7 +334,7 @@ def test_who_may_be_in_the_isr_already_keeps_what_is_committed(tmp_path):
     leader = lead(harness, isr=(11,))
     Followers(harness).fetch(12, 0)
     assert leader.is_under_min_isr
-    assert leader.keeps_enough
+    assert leader.satisfies_min_isr
 
 
 def test_acks_1_writes_where_acks_all_finds_too_few(tmp_path):
@@ -396,9 +396,9 @@ def test_when_one_is_admitted_the_next_is_proposed(harness, followers):
 
 def test_metadata_that_is_not_newer_leaves_the_isr(harness):
     leader = lead(harness, isr=(11, 12), partition_epoch=5)
-    leader.update(leader.partition.state._replace(isr=(11,), partition_epoch=5))
+    leader.update(leader.replica.state._replace(isr=(11,), partition_epoch=5))
     assert leader.isr.isr == (11, 12)
-    leader.update(leader.partition.state._replace(isr=(11,), partition_epoch=6))
+    leader.update(leader.replica.state._replace(isr=(11,), partition_epoch=6))
     assert leader.isr.isr == (11,)
 
 
@@ -508,19 +508,19 @@ def test_records_that_a_follower_is_given_again_and_again_are_looked_at(harness)
     """P17: it cannot take them over."""
     leader = lead(harness)
     suspected = []
-    leader.partition.services.suspects.add = lambda *what: suspected.append(what)
+    leader.replica.services.suspects.add = lambda *what: suspected.append(what)
     leader.given(12, 5, 100)
     leader.given(12, 7, 100)
     leader.given(12, 5, 100)
     assert suspected == []
     for _ in range(2):
         leader.given(12, 5, 100)
-    assert suspected == [(leader.partition, 5, 100)]
+    assert suspected == [(("t", 0), 5, 100)]
 
 
 def test_who_is_no_replica_any_more_is_not_looked_after(harness):
     leader = lead(harness)
-    leader.partition.services.suspects.add = lambda *_: pytest.fail("nobody follows")
+    leader.replica.services.suspects.add = lambda *_: pytest.fail("nobody follows")
     for _ in range(5):
         leader.given(13, 5, 100)
 
@@ -560,7 +560,7 @@ async def test_an_ended_epoch_changes_nothing_whoever_still_holds_it(harness):
     leader = lead(harness)
     append(harness, b"a")
     lead(harness, leader_epoch=1, partition_epoch=1)
-    leader.flushed()
+    leader._flushed(0)
     leader.settings_changed()
     leader.reconsider_followers()
     assert leader.high_watermark.offset == 0
@@ -576,7 +576,7 @@ def test_a_leader_counts_nothing_that_recovery_found_before_it_is_flushed(tmp_pa
     harness = open_harness(tmp_path)
     lead(harness, (11,))
     append(harness, b"a")
-    harness.partitions.find("t", 0).let_go()
+    harness.partitions.find("t", 0).release_log()
     leader = harness.leader()
     assert (leader.log.log_end_offset, leader.high_watermark.offset) == (1, 0)
     harness.flush()

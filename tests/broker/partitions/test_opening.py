@@ -97,8 +97,8 @@ async def test_what_cannot_be_opened_does_not_keep_the_others(tmp_path):
     found = [gone, other]
     harness.partitions.take_out(gone, "a bit flipped")
     await open_leaders(found)
-    assert gone.begun_leader is None
-    assert other.begun_leader is not None
+    assert gone.leader_or_none is None
+    assert other.leader_or_none is not None
 
 
 async def test_the_answer_is_made_when_all_are_open(harness):
@@ -107,7 +107,7 @@ async def test_the_answer_is_made_when_all_are_open(harness):
     keys = [("t", index) for index in range(count)]
 
     def answer():
-        return len([one for one in harness.partitions if one.begun_leader is not None])
+        return len([one for one in harness.partitions if one.leader_or_none is not None])
 
     assert opened_first(harness.partitions, keys[:1], answer) == 0, "at once: it opens its own"
     parked = opened_first(harness.partitions, keys, answer)

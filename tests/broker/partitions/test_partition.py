@@ -70,7 +70,7 @@ def test_who_does_not_listen_any_more_hears_nothing(harness):
         interest = Interest(reader)
         held.watchers.add(interest, upto_end=upto_end)
         held.watchers.discard(interest)
-        held.watchers.look_again()
+        held.watchers.notify_all()
         assert reader.heard == []
 
 
@@ -94,7 +94,7 @@ def test_all_hear_when_its_log_is_let_go_of(harness):
     held = assign(harness)
     harness.leader()
     reader = watch(held, upto_end=False)
-    held.let_go()
+    held.release_log()
     assert reader.taken() == ["data"]
 
 
@@ -122,7 +122,7 @@ def test_all_hear_of_records_that_were_deleted(harness):
 
 def test_the_watermark_of_a_led_partition_is_its_leader_s(harness):
     held = assign(harness, (11,))
-    held.save_watermark(0)
+    held.saved_watermark = 0
     append(harness, b"a")
     harness.flush()
     assert held.high_watermark == 1
@@ -140,9 +140,9 @@ def test_a_saved_watermark_is_held_to_what_the_log_has(harness):
     held = assign(harness)
     append(harness, b"a", b"b")
     assert held.watermark_in_log() == 0
-    held.save_watermark(1)
+    held.saved_watermark = 1
     assert held.watermark_in_log() == 1
-    held.save_watermark(9)
+    held.saved_watermark = 9
     assert held.watermark_in_log() == 2
 
 
@@ -152,7 +152,7 @@ def test_a_saved_watermark_below_the_log_s_start_is_the_start(harness):
     append(harness, b"b")
     harness.flush()
     harness.leader().delete_records_before(1)
-    held.save_watermark(0)
+    held.saved_watermark = 0
     assert held.watermark_in_log() == 1
 
 
@@ -180,7 +180,7 @@ def test_a_partition_that_was_written_to_or_begun_is_not_untouched(harness):
     assert held.is_untouched_for(12)
     append(harness, b"a")
     assert not held.is_untouched_for(12)
-    held.let_go()
+    held.release_log()
     assert not held.is_untouched_for(12), "it has a directory"
 
 
@@ -193,52 +193,60 @@ def test_a_partition_that_is_gone_is_not_untouched(harness):
 # -- epochs
 
 
+def refused(action):
+    with pytest.raises(KafkaError) as raised:
+        action()
+    return raised.value.code
+
+
 def test_one_epoch_is_alive_and_it_is_that_of_the_metadata(harness):
     held = assign(harness)
-    leader = held.leader
-    assert held.follower() is None
+    leader = held.open_leader()
+    assert held.open_follower() is None
     assign(harness, leader=12, leader_epoch=1)
-    follower = held.follower()
+    follower = held.open_follower()
     assert leader.ended
-    assert (held.leader, held.begun_leader) == (None, None)
+    assert held.leader_or_none is None
+    assert refused(held.open_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assign(harness, leader_epoch=2)
     assert follower.ended
-    assert held.follower() is None
-    assert held.leader.epoch == 2
+    assert held.open_follower() is None
+    assert held.open_leader().epoch == 2
 
 
 def test_another_leader_is_another_epoch_and_newer_metadata_of_the_same_is_not(harness):
     held = assign(harness)
-    leader = held.leader
+    leader = held.open_leader()
     assert not held.apply(held.state._replace(isr=(11,), partition_epoch=1))
-    assert held.leader is leader
+    assert held.open_leader() is leader
     assert held.apply(held.state._replace(leader_epoch=1, partition_epoch=2))
-    assert held.leader is not leader
+    assert held.open_leader() is not leader
 
 
 def test_nobody_leads_where_there_is_no_leader(harness):
     held = assign(harness, leader=-1)
     assert (held.leads, held.follows) == (False, False)
-    assert (held.leader, held.follower()) == (None, None)
+    assert held.open_follower() is None
+    assert refused(held.open_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_broker_0_is_followed_like_any_other(harness):
     held = assign(harness, (0, 11), leader=0)
     assert held.follows
-    assert held.follower().leader_id == 0
+    assert held.open_follower().leader_id == 0
 
 
 def test_a_partition_that_is_gone_has_no_epoch_and_no_log(harness):
     held = assign(harness)
     harness.set_image()
     assert held.deleted
-    assert held.leader is None
+    assert refused(held.open_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     with pytest.raises(KafkaError) as raised:
         _ = held.log
     assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     gone = assign(harness, leader=12)
     gone.close()
-    assert gone.follower() is None
+    assert gone.open_follower() is None
 
 
 def test_a_log_that_was_let_go_of_is_not_flushed_any_more(harness):
@@ -246,7 +254,7 @@ def test_a_log_that_was_let_go_of_is_not_flushed_any_more(harness):
     held = assign(harness)
     append(harness, b"a")
     log = held.log
-    held.let_go()
+    held.release_log()
     assert held.open_log is None
     harness.flush()
     assert log.flushed_offset == 0
@@ -254,15 +262,15 @@ def test_a_log_that_was_let_go_of_is_not_flushed_any_more(harness):
 
 def test_a_closed_partition_is_gone_for_good(harness):
     held = assign(harness)
-    leader = held.leader
+    leader = held.open_leader()
     held.close()
     assert leader.ended
-    assert held.leader is None
+    assert refused(held.open_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_flushes_reach_whoever_follows(harness):
     held = assign(harness, leader=12)
     heard = []
-    held.follower().on_ready = heard.append
-    held.flushed(0)
-    assert heard == [held.follower()]
+    held.open_follower().on_ready = heard.append
+    held.open_follower()._flushed(0)
+    assert heard == [held.open_follower()]

@@ -176,7 +176,7 @@ def test_opened_anew_all_epochs_end_before_anything_moves_and_begin_after(harnes
     listener = Listener()
     harness.partitions.listen("t", listener)
     harness.set_image(topic("t", partition(), partition()), topic("f", partition((11, 12), 12)))
-    led, followed = harness.leader(), harness.partitions.find("f", 0).follower()
+    led, followed = harness.leader(), harness.partitions.find("f", 0).open_follower()
     listener.heard.clear()
     harness.follows.followed.clear()
 
@@ -227,7 +227,7 @@ def test_a_leader_looks_again_at_followers_whose_registration_changed_only(harne
         harness.leader(index=index).reconsider_followers = lambda index=index: looked.append(index)
     harness.partitions.brokers_changed(frozenset({12, 14}))
     assert looked == [0]
-    assert harness.partitions.find("t", 2).begun_leader is None, "nobody asked for it"
+    assert harness.partitions.find("t", 2).leader_or_none is None, "nobody asked for it"
 
 
 @pytest.mark.parametrize(("name", "changed"), [("t", ["t"]), (None, ["t", "u"]), ("x", [])])
@@ -245,7 +245,7 @@ def test_the_watermarks_of_unopened_partitions_are_kept(tmp_path):
     harness.set_image(topic("t", partition(), partition()), topic("u", partition((11, 12), 12)))
     append(harness, b"a")
     harness.flush()
-    harness.partitions.find("u", 0).save_watermark(0)
+    harness.partitions.find("u", 0).saved_watermark = 0
     harness.partitions.close()
     harness.directory.close(broker_epoch=5, high_watermarks={("t", 0): 1})
     again = open_harness(tmp_path)
@@ -257,7 +257,7 @@ def test_the_watermarks_of_unopened_partitions_are_kept(tmp_path):
 
 def test_closed_all_epochs_are_over(harness):
     harness.set_image(topic("t", partition(), partition((11, 12), 12)))
-    leader, follower = harness.leader(), harness.partitions.find("t", 1).follower()
+    leader, follower = harness.leader(), harness.partitions.find("t", 1).open_follower()
     harness.partitions.close()
     assert leader.ended
     assert follower.ended

@@ -51,10 +51,10 @@ async def test_the_leader_of_an_empty_partition_begins_when_a_follower_is_out_of
         cluster.assign(other, topic("idle", partition((11, 12))))
         info = append(cluster[11], b"a")
         await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
-        assert cluster.partition(11, "idle").begun_leader is None
+        assert cluster.partition(11, "idle").leader_or_none is None
         cluster.assign(other, topic("idle", partition((11, 12), isr=(11,), partition_epoch=1)))
-        await until(lambda: cluster.partition(11, "idle").begun_leader is not None)
-        progress = cluster.partition(11, "idle").begun_leader.replicas[12]
+        await until(lambda: cluster.partition(11, "idle").leader_or_none is not None)
+        progress = cluster.partition(11, "idle").leader_or_none.followers[12]
         await until(lambda: progress.end_offset == 0)
 
 
@@ -92,7 +92,7 @@ async def test_a_partition_that_comes_during_a_long_poll_does_not_wait_for_its_e
 async def test_new_partitions_go_to_their_leader_together_an_elected_one_takes_them_along(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(fetcher, "COMPANY_SECONDS", 3600.0)
+    monkeypatch.setattr(fetcher, "NEW_PARTITION_BATCH_SECONDS", 3600.0)
     told = []  # of how many topics each request of the follower speaks
     real = FetchClient.next_request
 
@@ -209,7 +209,7 @@ def test_a_follower_s_segments_have_an_age_too(tmp_path):
     """Without timestamps in the records only the clock tells when segment.ms has passed."""
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), leader=12)))
-    follower = harness.partitions.find("t", 0).follower()
+    follower = harness.partitions.find("t", 0).open_follower()
     began_ms = now_ms()
     follower.append(memoryview(batch_bytes(1, timestamp_ms=-1)))
     assert began_ms <= follower.log.active_segment.opened_ms <= now_ms()

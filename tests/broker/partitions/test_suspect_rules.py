@@ -8,7 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from broker.partitions import suspects
+from broker.partitions import suspect_checks
+from broker.partitions.suspect_checks import check_suspects
 from broker.storage.directories import LogDirectories
 from log.partitions.partition_log import PartitionLog
 from tests.broker.batches import append
@@ -49,8 +50,8 @@ async def look(harness, offset=0, size=MANY):
     """Whether the replica was taken out of service."""
     held = harness.partitions.find("t", 0)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(harness.partitions.check_suspects)
-        held.services.suspects.add(held, offset, size)
+        nursery.start_soon(check_suspects, harness.partitions)
+        held.services.suspects.add(("t", 0), offset, size)
         with trio.fail_after(10):
             while held.services.suspects._waiting:
                 await trio.lowlevel.checkpoint()
@@ -61,7 +62,7 @@ async def look(harness, offset=0, size=MANY):
 
 async def looked(held):
     """Another look is asked for, and begun when the first is over."""
-    held.services.suspects.add(held, 1 << 40, 1)
+    held.services.suspects.add(("t", 0), 1 << 40, 1)
     while held.services.suspects._waiting:
         await trio.lowlevel.checkpoint()
     await trio.testing.wait_all_tasks_blocked()
@@ -71,20 +72,21 @@ def is_out(held):
     if not held.leads:
         return False
     try:
-        return held.leader is None
+        held.open_leader()
     except KafkaError as error:
         return error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    return False
 
 
 def meanwhile(monkeypatch, change):
     """`change` comes while the records are checked in a thread."""
-    real = suspects.run_blocking
+    real = suspect_checks.run_blocking
 
     async def run_blocking(*work):
         change()
         return await real(*work)
 
-    monkeypatch.setattr(suspects, "run_blocking", run_blocking)
+    monkeypatch.setattr(suspect_checks, "run_blocking", run_blocking)
 
 
 async def test_damaged_records_take_the_replica_out_of_service(harness):
@@ -161,7 +163,7 @@ async def test_an_epoch_that_ended_meanwhile_accuses_nobody(harness, monkeypatch
 async def test_a_log_that_was_let_go_of_meanwhile_accuses_nobody(harness, monkeypatch):
     flip(harness, 65)
     held = harness.partitions.find("t", 0)
-    meanwhile(monkeypatch, held.let_go)
+    meanwhile(monkeypatch, held.release_log)
     assert not await look(harness)
 
 
@@ -190,5 +192,5 @@ async def test_a_disk_that_cannot_be_read_is_told_of(harness, monkeypatch):
 async def test_each_partition_is_looked_at_where_it_was_suspected_last(harness):
     flip(harness, BATCH_BYTES + 65)
     held = harness.partitions.find("t", 0)
-    held.services.suspects.add(held, 2, MANY)
+    held.services.suspects.add(("t", 0), 2, MANY)
     assert await look(harness, offset=1)

@@ -124,7 +124,7 @@ async def test_sound_records_that_are_asked_for_again_change_nothing(tmp_path):
     suspects = held.services.suspects
     for _ in range(3):
         harness.leader().given(12, 0, 1 << 20)
-    assert list(suspects._waiting) == [held]
+    assert list(suspects._waiting) == [("t", 0)]
 
 
 def test_suspect_is_who_is_given_the_same_again_and_again():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from broker.partitions.follower import FetchPosition
 from broker.replication.fetch_client import (
-    PAUSE_SECONDS,
+    BACKOFF_SECONDS,
     FetchClient,
     FetchSettings,
 )
@@ -88,11 +88,11 @@ def test_the_leader_is_told_all_that_changed_and_no_more(steps, keeps_sessions):
             client.remove(value)
         elif kind == "append" and value in followers and value not in paused:
             followers[value].offset += 1
-            client.touch(client.find(value))
+            client.mark_changed(client.find(value))
         elif kind == "refuse" and value in followers and value not in paused:
             followed = client.find(value)
-            paused[value] = now + followed.pause
-            client.hold_back(followed, now)
+            paused[value] = now + followed.backoff
+            client.delay(followed, now)
         elif kind == "wait":
             now += value
         elif kind == "reconnect":
@@ -130,18 +130,18 @@ def test_pauses_double_up_to_a_bound():
     client.add((b"t" * 16, 0), Follower())
     followed = client.find((b"t" * 16, 0))
     for _ in range(20):
-        client.hold_back(followed, 0.0)
-    assert client.resume_at == followed.pause == SETTINGS.backoff_seconds_max
+        client.delay(followed, 0.0)
+    assert client.next_due == followed.backoff == SETTINGS.backoff_seconds_max
 
 
-@pytest.mark.parametrize(("backoff", "last"), [(0.3, 0.3), (0.0, PAUSE_SECONDS)])
+@pytest.mark.parametrize(("backoff", "last"), [(0.3, 0.3), (0.0, BACKOFF_SECONDS)])
 def test_the_bound_is_configured_and_never_below_the_first_pause(backoff, last):
     client = FetchClient(replace(SETTINGS, backoff_seconds_max=backoff))
     client.add((b"t" * 16, 0), Follower())
     followed = client.find((b"t" * 16, 0))
     for _ in range(20):
-        client.hold_back(followed, 0.0)
-    assert followed.pause == last
+        client.delay(followed, 0.0)
+    assert followed.backoff == last
 
 
 def test_an_answer_outstanding_is_followed_only_by_news():

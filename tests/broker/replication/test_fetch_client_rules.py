@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from broker.partitions.follower import FetchPosition
-from broker.replication.fetch_client import PAUSE_SECONDS, FetchClient, FetchSettings
+from broker.replication.fetch_client import BACKOFF_SECONDS, FetchClient, FetchSettings
 
 SETTINGS = FetchSettings(
     12,
@@ -105,6 +105,7 @@ def test_partitions_are_named_topic_by_topic(client):
     for one in (key(0), key(0, b"u"), key(1)):
         client.add(one, Follower())
     request = ask(client)
+    assert named(request) == [(b"t", 0, 0), (b"t", 1, 0), (b"u", 0, 0)]
     assert [len(topic.partitions) for topic in request.topics] == [2, 1]
     for one in (key(0), key(0, b"u"), key(1)):
         client.remove(one)
@@ -116,7 +117,7 @@ def test_partitions_are_named_topic_by_topic(client):
 def test_where_nothing_changed_nothing_is_named_and_the_long_poll_goes_on(client):
     client.add(key(), Follower())
     ask(client)
-    client.touch(client.find(key()))
+    client.mark_changed(client.find(key()))
     request = ask(client)
     assert (named(request), forgotten(request)) == ([], [])
 
@@ -133,7 +134,7 @@ def test_a_position_or_an_epoch_that_changed_is_told(client):
     client.add(key(), Follower())
     ask(client)
     client.find(key()).follower.offset = 2
-    client.touch(client.find(key()))
+    client.mark_changed(client.find(key()))
     assert named(ask(client)) == [(b"t", 0, 2)]
     client.add(key(), Follower(epoch=5, offset=2))
     request = ask(client)
@@ -153,22 +154,22 @@ def test_who_is_held_back_leaves_the_session_and_comes_back_when_its_pause_is_ov
     for index in (0, 1):
         client.add(key(index), Follower())
     ask(client)
-    client.hold_back(client.find(key()), 10.0)
-    assert client.resume_at == 10.0 + PAUSE_SECONDS
+    client.delay(client.find(key()), 10.0)
+    assert client.next_due == 10.0 + BACKOFF_SECONDS
     request = ask(client, 10.0)
     assert (named(request), forgotten(request)) == ([], [(b"t", 0)])
-    request = ask(client, 10.0 + PAUSE_SECONDS / 2)
+    request = ask(client, 10.0 + BACKOFF_SECONDS / 2)
     assert (named(request), forgotten(request)) == ([], [])
-    request = ask(client, 10.0 + PAUSE_SECONDS)
+    request = ask(client, 10.0 + BACKOFF_SECONDS)
     assert (named(request), forgotten(request)) == ([(b"t", 0, 0)], [])
-    assert client.resume_at == float("inf")
+    assert client.next_due == float("inf")
 
 
 def test_who_comes_back_before_the_leader_heard_that_it_left_has_not_left(client):
     client.add(key(0), Follower())
     client.add(key(1), Follower())
     ask(client)
-    client.hold_back(client.find(key(0)), 0.0)
+    client.delay(client.find(key(0)), 0.0)
     request = ask(client, 1.0)
     assert forgotten(request) == []
     client.remove(key(0))
@@ -182,9 +183,9 @@ def test_what_changes_of_one_held_back_is_told_when_it_comes_back(client):
     client.add(key(1), Follower())
     ask(client)
     followed = client.find(key(0))
-    client.hold_back(followed, 0.0)
+    client.delay(followed, 0.0)
     followed.follower.offset = 3
-    client.touch(followed)
+    client.mark_changed(followed)
     assert named(ask(client, 0.0)) == []
     assert named(ask(client, 1.0)) == [(b"t", 0, 3)]
 
@@ -192,16 +193,16 @@ def test_what_changes_of_one_held_back_is_told_when_it_comes_back(client):
 def test_a_new_epoch_is_not_held_back(client):
     client.add(key(0), Follower())
     ask(client)
-    client.hold_back(client.find(key(0)), 0.0)
+    client.delay(client.find(key(0)), 0.0)
     client.add(key(0), Follower(epoch=5))
-    assert client.resume_at == float("inf")
+    assert client.next_due == float("inf")
     assert named(ask(client, 0.0)) == [(b"t", 0, 0)]
 
 
 def test_who_is_held_back_is_not_named_by_a_new_connection_either(client):
     client.add(key(0), Follower())
     client.add(key(1), Follower())
-    client.hold_back(client.find(key(0)), 0.0)
+    client.delay(client.find(key(0)), 0.0)
     client.begin()
     assert named(ask(client, 0.0)) == [(b"t", 1, 0)]
 
@@ -210,9 +211,9 @@ def test_who_was_removed_while_held_back_does_not_come_back(client):
     client.add(key(0), Follower())
     client.add(key(1), Follower())
     ask(client)
-    client.hold_back(client.find(key(0)), 0.0)
+    client.delay(client.find(key(0)), 0.0)
     client.remove(key(0))
-    assert client.resume_at == float("inf")
+    assert client.next_due == float("inf")
     request = ask(client, 99.0)
     assert (named(request), forgotten(request)) == ([], [(b"t", 0)])
 
@@ -226,12 +227,23 @@ def test_what_the_leader_never_heard_of_need_not_be_forgotten(client):
     assert (named(request), forgotten(request)) == ([], [])
 
 
+def test_who_left_before_a_new_connection_is_not_forgotten_by_it(client):
+    """The new session has never heard of it."""
+    for index in (0, 1):
+        client.add(key(index), Follower())
+    ask(client)
+    client.remove(key(0))
+    client.begin()
+    request = ask(client)
+    assert (named(request), forgotten(request)) == ([(b"t", 1, 0)], [])
+
+
 def test_the_first_to_be_due_is_waited_for(client):
     for index in (0, 1):
         client.add(key(index), Follower())
-    client.hold_back(client.find(key(0)), 5.0)
-    client.hold_back(client.find(key(1)), 1.0)
-    assert client.resume_at == 1.0 + PAUSE_SECONDS
+    client.delay(client.find(key(0)), 5.0)
+    client.delay(client.find(key(1)), 1.0)
+    assert client.next_due == 1.0 + BACKOFF_SECONDS
 
 
 def test_while_an_answer_is_outstanding_leaving_is_no_news(client):
@@ -246,17 +258,46 @@ def test_while_an_answer_is_outstanding_leaving_is_no_news(client):
     assert (named(request), forgotten(request)) == ([(b"t", 2, 0)], [(b"t", 0)])
 
 
+def test_an_answer_is_for_whom_its_request_asked(client):
+    """KAFKA-18723: not for the next epoch of the same partition."""
+    client.add(key(0), Follower())
+    client.add(key(1), Follower())
+    assert client.find_asked(key(0), 1) is None, "nobody has asked yet"
+    ask(client)
+    assert client.find_asked(key(0), client.requests) is client.find(key(0))
+    assert client.find_asked(key(2), client.requests) is None
+    client.remove(key(0))
+    client.add(key(0), Follower(epoch=5))
+    before = client.requests
+    ask(client, in_flight=True)
+    assert client.find_asked(key(0), before) is None
+    assert client.find_asked(key(1), before) is not None
+    assert client.find_asked(key(0), client.requests) is client.find(key(0))
+    ask(client)
+    assert client.find_asked(key(0), client.requests - 1) is not None
+
+
+def test_who_begins_anew_in_the_same_epoch_at_the_same_place_need_not_ask_again(client):
+    """The replica has moved to another directory; the leader does not hear of it."""
+    client.add(key(0), Follower())
+    ask(client)
+    client.remove(key(0))
+    client.add(key(0), Follower())
+    assert ask(client, in_flight=True) is None
+    assert client.find_asked(key(0), client.requests) is client.find(key(0))
+
+
 def test_pauses_double_and_begin_anew_when_all_goes_well(client):
     client.add(key(), Follower())
     followed = client.find(key())
-    followed.complaint, followed.in_vain = "no good", 2
+    followed.last_error, followed.repeats = "no good", 2
     pauses = []
     for _ in range(3):
-        pauses.append(followed.pause)
-        client.hold_back(followed, 0.0)
-    assert pauses == [PAUSE_SECONDS, 2 * PAUSE_SECONDS, 4 * PAUSE_SECONDS]
-    followed.goes_well()
-    assert (followed.pause, followed.complaint, followed.in_vain) == (PAUSE_SECONDS, "", 0)
+        pauses.append(followed.backoff)
+        client.delay(followed, 0.0)
+    assert pauses == [BACKOFF_SECONDS, 2 * BACKOFF_SECONDS, 4 * BACKOFF_SECONDS]
+    followed.reset_backoff()
+    assert (followed.backoff, followed.last_error, followed.repeats) == (BACKOFF_SECONDS, "", 0)
 
 
 def test_registered_anew_it_tells_again_of_those_it_follows_only():
@@ -266,7 +307,7 @@ def test_registered_anew_it_tells_again_of_those_it_follows_only():
         client.add(key(index), Follower())
     ask(client)
     client.remove(key(0))
-    client.hold_back(client.find(key(1)), 0.0)
+    client.delay(client.find(key(1)), 0.0)
     epoch = 300
     request = ask(client, 0.0)
     assert (named(request), forgotten(request)) == ([(b"t", 2, 0)], [(b"t", 0), (b"t", 1)])

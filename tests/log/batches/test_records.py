@@ -1,10 +1,13 @@
 """Records: building and decoding are inverses, Kafka's own bytes are read, and nothing malformed gets through."""
 
+import struct
+
+import crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import HEADER_BYTES, BatchView, check_batch, iter_batches
+from log.batches.batch import HEADER_BYTES, BatchView, check_batch, check_crc, iter_batches
 from log.batches.records import NewRecord, RecordHeader, build_batch, decode_records
 from log.codecs.compression import Compression
 from tests.checks import assert_only_raises
@@ -179,6 +182,16 @@ def test_mutated_records_give_records_or_a_protocol_error(name, changes, cut):
     data = data[: len(data) - cut] if cut < len(data) - HEADER_BYTES else data
     view = BatchView(data)
     assert_only_raises(RemoteProtocolError, lambda: decode_records(view, 1 << 16))
+
+
+@pytest.mark.parametrize("kind", [Compression.GZIP, Compression.LZ4])
+def test_reads_a_batch_with_something_behind_its_stream(kind):
+    """Kafka takes it from producers and serves it to every consumer."""
+    data = batch_bytes(2, compression=kind) + b"garbage"
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    struct.pack_into(">I", data, 17, crc32c.crc32c(data[21:]))
+    check_crc(view_of(data))
+    assert [one.key for one in decode_records(view_of(data))] == [b"k0", b"k1"]
 
 
 def test_too_many_records_announced_is_refused_before_decoding():

@@ -83,6 +83,44 @@ def test_bytes_after_the_end_are_noticed(kind):
         decompress(kind, compress(kind, TEXT[:3000]) + b"garbage", 1 << 20)
 
 
+@pytest.mark.parametrize("kind", [Compression.GZIP, Compression.LZ4])
+@pytest.mark.parametrize("garbage", [b"\0", b"garbage", b"\x1f\x8b" * 40])
+def test_readers_pass_over_what_java_passes_over(kind, garbage):
+    packed = compress(kind, TEXT[:3000]) + garbage
+    assert decompress(kind, packed, 3000, may_be_followed=True) == TEXT[:3000]
+    with pytest.raises(OutputTooLarge):
+        decompress(kind, packed, 2999, may_be_followed=True)
+
+
+# A frame with a window of 128 MiB, read by a process that may take `room` bytes more than it has.
+WITHOUT_MEMORY = """
+import re, resource, zstandard
+from log.codecs.zstd import decompress
+window = zstandard.ZstdCompressionParameters(window_log=27, compression_level=1)
+decompress(zstandard.compress(b"x"), 1)
+frame = zstandard.ZstdCompressor(compression_params=window).compressobj()
+packed = frame.compress(bytes(4 << 20)) + frame.flush()
+size = 1024 * int(re.search(r"VmSize:\\s+(\\d+)", open("/proc/self/status").read()).group(1))
+resource.setrlimit(resource.RLIMIT_AS, (size + (16 << 20), resource.RLIM_INFINITY))
+try:
+    decompress(packed, 8 << 20)
+except MemoryError:
+    print("no memory")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are kept on Linux")
+def test_a_lack_of_memory_is_no_damage():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_MEMORY],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("no memory\n", "")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.binary(max_size=100))
 def test_any_bytes_give_bytes_or_a_protocol_error(kind, data):

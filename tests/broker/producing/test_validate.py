@@ -4,7 +4,8 @@ import pytest
 
 from broker.handlers import produce as produce_handler
 from broker.handlers.produce import produce
-from broker.producing.produce_validation import check_now
+from broker.producing.resolve import resolve
+from broker.producing.validate import validate
 from log.batches.batch import BatchView, iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression
@@ -48,7 +49,7 @@ def send(harness, message, peer):
 
 
 def keys(harness, index=0):
-    log = harness.context.partitions.leader_of("t", index).partition.log
+    log = harness.context.partitions.leader_of("t", index).log
     if not log.log_end_offset:
         return []
     data = log.read_bytes(0, 1 << 30, upto_offset=log.log_end_offset)
@@ -70,11 +71,11 @@ async def test_a_large_batch_is_checked_in_a_thread_and_stored_as_it_was(harness
 async def test_what_is_over_budget_is_tried_once(harness, monkeypatch):
     tried = []
 
-    def counted(*arguments):
+    def counted(*arguments, **options):
         tried.append(arguments)
-        return check_now(*arguments)
+        return validate(*arguments, **options)
 
-    monkeypatch.setattr(produce_handler, "check_now", counted)
+    monkeypatch.setattr(produce_handler, "validate", counted)
     assert codes_of(await finished(send(harness, request(large()), connection()))) == [0]
     assert len(tried) == 1
 
@@ -95,8 +96,9 @@ async def test_what_a_connection_sends_behind_it_comes_behind_it(harness):
 
 async def test_nothing_of_a_request_is_appended_before_all_of_it_is_checked(harness):
     message = request(batch(b"small"), large())
+    _, appends = resolve(message, harness.partitions)
     with pytest.raises(OverBudget):
-        check_now(message, harness.context, VERSION)
+        validate(appends, harness.partitions, now_ms=now_ms(), version=VERSION)
     assert codes_of(await finished(send(harness, message, connection()))) == [0, 0]
     assert (keys(harness, 0), keys(harness, 1)) == ([None], [b"large"])
 
@@ -115,9 +117,9 @@ async def test_a_malformed_record_at_the_end_of_a_large_batch_is_found(harness):
 async def test_a_connection_that_closes_is_forgotten(harness):
     peer = connection()
     send(harness, request(large()), peer)
-    assert peer in harness.context.threaded
+    assert peer in harness.context.offloaded
     peer.mark_closed()
-    assert peer not in harness.context.threaded
+    assert peer not in harness.context.offloaded
 
 
 async def test_a_wrong_largest_timestamp_is_stored_right(harness):
@@ -125,7 +127,7 @@ async def test_a_wrong_largest_timestamp_is_stored_right(harness):
     data = batch(b"a", timestamp_ms=time)
     BatchView(data).stamp_max_timestamp(time + 1000)
     assert codes_of(send(harness, request(data), connection())) == [0]
-    log = harness.context.partitions.leader_of("t", 0).partition.log
+    log = harness.context.partitions.leader_of("t", 0).log
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
     assert stored.max_timestamp == time
 
@@ -136,7 +138,7 @@ async def test_a_topic_of_zstd_has_zstd_whatever_is_sent(harness):
     deferred = send(harness, request(batch(b"plain")), connection())
     assert isinstance(deferred, DeferredResponse), "it is compressed in a thread"
     assert codes_of(await finished(deferred)) == [0]
-    log = harness.context.partitions.leader_of("t", 0).partition.log
+    log = harness.context.partitions.leader_of("t", 0).log
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
     assert stored.compression is Compression.ZSTD
     assert [record.value for record in decode_records(stored)] == [b"plain"]

@@ -1,0 +1,191 @@
+"""The connection to one other broker, and the requests that go over it, in order.
+
+Source: `InterBrokerSendThread` and `NetworkClient` of Kafka. The requests of one channel are sent in the order in which they were made; one
+that was sent is never sent again here: whoever made it knows whether that is harmless.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Any
+
+import trio
+
+from broker.channels.broker_connector import BrokerConnector
+from wire.client.backoff import Backoff
+from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.schema import Message
+from wire.transport.node_connection import NodeConnection
+
+_CONNECT_FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolError)
+
+
+class NotSent(Exception):
+    """The broker never got the request: to ask again, it or another, cannot do it twice."""
+
+
+class OutcomeUnknown(Exception):
+    """The request was sent and not answered: it may have been done, or be done yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelLimits:
+    """Of one channel.
+
+    Args:
+        in_flight: requests sent and not answered; a broker reads no more of one connection either.
+        queued: requests not sent yet; more would wait longer than those who made them.
+        unsent_bytes: of requests that the kernel has not taken, above which no further one is encoded.
+        response_seconds: without any answer to what was sent, after which the broker is taken for stuck (Kafka's request.timeout.ms).
+        idle_seconds: without a request, after which the connection closes; below the 10 minutes after which brokers close it
+            (connections.max.idle.ms), which might hit a request.
+        backoff_seconds_max: between attempts to connect.
+    """
+
+    in_flight: int = 64
+    queued: int = 1_000
+    unsent_bytes: int = 1 << 20
+    response_seconds: float = 30.0
+    idle_seconds: float = 60.0
+    backoff_seconds_max: float = 1.0
+
+
+class _Request:
+    """A request on its way; `outcome` is the response or the error once `done` is set."""
+
+    __slots__ = ("done", "message", "outcome", "sent")
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.sent = False
+        self.outcome: Any = None
+        self.done = trio.Event()
+
+    def settle(self, outcome: Any) -> None:
+        self.outcome = outcome
+        self.done.set()
+
+
+class BrokerChannel:
+    """To broker `broker_id`; `run` connects with the first request and returns when there has been none for long."""
+
+    def __init__(self, broker_id: int, connector: BrokerConnector, limits: ChannelLimits) -> None:
+        self._broker_id = broker_id
+        self._connector = connector
+        self._limits = limits
+        self._queue: deque[_Request] = deque()
+        self._in_flight = 0
+        self._active_at = -inf  # the last answer, or the request that ended a time without any
+        self._news = trio.Event()
+        self._backoff = Backoff(random.random, max_seconds=limits.backoff_seconds_max)
+
+    async def call(self, message: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
+        """Raises NotSent, OutcomeUnknown: as `BrokerChannels.call`."""
+        if len(self._queue) >= self._limits.queued:
+            raise NotSent(f"{len(self._queue)} requests wait for broker {self._broker_id} already")
+        request = _Request(message)
+        self._queue.append(request)
+        self._news.set()
+        try:
+            with trio.move_on_after(timeout):
+                await request.done.wait()
+        finally:
+            if not request.sent and not request.done.is_set():
+                self._queue.remove(request)
+        if not request.done.is_set():
+            if request.sent:
+                raise OutcomeUnknown(f"broker {self._broker_id}: no answer in {timeout} s")
+            raise NotSent(f"broker {self._broker_id}: could not be sent in {timeout} s")
+        if isinstance(request.outcome, Exception):
+            raise request.outcome
+        return request.outcome
+
+    async def run(self) -> None:
+        """Connects as long as there is something to send; ends with nothing queued, and raises nothing but Cancelled."""
+        try:
+            while self._queue:
+                began, failed = trio.current_time(), True
+                try:
+                    async with self._connector.connect(self._broker_id) as connection:
+                        failed = not await self._serve(connection)
+                except _CONNECT_FAILURES as error:
+                    self._fail_queued(str(error))
+                if trio.current_time() - began > self._limits.backoff_seconds_max:
+                    self._backoff.succeeded()
+                if failed:
+                    await trio.sleep(self._backoff.failed())
+        finally:
+            self._fail_queued("this broker stops")
+
+    def _fail_queued(self, why: str) -> None:
+        while self._queue:
+            self._queue.popleft().settle(NotSent(f"broker {self._broker_id}: {why}"))
+
+    # -- with a connection
+
+    async def _serve(self, connection: NodeConnection) -> bool:
+        """Until the connection breaks (False), or has served (True)."""
+        self._active_at = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._tell_closed, connection)
+            while not connection.closed.is_set() and not self._has_served(connection):
+                if self._in_flight and trio.current_time() >= self._due():
+                    break  # it is stuck
+                self._news = trio.Event()
+                self._send_queued(connection)
+                with trio.move_on_at(self._due()):
+                    await self._news.wait()
+            nursery.cancel_scope.cancel()
+        return not connection.closed.is_set() and not self._in_flight
+
+    async def _tell_closed(self, connection: NodeConnection) -> None:
+        await connection.closed.wait()
+        self._news.set()
+
+    def _due(self) -> float:
+        """When the connection has nothing more to wait for."""
+        limits = self._limits
+        return self._active_at + (
+            limits.response_seconds if self._in_flight else limits.idle_seconds
+        )
+
+    def _has_served(self, connection: NodeConnection) -> bool:
+        """It is idle, or the broker listens elsewhere by now, which is to get what is queued; what was sent there is lost."""
+        if self._queue:
+            return self._connector.address_of(self._broker_id) != connection.address
+        return not self._in_flight and trio.current_time() >= self._due()
+
+    def _send_queued(self, connection: NodeConnection) -> None:
+        limits = self._limits
+        while (
+            self._queue
+            and self._in_flight < limits.in_flight
+            and connection.unsent_bytes < limits.unsent_bytes
+        ):
+            request = self._queue[0]
+            try:
+                connection.ask(request.message, partial(self._answered, request))
+            except ConnectionLost:
+                return  # nothing was sent: the next connection has it
+            except (VersionMismatch, LocalProtocolError) as error:
+                self._queue.popleft().settle(NotSent(f"broker {self._broker_id}: {error}"))
+                continue
+            self._queue.popleft()
+            request.sent = True
+            if not self._in_flight:
+                self._active_at = trio.current_time()
+            self._in_flight += 1
+
+    def _answered(self, request: _Request, answer: Any) -> None:
+        """Given the ConnectionLost too that takes the place of an answer; of one that nobody waits for any more, nobody hears."""
+        self._in_flight -= 1
+        self._active_at = trio.current_time()
+        if isinstance(answer, Exception):
+            answer = OutcomeUnknown(f"broker {self._broker_id}: {answer}")
+        request.settle(answer)
+        self._news.set()

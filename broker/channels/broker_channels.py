@@ -1,0 +1,63 @@
+"""Requests from this broker to any other: one connection for each broker that is asked something, none for the others.
+
+Source: `InterBrokerSendThread` of Kafka, which one thread for each purpose there runs with a network client of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from broker.channels.broker_channel import BrokerChannel, ChannelLimits, NotSent
+from broker.channels.broker_connector import BrokerConnector
+from wire.schema import Message
+
+
+class BrokerChannels:
+    """`run` keeps the connections; `call` may be used by any number of tasks meanwhile."""
+
+    def __init__(self, connector: BrokerConnector, limits: ChannelLimits) -> None:
+        self._connector = connector
+        self._limits = limits
+        # Bounded by the brokers of the cluster; one that is not asked for a while leaves.
+        self._channels: dict[int, BrokerChannel] = {}
+        self._nursery: trio.Nursery | None = None
+
+    def __len__(self) -> int:
+        """How many brokers are connected to, or tried."""
+        return len(self._channels)
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled; then those who wait are told what is known of their requests, too."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    async def call(self, broker_id: int, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
+        """The response of broker `broker_id`, within `timeout` seconds; errors in it are the caller's.
+
+        Requests to one broker are sent in the order of the calls. To call again after a failure waits as long as the channel backs off.
+
+        Raises:
+            NotSent: no connection, no version in common, no room, or no time was left; the broker does not know of the request.
+            OutcomeUnknown: no answer came, and whether it was done is not known.
+        """
+        channel = self._channels.get(broker_id)
+        if channel is None:
+            if self._nursery is None:
+                raise NotSent(f"broker {broker_id}: this broker stops")
+            channel = BrokerChannel(broker_id, self._connector, self._limits)
+            self._channels[broker_id] = channel
+            self._nursery.start_soon(self._keep, broker_id, channel)
+        return await channel.call(request, timeout=timeout)
+
+    async def _keep(self, broker_id: int, channel: BrokerChannel) -> None:
+        try:
+            await channel.run()
+        finally:
+            del self._channels[broker_id]

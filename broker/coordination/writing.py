@@ -1,0 +1,65 @@
+"""Writing a shard's records: one batch for each append, plain or in the transaction of a producer.
+
+Source: Kafka's `PartitionWriter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from broker.coordination.errors import response_code
+from broker.coordination.ports import CoordinatorPartition
+from broker.coordination.shard import Producer
+from broker.coordination.spec import CoordinatorSpec
+from log.batches.batch import iter_batches
+from log.batches.records import build_batch
+from node.runtime.clock import now_ms
+from wire.errors import ErrorCode, KafkaError
+
+R = TypeVar("R")
+
+# Kafka's default `message.max.bytes`: a larger batch could not be replicated by a follower with default settings.
+BATCH_BYTES_MAX = 1_048_588
+
+
+class PartitionWriter(Generic[R]):
+    """The write path of one epoch."""
+
+    def __init__(self, spec: CoordinatorSpec[Any, R], leader: CoordinatorPartition) -> None:
+        self._spec = spec
+        self._leader = leader
+
+    def append(self, records: Sequence[R], producer: Producer | None) -> int:
+        """Appends one batch; returns the offset of its last record.
+
+        Raises:
+            KafkaError: nothing was written; with the code for clients. INVALID_PRODUCER_EPOCH: a newer epoch of the
+                producer wrote here.
+        """
+        batch = memoryview(self._encode(records, producer))
+        try:
+            if producer is not None:
+                self._leader.log.producers.check_epoch(producer.id, producer.epoch)
+            return self._leader.append(batch, list(iter_batches(batch))).last_offset
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._spec.storage_failed()
+            raise KafkaError(response_code(error.code), error.message) from error
+
+    def _encode(self, records: Sequence[R], producer: Producer | None) -> bytearray:
+        at_ms, encode = now_ms(), self._spec.serde.encode
+        encoded = (encode(record, at_ms) for record in records)
+        if producer is None:
+            batch = build_batch(encoded)
+        else:
+            batch = build_batch(
+                encoded,
+                producer_id=producer.id,
+                producer_epoch=producer.epoch,
+                base_sequence=0,  # nobody looks at the sequences of coordinators, whose writes Kafka numbers so
+                is_transactional=True,
+            )
+        if len(batch) > BATCH_BYTES_MAX:
+            raise KafkaError(response_code(ErrorCode.RECORD_LIST_TOO_LARGE))
+        return bytearray(batch)

@@ -1,0 +1,165 @@
+"""The followers of one leader epoch: how far each is, who is in sync, and the change of that which is under way (KIP-497).
+
+Decides without I/O: what the controller is to be asked is returned as an `IsrChange`. Source: `Partition` and `PartitionState` of Kafka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from broker.partitions.isr import IsrState, ReplicaProgress, lagging, may_join
+from broker.partitions.isr_change import IsrChange, SavedLeaderState
+from broker.partitions.replica import Replica
+from quorum.metadata.image import PartitionImage
+
+# An unclean leader begins with what it has: nothing is left to recover when it first proposes an ISR (KIP-704).
+RECOVERED = 0
+
+
+class InSyncReplicas:
+    """`maximal` is whoever is or may already be in the ISR; `followers` are all replicas but the leader, which is `replica`."""
+
+    __slots__ = ("_epoch", "_log", "_replica", "_services", "change", "followers", "isr", "maximal")
+
+    def __init__(self, replica: Replica, state: PartitionImage) -> None:
+        self._replica = replica
+        self._services = replica.services
+        self._log = replica.log
+        self._epoch = state.leader_epoch
+        self.followers: dict[int, ReplicaProgress] = {}
+        self.change: IsrChange | None = None
+        self.isr = IsrState(state.isr, state.partition_epoch)
+        self.maximal = self.isr.maximal
+
+    def _set(self, isr: IsrState) -> None:
+        self.isr = isr
+        self.maximal = isr.maximal
+        if isr.proposed is None:
+            self.change = None
+
+    # -- how many there are
+
+    @property
+    def is_under_min(self) -> bool:
+        """Fewer are in sync than min.insync.replicas asks for."""
+        return self._is_too_few(len(self.isr.isr))
+
+    @property
+    def may_be_under_min(self) -> bool:
+        """The same of all that may be in the ISR already."""
+        return self._is_too_few(len(self.maximal))
+
+    def _is_too_few(self, members: int) -> bool:
+        """No more can be asked for than there are replicas."""
+        count = len(self.followers) + 1
+        return members < count and members < min(count, self._replica.settings.min_insync_replicas)
+
+    # -- what metadata says
+
+    def follow_assignment(self, state: PartitionImage) -> None:
+        node_id, now = self._services.node_id, self._services.now()
+        for replica_id in state.replicas:
+            if replica_id != node_id and replica_id not in self.followers:
+                progress = ReplicaProgress()
+                if replica_id in state.isr or replica_id in self.maximal:
+                    progress.caught_up_at = (
+                        now  # a new leader gives its ISR the full time to show up
+                    )
+                self.followers[replica_id] = progress
+        for replica_id in self.followers.keys() - set(state.replicas):
+            del self.followers[replica_id]
+
+    def update(self, state: PartitionImage) -> None:
+        """Newer metadata of the same leader epoch."""
+        self.follow_assignment(state)
+        if state.partition_epoch > self.isr.partition_epoch:
+            self._set(IsrState(state.isr, state.partition_epoch))
+
+    def resume(self, saved: SavedLeaderState) -> IsrChange | None:
+        """Goes on where this process left the same epoch; returns what is to be asked again.
+
+        The controller may have taken the change: until it is heard of, the watermark waits for whom it would admit (KIP-497).
+        """
+        if saved.isr.partition_epoch < self.isr.partition_epoch:
+            return None  # metadata has settled it
+        self._set(saved.isr)
+        self.change = saved.change
+        return saved.change
+
+    # -- who comes and goes
+
+    def about_to_join(self, replica_id: int, progress: ReplicaProgress) -> bool:
+        """Caught up, and allowed in: the watermark does not run away from it."""
+        services = self._services
+        end, lag_max = self._log.log_end_offset, services.lag_seconds_max
+        return progress.caught_up(end, services.now(), lag_max) and self._eligible(
+            replica_id, progress
+        )
+
+    def expand(
+        self, replica_id: int, progress: ReplicaProgress, high_watermark: int, start_offset: int
+    ) -> IsrChange | None:
+        """Asks for `replica_id` to be let in, if it may join and no change is under way."""
+        if (
+            self.isr.proposed is None
+            and may_join(progress, high_watermark, start_offset)
+            and self._eligible(replica_id, progress)
+        ):
+            return self._propose((*self.isr.isr, replica_id))
+        return None
+
+    def shrink(self) -> IsrChange | None:
+        """Asks for members that have not kept up to be dropped."""
+        lost = lagging(
+            self.isr,
+            self.followers,
+            leader_id=self._services.node_id,
+            leader_end=self._log.log_end_offset,
+            now=self._services.now(),
+            lag_seconds_max=self._services.lag_seconds_max,
+        )
+        if not lost:
+            return None
+        return self._propose(tuple(member for member in self.isr.isr if member not in lost))
+
+    def _eligible(self, replica_id: int, progress: ReplicaProgress) -> bool:
+        """KIP-841, KIP-903, KIP-858: alive, staying, the same incarnation whose fetch we saw, its directory not failed since."""
+        broker = self._services.metadata.image.cluster.brokers.get(replica_id)
+        return (
+            broker is not None
+            and not broker.fenced
+            and not broker.in_controlled_shutdown
+            and broker.epoch == progress.broker_epoch
+            and broker.has_online(self._replica.state.directory_of(replica_id))
+        )
+
+    def _propose(self, isr: tuple[int, ...]) -> IsrChange:
+        change = self.change = IsrChange(
+            topic_id=self._replica.topic_id,
+            partition_index=self._replica.index,
+            leader_epoch=self._epoch,
+            partition_epoch=self.isr.partition_epoch,
+            leader_recovery_state=RECOVERED,
+            new_isr=tuple((member, self._broker_epoch(member)) for member in isr),
+        )
+        self._set(replace(self.isr, proposed=isr))
+        return change
+
+    def _broker_epoch(self, replica_id: int) -> int:
+        if replica_id == self._services.node_id:
+            return self._services.broker_epoch()
+        progress = self.followers.get(replica_id)
+        return -1 if progress is None else progress.broker_epoch
+
+    # -- what the controller answers
+
+    def committed(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
+        """Returns False if metadata was faster."""
+        if partition_epoch < self.isr.partition_epoch:
+            return False
+        self._set(IsrState(isr, partition_epoch))
+        return True
+
+    def not_applied(self) -> None:
+        """The controller changed nothing: the committed ISR stands."""
+        self._set(replace(self.isr, proposed=None))

@@ -1,0 +1,63 @@
+"""The watermarks of one leader epoch: what is committed, and where the log begins on all live replicas.
+
+Source: `Partition.maybeIncrementLeaderHW`, `Partition.lowWatermarkIfLeader` of Kafka.
+"""
+
+from __future__ import annotations
+
+from broker.partitions.in_sync_replicas import InSyncReplicas
+from broker.partitions.isr import UNKNOWN_OFFSET, next_high_watermark
+from broker.partitions.replica import Replica
+from node.runtime.watermark import Watermark
+
+
+class LeaderWatermarks:
+    """They move as `in_sync` and the disk of `replica` do, until `close`."""
+
+    __slots__ = ("_in_sync", "_log", "_replica", "_services", "high", "low")
+
+    def __init__(self, replica: Replica, in_sync: InSyncReplicas) -> None:
+        self._replica = replica
+        self._services = replica.services
+        self._log = replica.log
+        self._in_sync = in_sync
+        self.high = Watermark(replica.watermark_in_log())
+        self.low = Watermark(UNKNOWN_OFFSET)
+
+    def advance_high(self) -> None:
+        offset = self._next_high(self._services.commit.durable_end(self._log))
+        if offset > self.high.offset:
+            self.high.advance(offset)
+            self._replica.watchers.watermark_moved()
+
+    @property
+    def high_when_flushed(self) -> int:
+        """Where the high watermark will be as soon as all that is written here is on disk: Kafka's, which waits for no flush."""
+        return self._next_high(self._log.log_end_offset)
+
+    def _next_high(self, own_end: int) -> int:
+        """Where the watermark belongs if this replica counts with `own_end`."""
+        in_sync, current = self._in_sync, self.high.offset
+        if in_sync.is_under_min:
+            # Or acks=all would be answered by too few; and who has left the ISR may still be elected, as it has all that is
+            # committed: so nothing more is (KIP-966).
+            return current
+        return next_high_watermark(
+            current, own_end, in_sync.followers, in_sync.maximal, in_sync.about_to_join
+        )
+
+    def advance_low(self) -> None:
+        """The least log start offset of the live replicas."""
+        brokers = self._services.metadata.image.cluster.brokers
+        start = self._log.log_start_offset
+        for replica_id, progress in self._in_sync.followers.items():
+            broker = brokers.get(replica_id)
+            if broker is not None and not broker.fenced:
+                start = min(start, progress.log_start_offset)
+        if start > self.low.offset:
+            self.low.advance(start)
+
+    def close(self) -> None:
+        """Who waits hears NotLeaderError."""
+        self.high.close()
+        self.low.close()

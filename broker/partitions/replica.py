@@ -1,0 +1,153 @@
+"""A replica on this broker, whoever leads: its names, its log, the newest metadata, and the high watermark it knew last.
+
+What its epochs need of it, leading or following; they come and go in `broker.partitions.partition`. A replica that nobody reads or
+writes is a row here: its log is opened when first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.partitions.services import Services
+from broker.partitions.watchers import Watchers
+from log.partitions.partition_log import PartitionLog
+from quorum.metadata.image import PartitionImage
+from wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from broker.metadata.topic_settings import TopicSettings
+    from log.directories.directory import LogDirectory
+
+# That the garbage collector would walk: an open log with its segment, and the epoch.
+OBJECTS_OF_LOG = 50
+
+
+class Replica:
+    """`state` is the newest metadata; `saved_watermark` the high watermark of the last epoch that ended, or the leader's word to a follower."""
+
+    __slots__ = (
+        "_log",
+        "deleted",
+        "index",
+        "saved_watermark",
+        "services",
+        "state",
+        "topic",
+        "topic_id",
+        "watchers",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        topic: str,
+        index: int,
+        topic_id: bytes,
+        state: PartitionImage,
+        saved_watermark: int = 0,
+    ) -> None:
+        self.services = services
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.state = state
+        self.saved_watermark = saved_watermark
+        self.deleted = False
+        self.watchers = Watchers()
+        self._log: PartitionLog | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    def __repr__(self) -> str:
+        return f"<partition {self.name} leader {self.state.leader} epoch {self.state.leader_epoch}>"
+
+    # -- who leads
+
+    @property
+    def leads(self) -> bool:
+        return self.state.leader == self.services.node_id
+
+    @property
+    def follows(self) -> bool:
+        return self.state.leader >= 0 and not self.leads
+
+    # -- the log
+
+    @property
+    def settings(self) -> TopicSettings:
+        return self.services.settings.of(self.topic)
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log, opened (or created) when first needed; blocks for as long as that takes.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR; UNKNOWN_TOPIC_OR_PARTITION once the partition is gone from here.
+        """
+        if self._log is None:
+            if self.deleted:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self._log = self.services.directories.open_log(
+                self.topic,
+                self.index,
+                self.topic_id,
+                self.settings.log,
+                self.state.directory_of(self.services.node_id),
+            )
+            self.services.long_lived.add(OBJECTS_OF_LOG)
+        return self._log
+
+    @property
+    def must_check(self) -> bool:
+        """Whether asking for `log` would check what a crash left of it: `check` does that in a thread."""
+        return self._log is None and self.services.directories.must_check(self.topic, self.index)
+
+    async def check(self) -> None:
+        """Raises KafkaError as `log`."""
+        await self.services.directories.check_log(
+            self.topic, self.index, self.topic_id, self.settings.log
+        )
+
+    def claim(self) -> None:
+        """Nobody leads: see `LogDirectories.claim`."""
+        node_id = self.services.node_id
+        self.services.directories.claim(
+            self.topic,
+            self.index,
+            self.topic_id,
+            self.state.directory_of(node_id),
+            is_only_replica=self.state.replicas == (node_id,),
+        )
+
+    def prefer(self, target: LogDirectory) -> bool:
+        """See `LogDirectories.prefer`."""
+        return self.services.directories.prefer(
+            self.topic,
+            self.index,
+            self.topic_id,
+            self.state.directory_of(self.services.node_id),
+            target,
+        )
+
+    @property
+    def is_new(self) -> bool:
+        """The replica has no directory yet, so there is nothing in it."""
+        return self._log is None and self.services.directories.is_new(self.topic, self.index)
+
+    @property
+    def open_log(self) -> PartitionLog | None:
+        """The log if it is open."""
+        return self._log
+
+    def watermark_in_log(self) -> int:
+        """The last known high watermark, held to what the log has after a crash or truncation."""
+        log = self.log
+        return max(log.log_start_offset, min(self.saved_watermark, log.log_end_offset))
+
+    def forget_log(self) -> None:
+        """Lets go of the log, which is somewhere else now or nowhere; it is opened anew when asked for."""
+        if self._log is not None:
+            self.services.commit.forget(self._log)
+            self._log = None

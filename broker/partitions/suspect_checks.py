@@ -1,0 +1,82 @@
+"""Records that a follower asks for again and again: whoever leads looks whether they are damaged on its own disk.
+
+A read by `sendfile` checks nothing, and must not: that is the follower's part, with its append. What it cannot take over it asks for again. If
+the bytes are damaged here, this replica goes out of service and another one in sync leads (P17); where there is none, it goes on with
+what is sound. Kafka has nothing of the kind: its followers ask for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from broker.partitions.registry import Partitions
+from broker.partitions.suspects import Suspect
+from log.batches.batch import check_crc, iter_batches
+from log.partitions.partition_log import PartitionLog
+from log.segments.slices import LogSlice
+from node.runtime.threads import run_blocking
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+
+log = logging.getLogger(__name__)
+
+_DAMAGE = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR})
+
+
+async def check_suspects(partitions: Partitions) -> None:
+    """Looks for ever, at one after another, in a thread; takes what is damaged out of `partitions`."""
+    while True:
+        await _look_at(await partitions.suspects.take(), partitions)
+
+
+async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
+    key, offset, size = suspect
+    partition = partitions.find(*key)
+    if partition is None:
+        return
+    leader, opened = partition.leader_or_none, partition.open_log
+    if leader is None or opened is None:
+        return
+    truncations = opened.truncations
+    reason = await _damage_in(opened, offset, size, leader.epoch)
+    is_same = partition.open_log is opened and opened.truncations == truncations
+    if opened.health.offline is not None:
+        partition.services.directories.storage_failed()
+    elif reason is not None and is_same and not leader.ended:
+        if len(leader.isr.isr) > 1:
+            partitions.take_out(partition, reason)
+        else:
+            log.error(
+                "%s: %s; no other replica is in sync, so this one goes on leading, and the others cannot follow: put the files back"
+                " from a copy, or delete the records",
+                partition.name,
+                reason,
+            )
+
+
+async def _damage_in(opened: PartitionLog, offset: int, size: int, epoch: int) -> str | None:
+    """What is wrong with the records, None if nothing is."""
+    where = f"damaged from offset {offset} on"
+    try:
+        piece = opened.read(offset, size, upto_offset=opened.log_end_offset, min_one=True)
+        if piece is not None:
+            before = opened.epochs.epoch_for(offset - 1)
+            await run_blocking(_check, piece, before, epoch)
+    except OSError as error:
+        opened.health.fail(f"read in {opened.directory}: {error}")
+    except RemoteProtocolError as error:
+        return f"{where}: {error}"
+    except KafkaError as error:
+        return f"{where}: {error.message}" if error.code in _DAMAGE else None
+    return None
+
+
+def _check(piece: LogSlice, epoch: int, epoch_max: int) -> None:
+    """Also what no CRC covers: offsets ascend up to where the piece ends, and epochs from `epoch` up to `epoch_max`."""
+    least = 0
+    for batch in iter_batches(piece.read(), allow_old=True):
+        check_crc(batch)
+        in_order = least <= batch.base_offset and batch.last_offset < piece.end_offset
+        is_stale = 0 <= batch.leader_epoch < epoch
+        if not in_order or is_stale or batch.leader_epoch > epoch_max:
+            raise RemoteProtocolError(f"{batch!r} cannot be there")
+        least, epoch = batch.next_offset, batch.leader_epoch

@@ -1,0 +1,44 @@
+"""Stage 5 of Produce: the leaders append what was validated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import trio
+
+from broker.partitions.opening import OPENED_PER_TURN
+from broker.producing.partition_append import PartitionAppend
+from wire.errors import ErrorCode, KafkaError
+
+# Partitions appended to in one turn of the loop: 10 ms of work. A request that names more is appended in several.
+APPENDS_PER_TURN = 200
+
+
+def append(
+    appends: Iterable[PartitionAppend], acks: int, storage_failed: Callable[[], None]
+) -> None:
+    """Appends all, or tells why not; `storage_failed` is called when a disk takes nothing any more."""
+    for one in appends:
+        leader, batches = one.leader, one.batches
+        if leader is None or not batches or one.failed:
+            continue
+        try:
+            info, one.required_offset = leader.produce(memoryview(batches[0].buffer), batches, acks)
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                storage_failed()
+            one.fail(error)
+        else:
+            answer = one.response
+            answer.base_offset = info.base_offset
+            answer.log_append_time_ms = info.log_append_time_ms
+            answer.log_start_offset = info.log_start_offset
+
+
+async def append_in_turns(
+    appends: Sequence[PartitionAppend], acks: int, storage_failed: Callable[[], None]
+) -> None:
+    """As `append`, a few at a time: the first append to a log makes its files."""
+    for start in range(0, len(appends), OPENED_PER_TURN):
+        append(appends[start : start + OPENED_PER_TURN], acks, storage_failed)
+        await trio.lowlevel.checkpoint()

@@ -1,0 +1,62 @@
+"""One partition's part of a Produce request on its way through the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.partitions.leader import LeaderEpoch
+from log.batches.batch import BatchView
+from wire.errors import KafkaError
+from wire.messages.produce import PartitionProduceResponse
+
+_NO_RECORDS = memoryview(b"")
+
+
+class PartitionAppend:
+    """`topic` is a name ("" where the request's id is unknown); `response` is the partition's part of the answer, which stages fill in.
+
+    Validated, it has a `leader` to append to and `batches` (none: a message set had no whole message); appended, the `required_offset`
+    that the leader's high watermark must reach before acks=all may be answered, as in Kafka's `ProducePartitionStatus`.
+    """
+
+    __slots__ = ("batches", "index", "leader", "records", "required_offset", "response", "topic")
+
+    def __init__(
+        self, topic: str, index: int, records: memoryview, response: PartitionProduceResponse
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.records = records
+        self.response = response
+        self.leader: LeaderEpoch | None = None
+        self.batches: Sequence[BatchView] = ()
+        self.required_offset = -1
+
+    @property
+    def failed(self) -> bool:
+        """It is answered with an error, and goes through no further stage."""
+        return self.response.error_code != 0
+
+    def fail(self, error: KafkaError) -> None:
+        """Takes over what `error` says, and its frames from it.
+
+        They hold what was decompressed, and where a thread raised it also the error: nothing would be freed before a collection.
+        """
+        self.response.error_code = error.code
+        self.response.error_message = error.message
+        error.__context__ = error.__traceback__ = None
+
+    def take_records(self) -> memoryview:
+        """The records, which are kept here no longer."""
+        records, self.records = self.records, _NO_RECORDS
+        return records
+
+    def detach(self) -> None:
+        """Copies the records out of the receive buffer, which a request that waits would keep."""
+        self.records = memoryview(bytearray(self.records))
+        self.batches = ()
+
+    def release(self) -> None:
+        """Lets go of the records: what waits for replicas needs them no more."""
+        self.records = _NO_RECORDS
+        self.batches = ()

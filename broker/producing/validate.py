@@ -1,0 +1,78 @@
+"""Stage 3 of Produce: finds who leads, and checks the batches by its topic's rules, all of them before any is appended.
+
+At once, or in a thread where that would hold the loop: what is over budget (`log.validation.validate.Budget`: 2 MiB of records,
+decompressed, in one request), and message sets of v0 and v1, which are converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from broker.metadata.internal_topics import INTERNAL_TOPICS
+from broker.partitions.registry import Partitions
+from broker.producing.partition_append import PartitionAppend
+from log.batches.batch import MAGIC, BatchView, iter_batches
+from log.old_formats.message_sets import MAGIC_POSITION
+from log.old_formats.up_conversion import convert_produced
+from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
+from node.runtime.threads import run_computing
+from wire.errors import ErrorCode, KafkaError
+
+FIRST_VERSION_OF_BATCHES = 3
+
+
+def validate(
+    appends: Iterable[PartitionAppend], partitions: Partitions, *, now_ms: int, version: int
+) -> None:
+    """Gives each its leader and its checked batches, or the error that the client gets.
+
+    Raises:
+        OverBudget: it takes too long here; nothing was changed in any log.
+    """
+    if version < FIRST_VERSION_OF_BATCHES:
+        raise OverBudget
+    budget = Budget()
+    for one in appends:
+        if one.failed:
+            continue
+        try:
+            rules = _find_leader(one, partitions)
+            one.batches = validate_produced(
+                one.records, rules, now_ms=now_ms, version=version, budget=budget
+            )
+        except KafkaError as error:
+            one.fail(error)
+
+
+async def validate_in_thread(
+    appends: Iterable[PartitionAppend],
+    partitions: Partitions,
+    *,
+    now_ms: Callable[[], int],
+    version: int,
+) -> None:
+    """As `validate`, of detached records, without budget; message sets become batches."""
+    for one in appends:
+        if one.failed:
+            continue
+        try:
+            rules = _find_leader(one, partitions)
+            one.batches = await run_computing(_check, one.take_records(), rules, now_ms(), version)
+        except KafkaError as error:
+            one.fail(error)
+
+
+def _find_leader(one: PartitionAppend, partitions: Partitions) -> ProduceRules:
+    if one.topic in INTERNAL_TOPICS:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{one.topic} is internal")
+    one.leader = leader = partitions.leader_of(one.topic, one.index)
+    return leader.replica.settings.rules
+
+
+def _check(records: memoryview, rules: ProduceRules, now_ms: int, version: int) -> list[BatchView]:
+    """A batch of v2 may come in the old versions too: Kafka looks at the magic, not at the version."""
+    is_set = len(records) <= MAGIC_POSITION or records[MAGIC_POSITION] != MAGIC
+    if is_set and version < FIRST_VERSION_OF_BATCHES:
+        converted = convert_produced(records, rules, now_ms=now_ms) or b""
+        return list(iter_batches(bytearray(converted)))
+    return validate_produced(records, rules, now_ms=now_ms, version=version)

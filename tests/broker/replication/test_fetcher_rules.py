@@ -1,0 +1,251 @@
+"""The rules of a fetcher, a test for each: what it takes over of a leader's answers, where it goes on, what it tells a human."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+
+import pytest
+import trio
+
+from broker.replication.fetch_client import FetchClient, FetchSettings
+from broker.replication.fetcher import Fetcher
+from tests.broker.harness import partition, topic
+from tests.broker.partitions.replicas import until
+from tests.broker.replication.stub_leader import (
+    NEWEST,
+    OLDEST,
+    answered,
+    data,
+    follow,
+    followed,
+    record,
+)
+from wire.errors import ErrorCode
+from wire.messages.fetch import EpochEndOffset
+
+OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def warnings(caplog) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def once(*answers):
+    """Gives each answer once, then nothing new."""
+    left = list(answers)
+    return lambda _: left.pop(0) if left else answered()
+
+
+@pytest.fixture
+def held_back(monkeypatch):
+    """The pauses of partitions that were held back."""
+    pauses = []
+    real = FetchClient.hold_back
+
+    def hold_back(self, followed, now):
+        pauses.append(followed.pause)
+        real(self, followed, now)
+
+    monkeypatch.setattr(FetchClient, "hold_back", hold_back)
+    return pauses
+
+
+async def test_what_is_taken_over_is_asked_beyond_when_it_is_durable(tmp_path):
+    async with followed(tmp_path) as (harness, leader):
+        leader.answer = once(answered(data(records=record(1) + record(2), high_watermark=2)))
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 2)
+        held = harness.partitions.find("t", 0)
+        assert leader.positions()[:2] == [[(0, 1)], [(0, 3)]]
+        assert leader.sessions()[:2] == [(0, 0), (7, 1)]
+        assert (held.log.flushed_offset, held.high_watermark) == (3, 2)
+
+
+async def test_a_watermark_without_records_is_taken_over(tmp_path):
+    async with followed(tmp_path) as (harness, leader):
+        leader.answer = once(answered(data(high_watermark=1)))
+        follow(harness)
+        held = harness.partitions.find("t", 0)
+        assert held.high_watermark == 0
+        await until(lambda: held.high_watermark == 1)
+
+
+async def test_an_answer_to_what_was_asked_in_an_ended_epoch_is_passed_over(tmp_path):
+    """What was sent in it may have been cut since, by whoever led between the two."""
+    async with followed(tmp_path) as (harness, leader):
+
+        def end_and_answer(_request):
+            leader.answer = once()
+            follow(harness, 2)
+            return answered(data(records=record(1), high_watermark=2))
+
+        leader.answer = end_and_answer
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 4)
+        held = harness.partitions.find("t", 0)
+        assert (held.log.log_end_offset, held.high_watermark) == (1, 0)
+        [named] = leader.fetches[1].topics[0].partitions
+        assert (named.current_leader_epoch, named.fetch_offset) == (2, 1)
+
+
+async def test_a_divergence_cuts_the_log_and_it_asks_again(tmp_path):
+    async with followed(tmp_path, records=3) as (harness, leader):
+        diverging = EpochEndOffset(epoch=0, end_offset=2)
+        leader.answer = once(answered(data(diverging_epoch=diverging)))
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 2)
+        assert leader.positions()[:2] == [[(0, 3)], [(0, 2)]]
+
+
+async def test_a_divergence_at_the_very_beginning_cuts_everything(tmp_path):
+    async with followed(tmp_path, records=3) as (harness, leader):
+        diverging = EpochEndOffset(epoch=0, end_offset=0)
+        leader.answer = once(answered(data(diverging_epoch=diverging)))
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 2)
+        assert leader.positions()[:2] == [[(0, 3)], [(0, 0)]]
+
+
+async def test_out_of_range_above_the_leader_s_end_it_is_cut_to_it(tmp_path):
+    async with followed(tmp_path, records=3) as (harness, leader):
+        leader.offsets = {NEWEST: (2, 0), OLDEST: (0, 0)}
+        leader.answer = once(answered(data(error_code=OUT_OF_RANGE)))
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 2)
+        assert leader.positions()[:2] == [[(0, 3)], [(0, 2)]]
+        assert leader.listed == [(12, 1)], "as a replica, in its epoch"
+
+
+async def test_out_of_range_below_the_leader_s_start_it_begins_there(tmp_path):
+    async with followed(tmp_path, records=3) as (harness, leader):
+        leader.offsets = {NEWEST: (9, 0), OLDEST: (5, 0)}
+        leader.answer = once(answered(data(error_code=OUT_OF_RANGE)))
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 2)
+        log = harness.partitions.find("t", 0).log
+        assert leader.positions()[:2] == [[(0, 3)], [(0, 5)]]
+        assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+
+
+@pytest.mark.parametrize("start", [0, 2, 3])
+async def test_out_of_range_within_the_leader_s_log_nothing_is_thrown_away(
+    tmp_path, held_back, caplog, start
+):
+    async with followed(tmp_path, records=3) as (harness, leader):
+        leader.offsets = {NEWEST: (9, 0), OLDEST: (start, 0)}
+        leader.answer = lambda _: answered(data(error_code=OUT_OF_RANGE))
+        follow(harness)
+        await until(lambda: len(held_back) == 2)
+        log = harness.partitions.find("t", 0).log
+        assert (log.log_start_offset, log.log_end_offset) == (0, 3)
+        assert any("leads nowhere" in one for one in warnings(caplog))
+
+
+async def test_who_may_not_ask_for_offsets_yet_is_held_back_in_silence(tmp_path, held_back, caplog):
+    async with followed(tmp_path) as (harness, leader):
+        leader.offsets = {NEWEST: (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)}
+        leader.answer = lambda _: answered(data(error_code=OUT_OF_RANGE))
+        follow(harness)
+        await until(lambda: len(held_back) == 3)
+        assert harness.partitions.find("t", 0).log.log_end_offset == 1
+    assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "silent"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, True),
+        (ErrorCode.FENCED_LEADER_EPOCH, True),
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, True),
+        (ErrorCode.STALE_BROKER_EPOCH, True),
+        (ErrorCode.UNKNOWN_TOPIC_ID, True),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True),
+        (ErrorCode.KAFKA_STORAGE_ERROR, False),
+    ],
+)
+async def test_what_passes_is_told_nobody(tmp_path, held_back, caplog, code, silent):
+    async with followed(tmp_path) as (harness, leader):
+        leader.answer = lambda _: answered(data(error_code=code))
+        follow(harness)
+        await until(lambda: len(held_back) == 3)
+    assert held_back == [0.02, 0.04, 0.08]
+    assert len(warnings(caplog)) == (0 if silent else 1)
+
+
+async def test_records_taken_over_begin_the_pauses_anew(tmp_path, held_back):
+    async with followed(tmp_path) as (harness, leader):
+        refused = answered(data(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        leader.answer = once(refused, refused, answered(data(records=record(1))), refused)
+        follow(harness)
+        await until(lambda: len(held_back) == 3)
+    assert held_back == [0.02, 0.04, 0.02]
+
+
+async def test_a_session_that_the_leader_ends_begins_anew(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    async with followed(tmp_path) as (harness, leader):
+        ended = answered(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=0)
+        leader.answer = once(answered(), ended, ended, ended, answered(data(records=record(1))))
+        follow(harness)
+        await until(lambda: harness.partitions.find("t", 0).log.log_end_offset == 2)
+        assert leader.sessions()[:4] == [(0, 0), (7, 1), (0, 0), (0, 0)]
+        assert leader.positions()[:4] == [[(0, 1)], [], [(0, 1)], [(0, 1)]]
+    told = [
+        one.getMessage()
+        for one in caplog.records
+        if "the leader ends the session" in one.msg % one.args
+    ]
+    assert len(told) == 1, "once of what goes on happening"
+
+
+async def test_a_leader_without_room_for_sessions_is_told_everything_each_time(tmp_path):
+    async with followed(tmp_path, partitions=2) as (harness, leader):
+        leader.answer = lambda _: answered(session_id=0)
+        follow(harness, partitions=2)
+        await until(lambda: len(leader.fetches) >= 3)
+        assert leader.sessions()[:3] == [(0, 0)] * 3
+        assert [sorted(one) for one in leader.positions()[:3]] == [[(0, 1), (1, 1)]] * 3
+
+
+async def test_one_partition_s_error_is_no_other_s(tmp_path, held_back):
+    async with followed(tmp_path, partitions=2) as (harness, leader):
+        refused = data(0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        leader.answer = once(answered(refused, data(1, records=record(1))))
+        follow(harness, partitions=2)
+        await until(lambda: harness.partitions.find("t", 1).log.flushed_offset == 2)
+        assert held_back == [0.02]
+
+
+async def test_the_leader_s_log_start_is_followed(tmp_path):
+    async with followed(tmp_path, records=3) as (harness, leader):
+        leader.answer = once(answered(data(high_watermark=3, log_start_offset=2)))
+        follow(harness)
+        log = harness.partitions.find("t", 0).log
+        await until(lambda: log.log_start_offset == 2)
+
+
+async def test_who_follows_another_leader_is_forgotten_by_this_one(tmp_path):
+    async with followed(tmp_path, partitions=2) as (harness, leader):
+        follow(harness, partitions=2)
+        await until(lambda: len(leader.fetches) >= 2)
+        states = [partition((12, 11), 11, leader_epoch=1, partition_epoch=1)]
+        states.append(partition((12, 11), -1, leader_epoch=2, partition_epoch=2))
+        harness.set_image(topic("t", *states))
+        await until(lambda: any(one.forgotten_topics_data for one in leader.fetches))
+        told = [one.forgotten_topics_data for one in leader.fetches if one.forgotten_topics_data]
+        assert [gone.partitions for gone in told[0]] == [[1]]
+
+
+async def test_a_leader_whose_address_is_unknown_is_looked_for_less_and_less_often(autojump_clock):
+    asked_at = []
+
+    def address_of(leader_id):
+        assert leader_id == 11
+        asked_at.append(trio.current_time())
+
+    settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20, backoff_seconds_max=0.1)
+    with trio.move_on_after(0.5):
+        await Fetcher(11, address_of, settings, "follower").run()
+    pauses = [round(after - before, 2) for before, after in itertools.pairwise(asked_at)]
+    assert pauses == [0.02, 0.04, 0.08, 0.1, 0.1, 0.1]

@@ -1,0 +1,60 @@
+"""Every decision about many things yields for each of them, whichever of its arrays is long: so its turn may end there."""
+
+import inspect
+
+import pytest
+
+from quorum.controller.acls import create_acls, delete_acls
+from quorum.controller.alter_partition import alter_partition
+from quorum.controller.configs import alter_configs, replace_configs
+from quorum.controller.directories import assign_replicas
+from quorum.controller.elections import elect_leaders
+from quorum.controller.reassignments import alter_reassignments
+from quorum.controller.topics import delete_topics
+from tests.broker.large_requests import array_paths, large_request
+from tests.quorum.controller.states import state_of
+from tests.quorum.controller.test_directories import IMAGE
+from tests.quorum.metadata.build import uid
+from wire.messages.alter_configs import AlterConfigsRequest
+from wire.messages.alter_partition import AlterPartitionRequest
+from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from wire.messages.create_acls import CreateAclsRequest
+from wire.messages.delete_acls import DeleteAclsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.elect_leaders import ElectLeadersRequest
+from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+
+COUNT = 50
+STATE = state_of(IMAGE)
+DECISIONS = {
+    AlterConfigsRequest: lambda request: replace_configs(request, IMAGE),
+    AlterPartitionRequest: lambda request: alter_partition(request, STATE),
+    AlterPartitionReassignmentsRequest: lambda request: alter_reassignments(request, STATE),
+    AssignReplicasToDirsRequest: lambda request: assign_replicas(request, STATE),
+    CreateAclsRequest: lambda request: create_acls(request, IMAGE.acls, lambda: uid(1)),
+    DeleteAclsRequest: lambda request: delete_acls(request, IMAGE.acls),
+    DeleteTopicsRequest: lambda request: delete_topics(request, IMAGE, enabled=True, version=6),
+    ElectLeadersRequest: lambda request: elect_leaders(request, STATE),
+    IncrementalAlterConfigsRequest: lambda request: alter_configs(request, IMAGE),
+}
+# What belongs to one partition or one resource, and is looked at with it.
+OF_ONE = {"replicas", "new_isr_with_epochs", "new_isr", "configs"}
+CASES = [
+    (request, path)
+    for request in DECISIONS
+    for path in array_paths(request, request.VERSIONS.high)
+    if path[-1] not in OF_ONE
+]
+
+
+@pytest.mark.parametrize(("cls", "path"), CASES)
+def test_each_item_is_a_step(cls, path):
+    request = large_request(cls, cls.VERSIONS.high, path, COUNT)
+    if hasattr(request, "broker_id"):
+        request.broker_id, request.broker_epoch = 1, IMAGE.cluster.brokers[1].epoch
+    steps = DECISIONS[cls](request)
+    assert inspect.isgenerator(steps)
+    taken = list(steps)
+    assert sum(taken) >= COUNT
+    assert max(taken) == 1
