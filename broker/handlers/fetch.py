@@ -88,12 +88,16 @@ def _fetch_of_many(
     request: FetchRequest, ctx: Context, call: Call, follower_id: int
 ) -> DeferredResponse[FetchResponse]:
     async def finish() -> FetchResponse:
-        keys = await run_apart(_keys, request)
-        await open_leaders(await unopened_of_many(ctx.partitions, keys, follower_id=follower_id))
+        await _open_all(request, ctx, follower_id)
         response = _fetch(request, ctx, call)
         return await response.finish() if isinstance(response, DeferredResponse) else response
 
     return DeferredResponse(finish)
+
+
+async def _open_all(request: FetchRequest, ctx: Context, follower_id: int) -> None:
+    keys = await run_apart(_keys, request)
+    await open_leaders(await unopened_of_many(ctx.partitions, keys, follower_id=follower_id))
 
 
 def _fetch(

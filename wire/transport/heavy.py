@@ -31,6 +31,10 @@ CONFIGS_ELEMENTS_MAX = 30_000
 PARTITIONS_ELEMENTS_MAX = 160_000
 # For a leader that loses a follower of all its partitions: 50,000, each with an ISR.
 ISRS_ELEMENTS_MAX = 300_000
+# A request of more elements is taken out of the collector's sight, which would walk over it again and again, 10 ms and more each time:
+# messages have no cycles, and are freed by counting references all the same. Others' cyclic garbage of that moment is never freed: a
+# little, and few requests are so large.
+FROZEN_ELEMENTS_MIN = 50_000
 
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("wire.transport.heavy")
 

@@ -6,6 +6,7 @@ Left out: reading and writing; quotas.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import logging
 import struct
@@ -28,7 +29,13 @@ from wire.transport.api_versions import Features, answer_api_versions, unsupport
 from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
 from wire.transport.error_answers import GeneralError, OnError, general_error
 from wire.transport.guard import Judge, guarded
-from wire.transport.heavy import FEW_ELEMENTS_MAX, HEAVY_BYTES, LIGHT_ELEMENTS_MAX, run_apart
+from wire.transport.heavy import (
+    FEW_ELEMENTS_MAX,
+    FROZEN_ELEMENTS_MIN,
+    HEAVY_BYTES,
+    LIGHT_ELEMENTS_MAX,
+    run_apart,
+)
 from wire.transport.hooks import Hooks
 from wire.transport.limited_log import LimitedLog
 from wire.transport.memory import ELEMENT_BYTES
@@ -498,6 +505,8 @@ def _decode(route: Route, frame: memoryview, budget: DecodeBudget) -> _Decoded:
         budget = budget._replace(elements_max=route.elements_max)
     body = bytes(frame[start:]) if route.is_async else frame[start:]
     request, _, elements = route.request.decode_counted(body, header.api_version, budget)
+    if elements >= FROZEN_ELEMENTS_MIN:
+        gc.freeze()
     return _Decoded(header, request, len(frame) + elements * ELEMENT_BYTES)
 
 

@@ -13,6 +13,8 @@ from wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponseTopic,
 )
 from wire.messages.offset_delete import OffsetDeleteResponse as Response
 from wire.messages.offset_delete import OffsetDeleteResponsePartition as ResponsePartition
@@ -136,3 +138,26 @@ async def test_an_error_in_the_middle_is_answered_for_the_whole():
         _, response = await client.answer(10, 6)
         assert {one.error_code for one in response.coordinators} == {-1}
         assert len(response.coordinators) == len(keys) * 2
+
+
+async def test_an_error_of_the_whole_in_any_slice_is_the_answer():
+    @handles(
+        OffsetDeleteRequest,
+        versions="0",
+        slices=Slices("topics.partitions", "topics.partitions"),
+    )
+    def delete(request, _context, _call):
+        if len(request.topics[0].partitions) < ITEMS_PER_SLICE:
+            return OffsetDeleteResponse(error_code=16, topics=[])
+        return OffsetDeleteResponse(topics=[OffsetDeleteResponseTopic(name="t", partitions=[])])
+
+    asked = [
+        OffsetDeleteRequestPartition(partition_index=i) for i in range(3 * ITEMS_PER_SLICE + 1000)
+    ]
+    many = OffsetDeleteRequest(
+        group_id="g", topics=[OffsetDeleteRequestTopic(name="t", partitions=asked)]
+    )
+    async with open_server(delete) as server, open_raw(server) as client:
+        await client.send(request_frame(many, 0, 1))
+        _, response = await client.answer(47, 0)
+        assert (response.error_code, response.topics) == (16, [])
