@@ -30,6 +30,10 @@ def main(arguments: list[str]) -> int:
     rooms = {room: _mutants_in(Path(room)) for room in options.rooms}
     mutants = [mutant for of_room in rooms.values() for mutant in of_room]
     chosen = [one for one in mutants if options.only in one.name][:: options.every]
+    entries = survivors.read(options.survivors)
+    if options.argued:
+        argued = {name for entry in entries for name in entry.names()}
+        chosen = [one for one in chosen if one.name in argued]
     outcomes: dict[str, str] = {}
     began = time.monotonic()
 
@@ -46,7 +50,7 @@ def main(arguments: list[str]) -> int:
         print(f"left out, it fails without a mutant: {name}")
     for room, of_room in rooms.items():
         _print_row(room, Counter(outcomes.get(one.name, NOT_RUN) for one in of_room))
-    verdict = survivors.judge(mutants, outcomes, survivors.read(options.survivors))
+    verdict = survivors.judge(mutants, outcomes, entries)
     print(f"{len(verdict.argued)} survivors are argued for; {time.monotonic() - began:.0f} s")
     for name in verdict.killed:
         print(f"argued for, but killed: {name}")
@@ -62,6 +66,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("rooms", nargs="+", metavar="ROOM")
     parser.add_argument("--every", type=int, default=1, metavar="K")
     parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--argued", action="store_true", help="try what is argued for alone")
     parser.add_argument("--tests", action="append", metavar="PATH")
     parser.add_argument("--survivors", type=Path, default=survivors.ARGUED, metavar="FILE")
     parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS, metavar="SECONDS")

@@ -534,6 +534,7 @@ async def test_the_last_stable_offset_is_where_a_transaction_is_open(tmp_path, i
         assert (data.last_stable_offset, data.records) == (1, b"")
     else:
         assert data.records.size > 0
+        assert not harness.leader().log.knows_producers, "not scanned for who does not go by it"
 
 
 async def test_who_reads_what_is_committed_alone_is_told_of_aborted_transactions(harness):

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 import trio
+import trio.testing
 
 from broker.replication.fetch_client import FetchClient, FetchSettings
 from broker.replication.fetcher import Fetcher
@@ -235,6 +236,27 @@ async def test_who_follows_another_leader_is_forgotten_by_this_one(tmp_path):
         await until(lambda: any(one.forgotten_topics_data for one in leader.fetches))
         told = [one.forgotten_topics_data for one in leader.fetches if one.forgotten_topics_data]
         assert [gone.partitions for gone in told[0]] == [[1]]
+
+
+async def test_nobody_waits_for_the_flush_of_what_is_not_followed_any_more(tmp_path):
+    async with followed(tmp_path, partitions=2) as (harness, leader):
+        real, slow = harness.group_commit.mark_dirty, harness.partitions.find("t", 1)
+
+        def mark_dirty(log, on_flushed):
+            if log is not slow.open_log:
+                real(log, on_flushed)
+
+        harness.group_commit.mark_dirty = mark_dirty
+        leader.answer = once(answered(data(1, records=record(1))))
+        follow(harness, partitions=2)
+        await until(lambda: slow.log.log_end_offset == 2)
+        asked = len(leader.fetches)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(leader.fetches) == asked, "it waits for the flush"
+        states = [partition((12, 11), 11, leader_epoch=1, partition_epoch=1)]
+        states.append(partition((12, 11), -1, leader_epoch=2, partition_epoch=2))
+        harness.set_image(topic("t", *states))
+        await until(lambda: len(leader.fetches) > asked)
 
 
 async def test_a_leader_whose_address_is_unknown_is_looked_for_less_and_less_often(autojump_clock):
