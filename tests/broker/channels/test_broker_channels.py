@@ -61,7 +61,7 @@ def begin(nursery, channels, group, outcomes, *, broker_id=1, timeout=SECONDS):
 
 async def test_all_requests_to_a_broker_go_over_one_connection_in_order():
     toy = Toy()
-    held = toy.park("a")
+    held = toy.defer("a")
     async with (
         open_server(heartbeat, context=toy) as server,
         open_channels({1: address(server)}) as channels,
@@ -81,7 +81,7 @@ async def test_all_requests_to_a_broker_go_over_one_connection_in_order():
 
 async def test_what_is_sent_is_bounded_and_the_rest_waits_its_turn_or_is_refused():
     toy = Toy()
-    held = toy.park("0")
+    held = toy.defer("0")
     async with (
         open_server(heartbeat, context=toy) as server,
         open_channels({1: address(server)}, in_flight=2, queued=3) as channels,
@@ -102,7 +102,7 @@ async def test_what_is_sent_is_bounded_and_the_rest_waits_its_turn_or_is_refused
 
 async def test_a_broker_that_goes_away_leaves_what_it_was_sent_in_doubt_and_its_successor_gets_the_rest():
     toy, addresses = Toy(), {}
-    toy.park("sent")
+    toy.defer("sent")
     outcomes = {}
     async with open_channels(addresses, in_flight=1) as channels, trio.open_nursery() as nursery:
         async with open_server(heartbeat, context=toy) as server:
@@ -181,7 +181,7 @@ async def test_a_request_that_the_broker_does_not_serve_is_not_sent_and_others_g
 
 async def test_time_that_runs_out_tells_whether_it_was_sent():
     toy = Toy()
-    toy.park("a")
+    toy.defer("a")
     async with (
         open_server(heartbeat, context=toy) as server,
         open_channels({1: address(server)}, in_flight=1) as channels,
@@ -195,14 +195,14 @@ async def test_time_that_runs_out_tells_whether_it_was_sent():
             await channels.call(1, beat("b"), timeout=0.01)
         await until(lambda: outcomes)
         assert outcomes == {"a": "OutcomeUnknown"}
-        toy.park("a").set()
+        toy.defer("a").set()
         await channels.call(1, beat("c"), timeout=SECONDS)
         assert toy.begun == ["first", "a", "c"], "what nobody waits for any more is not sent"
 
 
 async def test_a_broker_that_answers_nothing_is_left():
     toy = Toy()
-    toy.park("a")
+    toy.defer("a")
     async with (
         open_server(heartbeat, context=toy) as server,
         open_channels({1: address(server)}, response_seconds=0.5) as channels,
@@ -289,7 +289,7 @@ async def test_an_answer_that_is_none_leaves_the_outcome_unknown():
 
 async def test_at_the_end_everybody_hears_what_is_known():
     toy, outcomes = Toy(), {}
-    toy.park("sent")
+    toy.defer("sent")
     async with open_server(heartbeat, context=toy) as server, trio.open_nursery() as nursery:
         async with open_channels({1: address(server)}, in_flight=1) as channels:
             begin(nursery, channels, "sent", outcomes)

@@ -275,7 +275,7 @@ async def test_a_follower_below_the_log_s_start_proves_nothing(harness):
     harness.leader().delete_records_before(1)
     data = await ask_one(harness, wanted(0, 0), follower=12)
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert harness.leader().replicas[12].end_offset == -1
+    assert harness.leader().followers[12].end_offset == -1
 
 
 async def test_an_idle_partition_of_a_session_costs_nothing(harness, monkeypatch):
@@ -285,7 +285,7 @@ async def test_an_idle_partition_of_a_session_costs_nothing(harness, monkeypatch
     real = LeaderEpoch.record_fetch
 
     def record_fetch(self, *what):
-        looks.append(self.partition.index)
+        looks.append(self.replica.index)
         real(self, *what)
 
     monkeypatch.setattr(LeaderEpoch, "record_fetch", record_fetch)
@@ -317,7 +317,7 @@ async def test_records_that_cannot_be_read_are_looked_at(harness, monkeypatch, c
     monkeypatch.setattr(PartitionLog, "read", read)
     data = (await ask(harness, request(wanted(max_bytes=777), epoch=0))).responses[0].partitions[0]
     assert data.error_code == code
-    assert suspected == ([(held, 0, 777)] if noted else [])
+    assert suspected == ([(("t", 0), 0, 777)] if noted else [])
     assert (await ask_one(harness, wanted(0), epoch=-1)).error_code == code
 
 

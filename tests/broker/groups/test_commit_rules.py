@@ -80,4 +80,4 @@ def test_a_member_whose_return_could_not_be_stored_and_that_is_silent_leaves():
     driver.join("a2", instance="a", protocols=[("range", b"other")])
     driver.failing = None
     driver.advance(11)
-    assert not driver.core.groups["g"].members
+    assert not driver.shard.groups["g"].members

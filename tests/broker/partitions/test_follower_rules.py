@@ -128,7 +128,7 @@ def test_what_was_written_before_a_batch_that_is_no_good_is_flushed(harness):
 @pytest.mark.parametrize("length", [-12, -13, 0])
 def test_a_batch_of_no_size_is_refused(harness, length):
     """Nothing can be said of what comes after it."""
-    follower = follow_with(harness, 0).follower()
+    follower = follow_with(harness, 0).open_follower()
     data = bytearray(record(0))
     data[8:12] = length.to_bytes(4, "big", signed=True)
     with pytest.raises((KafkaError, RemoteProtocolError)):

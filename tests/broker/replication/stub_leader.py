@@ -17,6 +17,7 @@ from wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from wire.transport.access import open_to_all
 from wire.transport.registry import Registry, handles
 from wire.transport.server import Listener, serve_listener
 
@@ -65,13 +66,13 @@ class StubLeader:
         return [(request.session_id, request.session_epoch) for request in self.fetches]
 
 
-@handles(FetchRequest, versions="4-18")
+@handles(FetchRequest, versions="4-18", access=open_to_all("a stub"))
 def fetch(request, leader: StubLeader, _call) -> FetchResponse:
     leader.fetches.append(request)
     return leader.answer(request)
 
 
-@handles(ListOffsetsRequest, versions="1-10")
+@handles(ListOffsetsRequest, versions="1-10", access=open_to_all("a stub"))
 def list_offsets(request, leader: StubLeader, _call) -> ListOffsetsResponse:
     [asked] = request.topics[0].partitions
     leader.listed.append((request.replica_id, asked.current_leader_epoch))

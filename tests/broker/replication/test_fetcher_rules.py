@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from broker.channels.broker_connector import BrokerConnector
 from broker.replication.fetch_client import FetchClient, FetchSettings
 from broker.replication.fetcher import Fetcher
 from tests.broker.harness import partition, topic
@@ -42,13 +43,13 @@ def once(*answers):
 def held_back(monkeypatch):
     """The pauses of partitions that were held back."""
     pauses = []
-    real = FetchClient.hold_back
+    real = FetchClient.delay
 
-    def hold_back(self, followed, now):
-        pauses.append(followed.pause)
+    def delay(self, followed, now):
+        pauses.append(followed.backoff)
         real(self, followed, now)
 
-    monkeypatch.setattr(FetchClient, "hold_back", hold_back)
+    monkeypatch.setattr(FetchClient, "delay", delay)
     return pauses
 
 
@@ -268,6 +269,6 @@ async def test_a_leader_whose_address_is_unknown_is_looked_for_less_and_less_oft
 
     settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20, backoff_seconds_max=0.1)
     with trio.move_on_after(0.5):
-        await Fetcher(11, address_of, settings, "follower").run()
+        await Fetcher(11, BrokerConnector(address_of, "follower"), settings).run()
     pauses = [round(after - before, 2) for before, after in itertools.pairwise(asked_at)]
     assert pauses == [0.02, 0.04, 0.08, 0.1, 0.1, 0.1]
