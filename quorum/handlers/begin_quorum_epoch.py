@@ -6,7 +6,7 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
-from quorum.raft.messages import BeginQuorumEpochAnswer
+from quorum.raft import messages as core
 from quorum.translate.answers import write_begin_answer
 from quorum.translate.requests import read_begin
 from quorum.translate.shape import WrongShape
@@ -23,4 +23,4 @@ def begin_quorum_epoch(
         message = read_begin(request)
     except WrongShape as error:
         return BeginQuorumEpochResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, BeginQuorumEpochAnswer, write_begin_answer)
+    return park(ctx, call, message, core.BeginQuorumEpochAnswer, write_begin_answer)

@@ -6,7 +6,7 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
-from quorum.raft.messages import EndQuorumEpochAnswer
+from quorum.raft import messages as core
 from quorum.translate.answers import write_end_answer
 from quorum.translate.requests import read_end
 from quorum.translate.shape import WrongShape
@@ -23,4 +23,4 @@ def end_quorum_epoch(
         message = read_end(request)
     except WrongShape as error:
         return EndQuorumEpochResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, EndQuorumEpochAnswer, write_end_answer)
+    return park(ctx, call, message, core.EndQuorumEpochAnswer, write_end_answer)

@@ -6,7 +6,7 @@ Below version 12 a Fetch cannot speak of divergence, so it is not served. Not ab
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
-from quorum.raft.messages import FetchAnswer
+from quorum.raft import messages as core
 from quorum.translate.answers import write_fetch_answer
 from quorum.translate.requests import read_fetch
 from quorum.translate.shape import WrongShape
@@ -23,4 +23,4 @@ def fetch(
         message = read_fetch(request)
     except WrongShape as error:
         return FetchResponse(error_code=error.code, responses=[])
-    return park(ctx, call, message, FetchAnswer, write_fetch_answer)
+    return park(ctx, call, message, core.FetchAnswer, write_fetch_answer)

@@ -6,7 +6,7 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
-from quorum.raft.messages import FetchSnapshotAnswer
+from quorum.raft import messages as core
 from quorum.translate.answers import write_snapshot_answer
 from quorum.translate.requests import read_fetch_snapshot
 from quorum.translate.shape import WrongShape
@@ -23,4 +23,4 @@ def fetch_snapshot(
         message = read_fetch_snapshot(request)
     except WrongShape as error:
         return FetchSnapshotResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, FetchSnapshotAnswer, write_snapshot_answer)
+    return park(ctx, call, message, core.FetchSnapshotAnswer, write_snapshot_answer)

@@ -6,7 +6,7 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
-from quorum.raft.messages import VoteAnswer
+from quorum.raft import messages as core
 from quorum.translate.answers import write_vote_answer
 from quorum.translate.requests import read_vote
 from quorum.translate.shape import WrongShape
@@ -23,4 +23,4 @@ def vote(
         message = read_vote(request)
     except WrongShape as error:
         return VoteResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, VoteAnswer, write_vote_answer)
+    return park(ctx, call, message, core.VoteAnswer, write_vote_answer)
