@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.handlers.context import Context
 from quorum.controller.acls import fail_create
-from quorum.serving.unjudged_acls import judged_part
+from quorum.serving.unenforced_acls import judged_part
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.outgoing import Outgoing
 from wire.transport.calls import Call

@@ -23,8 +23,8 @@ from node.runtime.epoch import open_epoch
 from node.runtime.errors import NotLeaderError
 from node.runtime.steps import Steps, at_once
 from quorum.controller.activation import activation_records
-from quorum.controller.active import Node as ReignNode
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Node as ReignNode
+from quorum.controller.active_controller import Reign
 from quorum.controller.brokers import Decided, fence_broker, taken_out
 from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from quorum.controller.elections import balance_leaders, elect_unclean

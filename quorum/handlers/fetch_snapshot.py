@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft import messages as core
-from quorum.translate.answers import write_snapshot_answer
 from quorum.translate.requests import read_fetch_snapshot
+from quorum.translate.responses import write_snapshot_answer
 from quorum.translate.shape import WrongShape
 from wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from wire.transport.calls import Call, Parked

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft import messages as core
-from quorum.translate.answers import write_vote_answer
 from quorum.translate.requests import read_vote
+from quorum.translate.responses import write_vote_answer
 from quorum.translate.shape import WrongShape
 from wire.messages.vote import VoteRequest, VoteResponse
 from wire.transport.calls import Call, Parked

@@ -33,7 +33,7 @@ from quorum.replica.peers import CALL_ERRORS, Peers
 from quorum.replica.pending_requests import Finish, Questions
 from quorum.replica.quorum_state_file import save_election
 from quorum.replica.snapshot_fetch import SnapshotFetch
-from quorum.translate.answers import read_answer
+from quorum.translate.responses import read_answer
 from wire.client.errors import VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.schema import Message

@@ -20,7 +20,8 @@ from quorum.raft import messages as core
 from quorum.raft.types import Endpoint, Peer, Timeouts
 from quorum.raft_log.snapshot_format import encode_snapshot
 from quorum.raft_log.voter_records import kraft_version_record, voters_record
-from quorum.translate import answers, requests, voters
+from quorum.translate import requests, voters
+from quorum.translate import responses as answers
 from tests.quorum.cluster import CLUSTER_ID, HOST, Member, open_cluster
 from tests.simulation.nonsense import Nonsense
 from tests.wire.random_messages import random_message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from node.runtime.deferred import Result
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Reign
 from quorum.controller.configs import fail_legacy, legacy_response, replace_configs, resource_of
 from quorum.controller.context import ControllerContext
 from quorum.metadata.acls import Operation

@@ -8,7 +8,7 @@ import trio
 
 from node.runtime.deferred import Deferred, Result
 from node.runtime.steps import Steps
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Reign
 from quorum.controller.brokers import heartbeat
 from quorum.controller.context import ControllerContext
 from quorum.controller.leases import Lease

@@ -14,7 +14,7 @@ import trio
 from node.runtime.deferred import Deferred, Result
 from node.runtime.errors import NotLeaderError
 from node.runtime.steps import Steps
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Reign
 from quorum.controller.brokers import (
     Decided,
     changes_of_new_incarnation,

@@ -7,10 +7,10 @@ from functools import partial
 from node.runtime.deferred import Result
 from quorum.controller.acls import create_acls as decide
 from quorum.controller.acls import fail_create
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import new_topic_id
-from quorum.serving.unjudged_acls import judged_part
+from quorum.serving.unenforced_acls import judged_part
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.schema import Message

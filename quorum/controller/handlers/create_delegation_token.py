@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from node.runtime.clock import now_ms
 from node.runtime.deferred import Result
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.delegation_tokens import (
     TokenRules,

@@ -6,7 +6,7 @@ from functools import partial
 
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import create_topics as decide
 from wire.errors import ErrorCode

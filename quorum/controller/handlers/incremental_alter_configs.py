@@ -6,7 +6,7 @@ from functools import partial
 
 from node.config.loggers import alter_loggers
 from node.runtime.deferred import Result
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Reign
 from quorum.controller.configs import (
     NONE,
     alter_configs,

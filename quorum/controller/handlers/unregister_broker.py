@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from node.runtime.deferred import Deferred
 from node.runtime.steps import Steps
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Reign
 from quorum.controller.brokers import unregister_broker as decide
 from quorum.controller.context import ControllerContext
 from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse

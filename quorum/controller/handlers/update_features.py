@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from node.runtime.deferred import Result
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Reign
 from quorum.controller.context import ControllerContext
 from quorum.controller.feature_updates import Cluster
 from quorum.controller.feature_updates import update_features as update

@@ -13,7 +13,7 @@ from quorum.raft.messages import FetchRequest, FetchSnapshotAnswer, FetchSnapsho
 from quorum.raft.ready import Send
 from quorum.raft.types import OffsetAndEpoch, Peer, ReplicaKey
 from quorum.replica.driver import Driver
-from quorum.translate.answers import write_snapshot_answer
+from quorum.translate.responses import write_snapshot_answer
 from tests.quorum.cluster import CLUSTER_ID, TestCluster, open_cluster, until
 from wire.errors import KafkaError
 

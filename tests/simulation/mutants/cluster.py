@@ -10,7 +10,7 @@ from unittest import mock
 
 from node.runtime.deferred import Result
 from quorum.controller import alter_partition, brokers, controller, partitions, topics
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Reign
 from quorum.controller.handlers import broker_heartbeat, broker_registration
 from quorum.controller.leases import Leases
 from quorum.controller.state import ControllerState

@@ -6,9 +6,9 @@ import trio
 from node.runtime.deferred import Result
 from node.runtime.errors import NotLeaderError
 from node.runtime.steps import at_once
-from quorum.controller import active as module
+from quorum.controller import active_controller as module
 from quorum.controller import controller
-from quorum.controller.active import Reign
+from quorum.controller.active_controller import Reign
 from quorum.controller.index import PartitionIndex
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import broker, features, image_of, partition, topic, uid
