@@ -41,7 +41,7 @@ RECORDS_PER_BATCH = 10_000
 
 
 class Node(Protocol):
-    """What a reign writes with: `QuorumNode`. Records are of the level that `metadata_version` is."""
+    """What the active controller writes with: `QuorumNode`. Records are of the level that `metadata_version` is."""
 
     metadata_version: int
 
@@ -54,7 +54,7 @@ class Node(Protocol):
     def resign(self) -> None: ...
 
 
-class Reign:
+class ActiveController:
     """One epoch of the active controller. Who decides asks `turns`; `image` is that of after the last decision that has ended.
 
     Args:

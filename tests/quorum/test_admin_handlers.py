@@ -126,15 +126,15 @@ async def test_what_has_no_room_in_a_record_costs_nobody_the_leadership(tmp_path
         open_controllers(tmp_path, delegation_token_secret_key="k") as controllers,
         connected_to(running := await controllers.active()) as connection,
     ):
-        reign = running.context.controller.reign()
+        active_controller = running.context.controller.active()
         renewer = CreatableRenewers(principal_type="User", principal_name="n" * 0x7FFF)
         request = CreateDelegationTokenRequest(renewers=[renewer], max_lifetime_ms=-1)
         answer = await connection.call(envelope(request, 3), timeout=SECONDS)
         _, body = decode_response_header(answer.response_data, 38, 3)
         token = CreateDelegationTokenResponse.decode(answer.response_data[body:], 3)
         assert token.error_code == ErrorCode.INVALID_REQUEST
-        assert running.context.controller.reign() is reign
-        assert not reign.committed.closed
+        assert running.context.controller.active() is active_controller
+        assert not active_controller.committed.closed
 
 
 async def test_a_level_counts_from_when_it_is_written(tmp_path):
@@ -144,8 +144,8 @@ async def test_a_level_counts_from_when_it_is_written(tmp_path):
         running = await controllers.active()
         controller, node = running.context.controller, running.context.node
         assert node.metadata_version == 29
-        before = at_once(controller.reign().write(Result([NoOpRecord()], None)))
-        after = at_once(controller.reign().write(Result([features(30)], None)))
+        before = at_once(controller.active().write(Result([NoOpRecord()], None)))
+        after = at_once(controller.active().write(Result([features(30)], None)))
         assert node.metadata_version == 30
         await before.wait()
         assert node.metadata_version == 30

@@ -28,7 +28,7 @@ def _small_turns(monkeypatch):
 async def underway(active):
     """Waits until somebody decides for longer than a turn."""
     with trio.fail_after(SECONDS):
-        while not active.context.controller.reign().turns.busy:
+        while not active.context.controller.active().turns.busy:
             await trio.lowlevel.checkpoint()
 
 
@@ -62,7 +62,7 @@ async def test_what_is_asked_for_meanwhile_is_decided_afterwards(tmp_path):
         active = await controllers.active()
         async with connected_to(active) as connection, connected_to(active) as another:
             one = (await joined(controllers, another, 1))[1]
-            reign = active.context.controller.reign()
+            active_controller = active.context.controller.active()
             answers = {}
 
             async def ask(name, play):
@@ -74,20 +74,20 @@ async def test_what_is_asked_for_meanwhile_is_decided_afterwards(tmp_path):
                     ask, "created", partial(connection.call, create, timeout=SECONDS)
                 )
                 await underway(active)
-                lease = reign.leases.get(1, one.epoch)
-                deadline, image = lease.deadline, reign.image
+                lease = active_controller.leases.get(1, one.epoch)
+                deadline, image = lease.deadline, active_controller.image
                 delete = partial(another.call, deletion("t"), timeout=SECONDS)
                 nursery.start_soon(ask, "deleted", delete)
                 nursery.start_soon(ask, "beaten", one.beat)
                 with trio.fail_after(SECONDS):
                     while lease.deadline == deadline:
                         await trio.lowlevel.checkpoint()
-                assert reign.turns.busy
-                assert reign.image is image
+                assert active_controller.turns.busy
+                assert active_controller.image is image
             assert answers["created"].topics[0].error_code == ErrorCode.NONE
             assert answers["deleted"].responses[0].error_code == ErrorCode.NONE  # it was there
             assert not answers["beaten"].is_fenced
-            assert "t" not in reign.image.topics.by_name
+            assert "t" not in active_controller.image.topics.by_name
 
 
 async def test_the_quorum_and_who_reads_do_not_wait(tmp_path):
@@ -95,7 +95,7 @@ async def test_the_quorum_and_who_reads_do_not_wait(tmp_path):
         active = await controllers.active()
         async with connected_to(active) as connection, connected_to(active) as another:
             await joined(controllers, connection, 1)
-            turns = active.context.controller.reign().turns
+            turns = active.context.controller.active().turns
             create = creation("t", partitions=30 * PARTITIONS)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(partial(connection.call, create, timeout=SECONDS))
@@ -114,7 +114,7 @@ async def test_an_epoch_that_ends_in_the_middle_leaves_nothing(tmp_path):
         async with connected_to(active) as connection:
             await joined(controllers, connection, 1)
             controller, answers = active.context.controller, []
-            epoch, end = controller.reign().epoch, active.node.log_end_offset
+            epoch, end = controller.active().epoch, active.node.log_end_offset
 
             async def create():
                 request = creation("t", partitions=20 * PARTITIONS)

@@ -16,4 +16,4 @@ from wire.transport.registry import handles
 def allocate_producer_ids(
     request: AllocateProducerIdsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AllocateProducerIdsResponse]:
-    return ctx.controller.submit(lambda reign: decide(request, reign.image))
+    return ctx.controller.submit(lambda active: decide(request, active.image))

@@ -17,5 +17,5 @@ def alter_client_quotas(
     request: AlterClientQuotasRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterClientQuotasResponse]:
     return ctx.controller.submit(
-        lambda reign: decide(request, reign.image.quotas), partial(fail_alter_quotas, request)
+        lambda active: decide(request, active.image.quotas), partial(fail_alter_quotas, request)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from node.runtime.deferred import Result
-from quorum.controller.active_controller import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.configs import fail_legacy, legacy_response, replace_configs, resource_of
 from quorum.controller.context import ControllerContext
 from quorum.metadata.acls import Operation
@@ -29,9 +29,9 @@ def alter_configs(
     }
     left = [one for one in request.resources if resource_of(one) not in refused]
 
-    def decide(reign: Reign) -> Result[Message, AlterConfigsResponse]:
+    def decide(active: ActiveController) -> Result[Message, AlterConfigsResponse]:
         wanted = request.replace(resources=left)
-        result = replace_configs(wanted, reign.image, forwarded=ctx.forwarded)
+        result = replace_configs(wanted, active.image, forwarded=ctx.forwarded)
         result.response.responses.extend(legacy_response(refused).responses)
         return result
 

@@ -13,4 +13,4 @@ from wire.transport.registry import handles
 def alter_partition(
     request: AlterPartitionRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[AlterPartitionResponse]:
-    return ctx.controller.submit(lambda reign: decide(request, reign.state))
+    return ctx.controller.submit(lambda active: decide(request, active.state))

@@ -7,7 +7,7 @@ from functools import partial
 from node.runtime.deferred import Result
 from quorum.controller.acls import create_acls as decide
 from quorum.controller.acls import fail_create
-from quorum.controller.active_controller import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import new_topic_id
 from quorum.serving.unenforced_acls import judged_part
@@ -26,8 +26,8 @@ def create_acls(
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     judged, merge = judged_part(request)
 
-    def decided(reign: Reign) -> Result[Message, CreateAclsResponse]:
-        result = decide(judged, reign.image.acls, new_topic_id)
+    def decided(active: ActiveController) -> Result[Message, CreateAclsResponse]:
+        result = decide(judged, active.image.acls, new_topic_id)
         return Result(result.records, merge(result.response))
 
     return ctx.controller.submit(decided, partial(fail_create, request))

@@ -32,5 +32,5 @@ def create_partitions(
 ) -> Parked[CreatePartitionsResponse]:
     controller = ctx.controller
     return controller.submit(
-        lambda reign: decide(request, reign.image, controller.rules), partial(_fail, request)
+        lambda active: decide(request, active.image, controller.rules), partial(_fail, request)
     )

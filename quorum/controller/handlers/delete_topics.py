@@ -36,6 +36,6 @@ def delete_topics(
 ) -> Parked[DeleteTopicsResponse]:
     enabled, version = ctx.config["delete.topic.enable"], call.header.api_version
     return ctx.controller.submit(
-        lambda reign: decide(request, reign.image, enabled=enabled, version=version),
+        lambda active: decide(request, active.image, enabled=enabled, version=version),
         partial(_fail, request),
     )

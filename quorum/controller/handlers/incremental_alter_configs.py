@@ -6,7 +6,7 @@ from functools import partial
 
 from node.config.loggers import alter_loggers
 from node.runtime.deferred import Result
-from quorum.controller.active_controller import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.configs import (
     NONE,
     alter_configs,
@@ -36,9 +36,9 @@ def incremental_alter_configs(
     answered = _answered_here(request, ctx, call)
     left = [one for one in request.resources if resource_of(one) not in answered]
 
-    def decide(reign: Reign) -> Result[Message, IncrementalAlterConfigsResponse]:
+    def decide(active: ActiveController) -> Result[Message, IncrementalAlterConfigsResponse]:
         wanted = request.replace(resources=left)
-        result = alter_configs(wanted, reign.image, forwarded=ctx.forwarded)
+        result = alter_configs(wanted, active.image, forwarded=ctx.forwarded)
         result.response.responses.extend(incremental_response(answered).responses)
         return result
 

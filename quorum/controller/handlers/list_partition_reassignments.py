@@ -17,4 +17,4 @@ from wire.transport.registry import handles
 def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
 ) -> Parked[ListPartitionReassignmentsResponse]:
-    return ctx.controller.submit(lambda reign: Result((), decide(request, reign.state)))
+    return ctx.controller.submit(lambda active: Result((), decide(request, active.state)))

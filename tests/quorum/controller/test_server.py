@@ -133,9 +133,9 @@ async def test_a_broker_that_still_listens_keeps_its_lease(tmp_path):
         async with connected_to(active) as connection:
             one = controllers.broker(connection, 1)
             await one.join()
-        reign = active.context.controller.reign()
+        active_controller = active.context.controller.active()
         with trio.fail_after(SECONDS):
-            while not reign.leases.get(1, one.epoch).orphaned:
+            while not active_controller.leases.get(1, one.epoch).orphaned:
                 await trio.lowlevel.checkpoint()
         async with connected_to(active) as connection:
             other = controllers.broker(connection, 1, incarnation=1)  # at another address
@@ -155,9 +155,9 @@ async def test_who_has_taken_over_the_address_has_taken_over(tmp_path):
             assert (
                 await other.register() == ErrorCode.DUPLICATE_BROKER_REGISTRATION
             )  # one is connected
-        reign = active.context.controller.reign()
+        active_controller = active.context.controller.active()
         with trio.fail_after(SECONDS):
-            while not reign.leases.get(1, one.epoch).orphaned:
+            while not active_controller.leases.get(1, one.epoch).orphaned:
                 await trio.lowlevel.checkpoint()
         async with connected_to(active) as connection:
             other.connection = connection
@@ -186,7 +186,7 @@ async def joined_broker(tmp_path):
         async with connected_to(active) as connection:
             one = controllers.broker(connection, 1)
             await one.join()
-            yield one, active.context.controller.reign().leases
+            yield one, active.context.controller.active().leases
 
 
 async def test_a_controller_that_was_held_reads_first_what_was_sent_meanwhile(tmp_path, mock_clock):
