@@ -172,7 +172,7 @@ class Raft:
             return
         self._counted = state.voters
         if isinstance(state.role, Leader):
-            state.role.reign.take_voters(state.voters, now)
+            state.role.leader_state.update_voters(state.voters, now)
         elif isinstance(state.role, Follower):
             following.mind_leader(state, state.role, now)
 
@@ -207,7 +207,7 @@ class Raft:
         role = state.role
         if isinstance(role, Leader):
             requests = state.requests.deadline(inf)
-            return min(role.reign.deadline(), state.linger.deadline, requests)
+            return min(role.leader_state.deadline(), state.linger.deadline, requests)
         resumes_after = inf if following.is_waiting_for_flush(state) else self._polled_at
         requests = state.requests.deadline(resumes_after)
         own = self._role_deadline(role) if state.shutting_down else role.deadline

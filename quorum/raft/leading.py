@@ -9,7 +9,12 @@ from __future__ import annotations
 from math import inf
 
 from quorum.raft import changing
-from quorum.raft.leader_state import PARKED_BY_VOTERS_MAX, PARKED_MAX, ParkedFetch, Reign
+from quorum.raft.leader_state import (
+    DEFERRED_BY_VOTERS_MAX,
+    DEFERRED_MAX,
+    DeferredFetch,
+    LeaderState,
+)
 from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
 from quorum.raft.messages import (
     BeginQuorumEpochRequest,
@@ -45,14 +50,14 @@ def become_leader(state: State, granting: frozenset[int], now: float) -> None:
     ensure(state.log.last_epoch < state.epoch, "R1 our log already has records of", state.epoch)
     ensure(state.voters.is_majority(granting), "R1 a majority elects", granting)
     start = state.log.end_offset
-    reign = Reign.begin(state.me, state.voters, state.timeouts, start, granting, now)
+    leader_state = LeaderState.begin(state.me, state.voters, state.timeouts, start, granting, now)
     if not state.log.history.is_dynamic:
-        reign.told = state.voters.update(state.me)
-    state.become(Leader(state.epoch, start, reign))
+        leader_state.discovered_voters = state.voters.update(state.me)
+    state.become(Leader(state.epoch, start, leader_state))
     state.lost_elections = 0
     change = LeaderChange(state.me.id, state.voters.ids, tuple(sorted(granting)))
     state.append(ControlBatch((change, *_voters_to_repeat(state))))
-    reign.flushed(state.flushed_offset)
+    leader_state.flushed(state.flushed_offset)
 
 
 def _voters_to_repeat(state: State) -> tuple[ControlRecord, ...]:
@@ -75,12 +80,12 @@ def after_append(state: State, now: float) -> None:
 
 
 def on_flushed(state: State, leader: Leader, now: float) -> None:
-    if leader.reign.flushed(state.flushed_offset):
+    if leader.leader_state.flushed(state.flushed_offset):
         _on_high_watermark(state, leader, now)
 
 
 def _on_high_watermark(state: State, leader: Leader, now: float) -> None:
-    reached = leader.reign.high_watermark
+    reached = leader.leader_state.high_watermark
     assert reached is not None
     ensure(reached <= state.log.end_offset, "R6 the high watermark is in the log", reached)
     state.commit(reached)
@@ -99,21 +104,21 @@ def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> Non
     position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
     if position == ON_OUR_LOG:
         end = state.log.end_offset
-        if role.reign.fetched_by(request.replica, request.fetch_offset, end, now):
+        if role.leader_state.fetched_by(request.replica, request.fetch_offset, end, now):
             _on_high_watermark(state, role, now)
         tell_at = _tell_at(state, role, request, now)
         if tell_at > now and request.max_wait > 0:
             expires = min(tell_at, now + min(request.max_wait, MAX_WAIT))
-            _park(state, role.reign, ParkedFetch(token, request, expires))
+            _defer(state, role.leader_state, DeferredFetch(token, request, expires))
             return
     state.reply(token, _fetch_answer(state, role, request, position))
 
 
-def _park(state: State, reign: Reign, fetch: ParkedFetch) -> None:
-    waiting = len(reign.parked)
-    is_late_voter = waiting >= PARKED_MAX and fetch.request.replica in reign.voter_set
-    if waiting < PARKED_MAX + is_late_voter * PARKED_BY_VOTERS_MAX:
-        reign.parked[fetch.token] = fetch
+def _defer(state: State, leader_state: LeaderState, fetch: DeferredFetch) -> None:
+    waiting = len(leader_state.deferred)
+    is_late_voter = waiting >= DEFERRED_MAX and fetch.request.replica in leader_state.voter_set
+    if waiting < DEFERRED_MAX + is_late_voter * DEFERRED_BY_VOTERS_MAX:
+        leader_state.deferred[fetch.token] = fetch
     else:
         state.reply(fetch.token, state.answer(FetchAnswer, ErrorCode.BROKER_NOT_AVAILABLE))
 
@@ -151,7 +156,7 @@ def _fetch_error(state: State, request: FetchRequest) -> ErrorCode | None:
 
 
 def _known_watermark(leader: Leader) -> int:
-    known = leader.reign.high_watermark
+    known = leader.leader_state.high_watermark
     return -1 if known is None else known
 
 
@@ -161,7 +166,7 @@ def _tell_at(state: State, leader: Leader, request: FetchRequest, now: float) ->
     A voter's copy counts, so it hears of every record at once, and acknowledges it: of a watermark alone it then hears with the next record, or after a
     while, but for the first one that it hears of. An observer acts on what is committed only: one answer tells it both.
     """
-    is_voter = request.replica in leader.reign.voter_set
+    is_voter = request.replica in leader.leader_state.voter_set
     if is_voter and request.fetch_offset < state.log.end_offset:
         return now
     if _known_watermark(leader) <= min(request.high_watermark, request.fetch_offset):
@@ -172,20 +177,20 @@ def _tell_at(state: State, leader: Leader, request: FetchRequest, now: float) ->
 
 def _wake(state: State, leader: Leader, now: float) -> None:
     """Answers the parked fetches that have something to learn. Their offsets were counted when they came."""
-    for parked in list(leader.reign.parked.values()):
-        tell_at = _tell_at(state, leader, parked.request, now)
+    for deferred in list(leader.leader_state.deferred.values()):
+        tell_at = _tell_at(state, leader, deferred.request, now)
         if tell_at <= now:
-            _answer_parked(state, leader, parked)
-        elif tell_at < parked.expires:
-            leader.reign.parked[parked.token] = parked._replace(expires=tell_at)
+            _complete_deferred(state, leader, deferred)
+        elif tell_at < deferred.expires:
+            leader.leader_state.deferred[deferred.token] = deferred._replace(expires=tell_at)
 
 
-def _answer_parked(state: State, leader: Leader, parked: ParkedFetch) -> None:
+def _complete_deferred(state: State, leader: Leader, deferred: DeferredFetch) -> None:
     """It was good when it came, and whoever leads keeps leading that epoch; but the log may begin later by now."""
-    if leader.reign.parked.pop(parked.token, None) is not None:
-        request = parked.request
+    if leader.leader_state.deferred.pop(deferred.token, None) is not None:
+        request = deferred.request
         position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
-        state.reply(parked.token, _fetch_answer(state, leader, request, position))
+        state.reply(deferred.token, _fetch_answer(state, leader, request, position))
 
 
 def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, now: float) -> None:
@@ -199,7 +204,7 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
         state.reply(token, state.answer(FetchSnapshotAnswer, error or 0))
         return
     assert isinstance(state.role, Leader)
-    state.role.reign.heard_from(request.replica, now)
+    state.role.leader_state.update_check_quorum(request.replica, now)
     max_bytes = min(max(request.max_bytes, 1), state.timeouts.snapshot_max_bytes)
     read = SnapshotRead(request.snapshot_id, request.position, max_bytes)
     state.reply(
@@ -218,22 +223,24 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
 
 
 def poll_leader(state: State, leader: Leader, now: float) -> None:
-    reign = leader.reign
-    if reign.change is not None:
+    leader_state = leader.leader_state
+    if leader_state.change is not None:
         changing.poll_change(state, leader, now)
-    if now >= reign.check_deadline or changing.is_voted_out(state, leader):
+    if now >= leader_state.check_deadline or changing.is_voted_out(state, leader):
         resign(state, leader, now)
         return
     if state.linger.has_ended(now):
         state.end_linger()
-    for parked in [parked for parked in reign.parked.values() if now >= parked.expires]:
-        _answer_parked(state, leader, parked)
-    if now >= reign.begin_deadline:
+    for deferred in [
+        deferred for deferred in leader_state.deferred.values() if now >= deferred.expires
+    ]:
+        _complete_deferred(state, leader, deferred)
+    if now >= leader_state.begin_deadline:
         _announce(state, leader, now)
 
 
 def _announce(state: State, leader: Leader, now: float) -> None:
-    for voter in leader.reign.silent_voters(now):
+    for voter in leader.leader_state.silent_voters(now):
         peer = state.peer_of(voter)
         if state.requests.is_ready(peer, now):
             request = BeginQuorumEpochRequest(
@@ -244,14 +251,14 @@ def _announce(state: State, leader: Leader, now: float) -> None:
                 endpoints=state.identity.endpoints,
             )
             state.send(peer, request, now)
-    leader.reign.begin_deadline = now + state.timeouts.begin_quorum_epoch
+    leader.leader_state.begin_deadline = now + state.timeouts.begin_quorum_epoch
 
 
 def resign(state: State, leader: Leader, now: float) -> None:
     """Ends our leadership: tell the others, the most advanced first in line, and wait for one of them."""
     others = frozenset(peer.id for _, peer in state.other_voters)
     deadline = inf if state.shutting_down else state.election_deadline(now)
-    state.become(Resigned(state.epoch, deadline, others, leader.reign.successors()))
+    state.become(Resigned(state.epoch, deadline, others, leader.leader_state.successors()))
 
 
 def poll_resigned(state: State, resigned: Resigned, now: float) -> None:

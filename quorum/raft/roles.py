@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from quorum.raft.types import NO_NODE, Election, OffsetAndEpoch, Peer, ReplicaKey
 
 if TYPE_CHECKING:
-    from quorum.raft.leader_state import Reign
+    from quorum.raft.leader_state import LeaderState
 
 
 class Unattached(NamedTuple):
@@ -91,11 +91,11 @@ class Follower(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """Leading `epoch` from `start_offset` on; what it knows of the others is in `reign`."""
+    """Leading `epoch` from `start_offset` on; what it knows of the others is in `leader_state`."""
 
     epoch: int
     start_offset: int
-    reign: Reign
+    leader_state: LeaderState
     deadline: float = inf
 
 
@@ -203,7 +203,7 @@ def describe(role: Role) -> str:
             extra = f" leader={role.leader.id}" + (" gone" if role.leader_gone else "")
             extra += f" snapshot={role.snapshot.snapshot_id}" if role.snapshot else ""
         case Leader():
-            extra = f" start={role.start_offset} hw={role.reign.high_watermark}"
+            extra = f" start={role.start_offset} hw={role.leader_state.high_watermark}"
         case Resigned():
             extra = f" unacked={sorted(role.unacked)}"
     return f"{type(role).__name__} epoch={role.epoch}{extra}"

@@ -258,14 +258,14 @@ class State:
         return float(self.prng.uniform(0.5, 1) * min(most, first * 2 ** min(losses, 16)))
 
     def _refuse_waiting(self, leader: Leader) -> None:
-        change = leader.reign.change
+        change = leader.leader_state.change
         if change is not None and change.token is not None:
             error = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.reply(change.token, change.answer_class(error=error))
-        leader.reign.change = None
-        for parked in leader.reign.parked.values():
-            self.reply(parked.token, self.answer(FetchAnswer, ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        leader.reign.parked.clear()
+        leader.leader_state.change = None
+        for deferred in leader.leader_state.deferred.values():
+            self.reply(deferred.token, self.answer(FetchAnswer, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        leader.leader_state.deferred.clear()
 
     # --- effects
 

@@ -134,7 +134,7 @@ class Replica:
         state._replies, state._sends, state._pending = [], [], []
         role = state.role
         if isinstance(role, Leader):
-            state.role = role._replace(reign=_copy_reign(role.reign))
+            state.role = role._replace(leader_state=_copy_leader_state(role.leader_state))
         new.raft._state = state
         return new
 
@@ -151,7 +151,7 @@ class Replica:
         """The role's deadline is over: election, fetch, resignation, or a leader's check of its quorum."""
         state = self.raft._state
         if isinstance(state.role, Leader):
-            state.role.reign.check_deadline = 0.0
+            state.role.leader_state.check_deadline = 0.0
         else:
             state.role = state.role._replace(deadline=0.0)
         self.step(lambda raft: raft.handle_timeout(0.0), watcher)
@@ -221,7 +221,7 @@ class Replica:
         state = self.raft._state
         role = state.role
         if isinstance(role, Leader):
-            role.reign.check_deadline, role.reign.begin_deadline = FAR, 0.0
+            role.leader_state.check_deadline, role.leader_state.begin_deadline = FAR, 0.0
         elif role.deadline != FAR:
             state.role = role._replace(deadline=FAR)
 
@@ -237,7 +237,7 @@ class Replica:
                 del self.askers[number]
                 role = self.raft._state.role
                 assert isinstance(role, Leader)
-                del role.reign.parked[number]
+                del role.leader_state.deferred[number]
         self._keys.clear()
 
     def rank(self) -> tuple[Any, ...]:
@@ -294,15 +294,15 @@ def _copy_requests(requests: Requests) -> Requests:
     return new
 
 
-def _copy_reign(reign: Any) -> Any:
-    voters = {i: replace(progress) for i, progress in reign.voters.items()}
+def _copy_leader_state(leader_state: Any) -> Any:
+    voters = {i: replace(progress) for i, progress in leader_state.voters.items()}
     return replace(
-        reign,
-        own=voters[reign.me.id],
+        leader_state,
+        own=voters[leader_state.me.id],
         voters=voters,
-        observers=dict(reign.observers),
-        parked=dict(reign.parked),
-        fetched=set(reign.fetched),
+        observers=dict(leader_state.observers),
+        deferred=dict(leader_state.deferred),
+        fetched=set(leader_state.fetched),
     )
 
 
@@ -312,9 +312,11 @@ def _renamed(ids: frozenset[int], where: Permutation) -> frozenset[int]:
 
 def _role_key(role: Any, where: Permutation) -> tuple[Any, ...]:
     if isinstance(role, Leader):
-        reign = role.reign
-        ends = frozenset((where[i], p.end_offset, p.last_fetch) for i, p in reign.voters.items())
-        return ("Leader", role.epoch, role.start_offset, reign.high_watermark, ends)
+        leader_state = role.leader_state
+        ends = frozenset(
+            (where[i], p.end_offset, p.last_fetch) for i, p in leader_state.voters.items()
+        )
+        return ("Leader", role.epoch, role.start_offset, leader_state.high_watermark, ends)
     voted = getattr(role, "voted", None)
     leader = getattr(role, "leader", None)
     return (

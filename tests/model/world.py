@@ -303,7 +303,7 @@ class World(Watcher):
             said.append("R5")
             common = replica.log.records[: len(self.committed)]
             ensure(common == self.committed, "R5 leader", replica.id, "lacks", self.committed)
-        reached = role.reign.high_watermark or 0
+        reached = role.leader_state.high_watermark or 0
         if reached > len(self.committed):
             said.append("R6")
             prefix = replica.log.records[:reached]

@@ -118,7 +118,7 @@ class Checker:
 
     def _watch(self, node: SimNode, role: Leader, now: float) -> None:
         """A leader's watermark and voters if they have changed, and its quorum if it may be too old by now."""
-        watermark, voters = role.reign.high_watermark, node.log.history.voters
+        watermark, voters = role.leader_state.high_watermark, node.log.history.voters
         seen, counted, due = self.watched.get(node.id, (None, None, -inf))
         if watermark == seen and voters is counted and now < due:
             return
@@ -444,7 +444,7 @@ class Checker:
             return
         self.count("R10 leader outside")
         offset = node.log.history.voters_offset
-        if offset is not None and offset < (role.reign.high_watermark or 0):
+        if offset is not None and offset < (role.leader_state.high_watermark or 0):
             self.fail("R10", node.id, "leads on, though the voters without it are committed")
 
     # --- L1: nobody is busy in a loop

@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quorum.raft import leader_state as reign
-from quorum.raft import leading
+from quorum.raft import leader_state, leading
 from quorum.raft import messages as core
 from quorum.raft.roles import Leader
 from quorum.raft.types import EPOCH_JUMP_MAX, EPOCH_LIMIT, EPOCH_MAX, OffsetAndEpoch, ReplicaKey
@@ -91,12 +90,12 @@ class Hostile:
     def held(self, node: SimNode) -> dict[str, tuple[int, int]]:
         """What a request may leave in memory: how many there are, and may be."""
         role, peers = node.raft.role, len(self.world.nodes)
-        parked_max = leading.PARKED_MAX + leading.PARKED_BY_VOTERS_MAX
+        parked_max = leading.DEFERRED_MAX + leading.DEFERRED_BY_VOTERS_MAX
         # at most one to each, as a voter and as a bootstrap server
         found = {IN_FLIGHT: (len(node.raft._state.requests._by_token), 2 * peers)}
         if isinstance(role, Leader):
-            found["parked fetches"] = (len(role.reign.parked), parked_max)
-            found["observers"] = (len(role.reign.observers), reign.OBSERVERS_MAX)
+            found["parked fetches"] = (len(role.leader_state.deferred), parked_max)
+            found["observers"] = (len(role.leader_state.observers), leader_state.OBSERVERS_MAX)
         found["unanswered requests"] = (node.unanswered, parked_max + UNANSWERED_MAX)
         return found
 

@@ -504,7 +504,7 @@ class SimNode:
         if not isinstance(role, Leader):
             self._proposals.clear()
             return
-        reached = role.reign.high_watermark or 0
+        reached = role.leader_state.high_watermark or 0
         while self._proposals and self._proposals[0][0] <= reached:
             end, epoch, payload = self._proposals.pop(0)
             if epoch == role.epoch:

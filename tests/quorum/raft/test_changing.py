@@ -159,7 +159,7 @@ def test_nothing_changes_before_the_epoch_has_committed():
     """The bug of the first Raft papers: a change of an epoch whose predecessors may still count otherwise."""
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=me).lead()
-    assert talk.raft.role.reign.high_watermark is None
+    assert talk.raft.role.leader_state.high_watermark is None
     for request in (add(4), remove(3), update(2, 1)):
         assert talk.ask(request).error == ErrorCode.REQUEST_TIMED_OUT
 
@@ -270,11 +270,11 @@ def test_the_last_voter_stays():
 
 def test_a_second_voter_makes_a_leader_mind_its_majority():
     talk = leader_of(1)
-    assert talk.raft.role.reign.check_deadline == float("inf")
+    assert talk.raft.role.leader_state.check_deadline == float("inf")
     talk.ask(fetched(2, talk))
     talk.ask(add(2))
     talk.answer(core.ApiVersionsAnswer(kraft_versions=(0, 1)))
-    assert talk.raft.role.reign.check_deadline < float("inf")
+    assert talk.raft.role.leader_state.check_deadline < float("inf")
     talk.now += 10
     talk.raft.handle_timeout(talk.now)
     talk._drain()
@@ -306,16 +306,16 @@ def test_updates_are_judged(changes, code):
 
 def test_a_voter_with_another_directory_is_an_observer():
     talk = leader_of(1, 2, 3)
-    end = talk.raft.role.reign.high_watermark
+    end = talk.raft.role.leader_state.high_watermark
     talk.raft.propose(b"x", 1, 1)
     talk._drain()
     talk.raft.flushed(talk.log.end_offset, talk.now)
     talk._drain()
     talk.ask(fetched(2, talk, directory=9))
-    assert talk.raft.role.reign.high_watermark == end
-    assert key(2, 9) in talk.raft.role.reign.observers
+    assert talk.raft.role.leader_state.high_watermark == end
+    assert key(2, 9) in talk.raft.role.leader_state.observers
     talk.ask(fetched(2, talk))
-    assert talk.raft.role.reign.high_watermark == end + 1
+    assert talk.raft.role.leader_state.high_watermark == end + 1
 
 
 def test_a_vote_is_for_a_directory_and_strangers_may_ask():
@@ -373,7 +373,7 @@ def test_who_removed_itself_and_alone_knows_it_still_stands():
     assert isinstance(restarted.raft.role, Leader)
     restarted.raft.flushed(restarted.log.end_offset, restarted.now)
     restarted._drain()
-    assert restarted.raft.role.reign.high_watermark is None, "it is no part of the majority"
+    assert restarted.raft.role.leader_state.high_watermark is None, "it is no part of the majority"
     restarted.ask(fetched(2, restarted))
     assert isinstance(restarted.raft.role, Resigned), "the set without it is committed"
 

@@ -9,7 +9,7 @@ import pytest
 from quorum.raft import leading
 from quorum.raft import messages as core
 from quorum.raft.core import NotLeader, Raft
-from quorum.raft.leader_state import OBSERVERS_MAX, Reign, majority_offset
+from quorum.raft.leader_state import OBSERVERS_MAX, LeaderState, majority_offset
 from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, truncation_offset, validate_fetch
 from quorum.raft.ready import ControlBatch
 from quorum.raft.roles import (
@@ -221,7 +221,7 @@ def test_an_observer_that_knows_less_than_the_watermark_is_answered_at_once():
 
 def test_when_as_many_fetches_wait_as_may_observers_are_refused_and_voters_wait(monkeypatch):
     """An answer without news would be followed by the next fetch at once; a refusal makes the fetcher back off."""
-    monkeypatch.setattr(leading, "PARKED_MAX", 0)
+    monkeypatch.setattr(leading, "DEFERRED_MAX", 0)
     talk = Talk().lead()
     assert talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, high_watermark=1)) is None
     observer = fetch(replica=OBSERVER, fetch_offset=1, last_fetched_epoch=1, high_watermark=1)
@@ -507,7 +507,7 @@ ROLES = {
     Candidate: lambda epoch: Candidate(epoch, 1.0, ReplicaKey(1), frozenset({1})),
     Follower: lambda epoch: Follower(epoch, 1.0, VOTERS[2]),
     Leader: lambda epoch: Leader(
-        epoch, 0, Reign.begin(ME_AS_VOTER, SET, Timeouts(), 0, frozenset(), 0.0)
+        epoch, 0, LeaderState.begin(ME_AS_VOTER, SET, Timeouts(), 0, frozenset(), 0.0)
     ),
     Resigned: lambda epoch: Resigned(epoch, 1.0),
 }
@@ -542,12 +542,12 @@ def test_the_majority_offset_is_what_a_majority_has(size):
 
 
 def test_observers_are_bounded():
-    reign = Reign.begin(ME_AS_VOTER, SET, Timeouts(), 0, frozenset(), 0.0)
+    leader_state = LeaderState.begin(ME_AS_VOTER, SET, Timeouts(), 0, frozenset(), 0.0)
     for i in range(OBSERVERS_MAX + 50):
-        reign.fetched_by(ReplicaKey(100 + i), 0, 0, now=1.0)
-    assert len(reign.observers) == OBSERVERS_MAX
-    reign.fetched_by(ReplicaKey(5), 0, 0, now=1000.0)
-    assert len(reign.observers) == 1
+        leader_state.fetched_by(ReplicaKey(100 + i), 0, 0, now=1.0)
+    assert len(leader_state.observers) == OBSERVERS_MAX
+    leader_state.fetched_by(ReplicaKey(5), 0, 0, now=1000.0)
+    assert len(leader_state.observers) == 1
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_match_index_is_initialized_to_0_on_every_leader():
     """Nothing is known of the others' logs until they fetch."""
     talk = Talk(log_of((3, 1)), Election(1)).lead()
     assert isinstance(talk.raft.role, Leader)
-    assert {talk.raft.role.reign.voters[i].end_offset for i in (2, 3)} == {-1}
+    assert {talk.raft.role.leader_state.voters[i].end_offset for i in (2, 3)} == {-1}
 
 
 # --- AppendEntries RPC, receiver implementation: a leader judges fetches
@@ -259,14 +259,14 @@ def test_success_updates_match_index():
     talk = Talk(log_of((5, 1)), Election(1)).lead()
     talk.ask(fetch(epoch=2, fetch_offset=2, last_fetched_epoch=1))
     assert isinstance(talk.raft.role, Leader)
-    assert talk.raft.role.reign.voters[2].end_offset == 2
+    assert talk.raft.role.leader_state.voters[2].end_offset == 2
 
 
 def test_failure_because_of_log_inconsistency_counts_for_nothing_and_is_retried():
     talk = Talk(log_of((5, 1)), Election(3)).lead()
     talk.ask(fetch(epoch=4, fetch_offset=6, last_fetched_epoch=2))
     assert isinstance(talk.raft.role, Leader)
-    assert talk.raft.role.reign.voters[2].end_offset == -1
+    assert talk.raft.role.leader_state.voters[2].end_offset == -1
 
 
 @pytest.mark.parametrize(("offset", "epoch", "committed"), [(5, 1, None), (6, 2, 6)])

@@ -194,5 +194,5 @@ def test_the_new_set_decides_what_a_majority_is_at_once():
     talk = committed()
     talk.ask(remove(key(3)))
     assert isinstance(talk.raft.role, Leader)
-    assert talk.raft.role.reign.voter_set.majority == 2
-    assert set(talk.raft.role.reign.voters) == {1, 2}
+    assert talk.raft.role.leader_state.voter_set.majority == 2
+    assert set(talk.raft.role.leader_state.voters) == {1, 2}

@@ -10,7 +10,7 @@ from unittest import mock
 
 from node.runtime.deferred import Result
 from quorum.controller import alter_partition, brokers, controller, partitions, topics
-from quorum.controller.active_controller import Reign
+from quorum.controller.active_controller import ActiveController
 from quorum.controller.handlers import broker_heartbeat, broker_registration
 from quorum.controller.leases import Leases
 from quorum.controller.state import ControllerState
@@ -135,16 +135,16 @@ def _the_silent_are_not_fenced() -> Patch:
 
 def _oversized_batch_ends_the_reign() -> Patch:
     """5B 36, KAFKA-14996."""
-    real = Reign.write
+    real = ActiveController.write
 
-    def write(self: Reign, result: Result[Any, Any]) -> Any:
+    def write(self: ActiveController, result: Result[Any, Any]) -> Any:
         try:
             return (yield from real(self, result))
         except KafkaError:
             self._give_up()
             raise
 
-    return mock.patch.object(Reign, "write", write)
+    return mock.patch.object(ActiveController, "write", write)
 
 
 def _no_request_is_too_large() -> Patch:

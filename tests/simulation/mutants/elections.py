@@ -8,8 +8,7 @@ from math import inf
 from typing import Any
 from unittest import mock
 
-from quorum.raft import core, elections, leading, roles, state
-from quorum.raft import leader_state as reign
+from quorum.raft import core, elections, leader_state, leading, roles, state
 from quorum.raft.messages import VoteAnswer
 from quorum.raft.ready import Ready
 from quorum.raft.roles import Prospective, Role
@@ -122,10 +121,12 @@ def _believes_any_epoch() -> Patch:
 def _strangers_keep_a_leader() -> Patch:
     """Fetches of observers count for the check of the quorum."""
 
-    def heard_from(self: reign.Reign, replica: ReplicaKey, now: float) -> None:
+    def update_check_quorum(
+        self: leader_state.LeaderState, replica: ReplicaKey, now: float
+    ) -> None:
         self.check_deadline = min(self.check_deadline, inf) and now + self.timeouts.check_quorum
 
-    return mock.patch.object(reign.Reign, "heard_from", heard_from)
+    return mock.patch.object(leader_state.LeaderState, "update_check_quorum", update_check_quorum)
 
 
 def _looks_for_no_leader() -> Patch:

@@ -11,13 +11,11 @@ from quorum.raft import (
     core,
     elections,
     following,
+    leader_state,
     leading,
     requests,
     roles,
     state,
-)
-from quorum.raft import (
-    leader_state as reign,
 )
 from quorum.raft.log_view import ON_OUR_LOG
 from quorum.raft.messages import VoteRequest
@@ -61,15 +59,15 @@ def _leader_counts_unflushed() -> AbstractContextManager[Any]:
 def _commits_older_epochs() -> AbstractContextManager[Any]:
     """Raft, figure 8: the high watermark passes records of earlier epochs by counting replicas."""
 
-    def advance(self: reign.Reign) -> bool:
+    def advance(self: leader_state.LeaderState) -> bool:
         ends = sorted((p.end_offset for p in self.voters.values()), reverse=True)
-        offset = reign.majority_offset(ends)
+        offset = leader_state.majority_offset(ends)
         if offset <= (self.high_watermark or 0):
             return False
         self.high_watermark = offset
         return True
 
-    return mock.patch.object(reign.Reign, "_advance", advance)
+    return mock.patch.object(leader_state.LeaderState, "_advance", advance)
 
 
 def _truncates_too_far() -> AbstractContextManager[Any]:
@@ -84,7 +82,7 @@ def _truncates_too_far() -> AbstractContextManager[Any]:
 
 
 def _one_replica_commits() -> AbstractContextManager[Any]:
-    return mock.patch.object(reign, "majority_offset", lambda descending: descending[0])
+    return mock.patch.object(leader_state, "majority_offset", lambda descending: descending[0])
 
 
 def votes_twice() -> AbstractContextManager[Any]:
@@ -117,7 +115,7 @@ def _never_resigns() -> AbstractContextManager[Any]:
     """5B 31, KAFKA-15489."""
 
     def poll(raft: state.State, leader: Leader, now: float) -> None:
-        leader.reign.check_deadline = float("inf")
+        leader.leader_state.check_deadline = float("inf")
         real(raft, leader, now)
 
     real = leading.poll_leader
@@ -252,16 +250,16 @@ def _two_changes_at_once() -> AbstractContextManager[Any]:
 
 
 def _voted_out_leader_counts_itself() -> AbstractContextManager[Any]:
-    def advance(self: reign.Reign) -> bool:
+    def advance(self: leader_state.LeaderState) -> bool:
         replicas = {id(p): p for p in [*self.voters.values(), self.own]}.values()
         ends = sorted((p.end_offset for p in replicas), reverse=True)
-        offset = reign.majority_offset(ends)
+        offset = leader_state.majority_offset(ends)
         if offset <= max(self.start_offset, self.high_watermark or 0):
             return False
         self.high_watermark = offset
         return True
 
-    return mock.patch.object(reign.Reign, "_advance", advance)
+    return mock.patch.object(leader_state.LeaderState, "_advance", advance)
 
 
 def _truncated_set_counts() -> AbstractContextManager[Any]:
