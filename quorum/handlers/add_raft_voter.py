@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft import messages as core
-from quorum.translate.voters import read_add, write_add_answer
+from quorum.translate.voters import read_add, write_add_response
 from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
@@ -14,4 +14,4 @@ from wire.transport.registry import handles
 def add_raft_voter(
     request: AddRaftVoterRequest, ctx: QuorumContext, call: Call
 ) -> Parked[AddRaftVoterResponse]:
-    return park(ctx, call, read_add(request), core.AddVoterAnswer, write_add_answer)
+    return park(ctx, call, read_add(request), core.AddVoterResponse, write_add_response)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft import messages as core
 from quorum.translate.requests import read_begin
-from quorum.translate.responses import write_begin_answer
+from quorum.translate.responses import write_begin_response
 from quorum.translate.shape import WrongShape
 from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from wire.transport.calls import Call, Parked
@@ -23,4 +23,4 @@ def begin_quorum_epoch(
         message = read_begin(request)
     except WrongShape as error:
         return BeginQuorumEpochResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, core.BeginQuorumEpochAnswer, write_begin_answer)
+    return park(ctx, call, message, core.BeginQuorumEpochResponse, write_begin_response)

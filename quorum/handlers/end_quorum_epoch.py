@@ -8,7 +8,7 @@ from __future__ import annotations
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft import messages as core
 from quorum.translate.requests import read_end
-from quorum.translate.responses import write_end_answer
+from quorum.translate.responses import write_end_response
 from quorum.translate.shape import WrongShape
 from wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from wire.transport.calls import Call, Parked
@@ -23,4 +23,4 @@ def end_quorum_epoch(
         message = read_end(request)
     except WrongShape as error:
         return EndQuorumEpochResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, core.EndQuorumEpochAnswer, write_end_answer)
+    return park(ctx, call, message, core.EndQuorumEpochResponse, write_end_response)

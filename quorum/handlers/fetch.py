@@ -8,7 +8,7 @@ from __future__ import annotations
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft import messages as core
 from quorum.translate.requests import read_fetch
-from quorum.translate.responses import write_fetch_answer
+from quorum.translate.responses import write_fetch_response
 from quorum.translate.shape import WrongShape
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.transport.calls import Call, Parked
@@ -23,4 +23,4 @@ def fetch(
         message = read_fetch(request)
     except WrongShape as error:
         return FetchResponse(error_code=error.code, responses=[])
-    return park(ctx, call, message, core.FetchAnswer, write_fetch_answer)
+    return park(ctx, call, message, core.FetchResponse, write_fetch_response)

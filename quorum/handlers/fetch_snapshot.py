@@ -8,7 +8,7 @@ from __future__ import annotations
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft import messages as core
 from quorum.translate.requests import read_fetch_snapshot
-from quorum.translate.responses import write_snapshot_answer
+from quorum.translate.responses import write_snapshot_response
 from quorum.translate.shape import WrongShape
 from wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from wire.transport.calls import Call, Parked
@@ -23,4 +23,4 @@ def fetch_snapshot(
         message = read_fetch_snapshot(request)
     except WrongShape as error:
         return FetchSnapshotResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, core.FetchSnapshotAnswer, write_snapshot_answer)
+    return park(ctx, call, message, core.FetchSnapshotResponse, write_snapshot_response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft import messages as core
-from quorum.translate.voters import read_remove, write_remove_answer
+from quorum.translate.voters import read_remove, write_remove_response
 from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
@@ -14,4 +14,4 @@ from wire.transport.registry import handles
 def remove_raft_voter(
     request: RemoveRaftVoterRequest, ctx: QuorumContext, call: Call
 ) -> Parked[RemoveRaftVoterResponse]:
-    return park(ctx, call, read_remove(request), core.RemoveVoterAnswer, write_remove_answer)
+    return park(ctx, call, read_remove(request), core.RemoveVoterResponse, write_remove_response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft import messages as core
-from quorum.translate.voters import read_update, write_update_answer
+from quorum.translate.voters import read_update, write_update_response
 from wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
@@ -14,4 +14,4 @@ from wire.transport.registry import handles
 def update_raft_voter(
     request: UpdateRaftVoterRequest, ctx: QuorumContext, call: Call
 ) -> Parked[UpdateRaftVoterResponse]:
-    return park(ctx, call, read_update(request), core.UpdateVoterAnswer, write_update_answer)
+    return park(ctx, call, read_update(request), core.UpdateVoterResponse, write_update_response)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from quorum.handlers.context import QuorumContext, park
 from quorum.raft import messages as core
 from quorum.translate.requests import read_vote
-from quorum.translate.responses import write_vote_answer
+from quorum.translate.responses import write_vote_response
 from quorum.translate.shape import WrongShape
 from wire.messages.vote import VoteRequest, VoteResponse
 from wire.transport.calls import Call, Parked
@@ -23,4 +23,4 @@ def vote(
         message = read_vote(request)
     except WrongShape as error:
         return VoteResponse(error_code=error.code, topics=[])
-    return park(ctx, call, message, core.VoteAnswer, write_vote_answer)
+    return park(ctx, call, message, core.VoteResponse, write_vote_response)

@@ -12,15 +12,15 @@ from collections.abc import Iterable
 
 from quorum.raft.leader_state import PendingChange
 from quorum.raft.messages import (
-    AddVoterAnswer,
     AddVoterRequest,
-    ApiVersionsAnswer,
+    AddVoterResponse,
     ApiVersionsRequest,
-    ChangeAnswer,
-    RemoveVoterAnswer,
+    ApiVersionsResponse,
+    ChangeResponse,
     RemoveVoterRequest,
-    UpdateVoterAnswer,
+    RemoveVoterResponse,
     UpdateVoterRequest,
+    UpdateVoterResponse,
 )
 from quorum.raft.ready import ControlBatch, KRaftVersionChange, VotersChange
 from quorum.raft.refusals import leader_refusal
@@ -65,10 +65,10 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
                 f"New voter {_full(voter.key)} is not ready to receive requests",
             )
     except _Refused as refusal:
-        _refuse(state, AddVoterAnswer, refusal, token)
+        _refuse(state, AddVoterResponse, refusal, token)
         return
     leader.leader_state.change = PendingChange(
-        AddVoterAnswer,
+        AddVoterResponse,
         token,
         expires=now + state.timeouts.request,
         voter=voter,
@@ -77,7 +77,7 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
     )
 
 
-def on_versions(state: State, token: int, answer: ApiVersionsAnswer | None, now: float) -> None:
+def on_versions(state: State, token: int, response: ApiVersionsResponse | None, now: float) -> None:
     """The voter to be added has told its versions (None: it cannot be reached); other tokens are of a change given up."""
     role = state.role
     change = role.leader_state.change if isinstance(role, Leader) else None
@@ -86,7 +86,7 @@ def on_versions(state: State, token: int, answer: ApiVersionsAnswer | None, now:
     assert isinstance(role, Leader)
     change.versions_token = None
     try:
-        voter = _supporting(state, change.voter, answer)
+        voter = _supporting(state, change.voter, response)
         if not role.leader_state.has_caught_up(voter.key, now):
             raise _Refused(
                 ErrorCode.REQUEST_TIMED_OUT,
@@ -101,18 +101,18 @@ def on_versions(state: State, token: int, answer: ApiVersionsAnswer | None, now:
     change.offset = _append_voters(state, role, voters)
     if not change.ack_when_committed and change.token is not None:
         # the change stays pending until it is committed
-        state.reply(change.token, AddVoterAnswer())
+        state.reply(change.token, AddVoterResponse())
         change.token = None
 
 
-def _supporting(state: State, voter: Voter, answer: ApiVersionsAnswer | None) -> Voter:
-    error = ErrorCode.BROKER_NOT_AVAILABLE if answer is None else ErrorCode.of(answer.error)
-    if answer is None or error:
+def _supporting(state: State, voter: Voter, response: ApiVersionsResponse | None) -> Voter:
+    error = ErrorCode.BROKER_NOT_AVAILABLE if response is None else ErrorCode.of(response.error)
+    if response is None or error:
         raise _Refused(
             ErrorCode.REQUEST_TIMED_OUT,
             f"Aborted add voter operation for since API_VERSIONS returned an error {error.name}",
         )
-    low, high = answer.kraft_versions or (0, 0)
+    low, high = response.kraft_versions or (0, 0)
     level = state.log.history.kraft_version
     if not low <= level <= high:
         raise _Refused(
@@ -137,10 +137,10 @@ def on_remove(state: State, request: RemoveVoterRequest, token: int, now: float)
                 f"Cannot remove voter {_full(key)} from the set of voters {_keys(before)}",
             )
     except _Refused as refusal:
-        _refuse(state, RemoveVoterAnswer, refusal, token)
+        _refuse(state, RemoveVoterResponse, refusal, token)
         return
     leader.leader_state.change = PendingChange(
-        RemoveVoterAnswer,
+        RemoveVoterResponse,
         token,
         expires=now + state.timeouts.request,
         offset=_append_voters(state, leader, voters),
@@ -152,7 +152,7 @@ def on_remove(state: State, request: RemoveVoterRequest, token: int, now: float)
 
 def on_update(state: State, request: UpdateVoterRequest, token: int, now: float) -> None:
     error = _update(state, request, now)
-    state.reply(token, state.answer(UpdateVoterAnswer, error))
+    state.reply(token, state.make_response(UpdateVoterResponse, error))
 
 
 def _update(state: State, request: UpdateVoterRequest, now: float) -> ErrorCode:
@@ -307,12 +307,12 @@ def _finish(state: State, leader: Leader, error: ErrorCode, message: str | None 
     assert change is not None
     leader.leader_state.change = None
     if change.token is not None:
-        state.reply(change.token, change.answer_class(error=int(error), message=message))
+        state.reply(change.token, change.response_class(error=int(error), message=message))
 
 
-def _refuse(state: State, cls: type[ChangeAnswer], refusal: _Refused, token: int) -> None:
-    answer = cls(error=int(refusal.error), message=refusal.message)
-    state.reply(token, answer)  # type: ignore[arg-type]
+def _refuse(state: State, cls: type[ChangeResponse], refusal: _Refused, token: int) -> None:
+    response = cls(error=int(refusal.error), message=refusal.message)
+    state.reply(token, response)  # type: ignore[arg-type]
 
 
 def _check_endpoints(state: State, endpoints: tuple[Endpoint, ...]) -> None:

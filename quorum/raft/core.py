@@ -15,25 +15,25 @@ from quorum.raft import changing, elections, following, joining, leading
 from quorum.raft.log_view import LogView
 from quorum.raft.messages import (
     AddVoterRequest,
-    Answer,
-    AnyAnswer,
-    ApiVersionsAnswer,
+    AnyResponse,
     ApiVersionsRequest,
+    ApiVersionsResponse,
     BeginQuorumEpochRequest,
-    ChangeAnswer,
-    EndQuorumEpochAnswer,
+    ChangeResponse,
     EndQuorumEpochRequest,
-    FetchAnswer,
+    EndQuorumEpochResponse,
     FetchRequest,
-    FetchSnapshotAnswer,
+    FetchResponse,
     FetchSnapshotRequest,
+    FetchSnapshotResponse,
     Message,
     RemoveVoterRequest,
     Request,
-    UpdateVoterAnswer,
+    Response,
     UpdateVoterRequest,
-    VoteAnswer,
+    UpdateVoterResponse,
     VoteRequest,
+    VoteResponse,
 )
 from quorum.raft.ready import Proposal, Ready
 from quorum.raft.roles import (
@@ -99,8 +99,8 @@ class Raft:
     def receive(self, token: int, message: Message, now: float) -> None:
         """A request (to be answered under its token) or an answer (to a request sent under its token)."""
         ensure(self._state.is_drained, _UNDONE)
-        if isinstance(message, Answer):
-            self._on_answer(token, message, now)
+        if isinstance(message, Response):
+            self._on_response(token, message, now)
         else:
             self._on_request(token, message, now)
         self._poll(now)
@@ -291,40 +291,40 @@ class Raft:
             case ApiVersionsRequest():
                 raise ValueError("the registry of handlers answers ApiVersions")
 
-    def _on_answer(self, token: int, answer: AnyAnswer, now: float) -> None:
+    def _on_response(self, token: int, response: AnyResponse, now: float) -> None:
         state = self._state
         sent = state.requests.answered(token)
         if sent is None:
             return
         source = sent.peer
-        if self._on_answer_without_head(token, source, answer, now):
+        if self._on_response_without_header(token, source, response, now):
             return
-        handled = following.judge_head(state, source, answer, now)
+        handled = following.judge_head(state, source, response, now)
         if handled is False:
             state.requests.back_off(source, now)
             return
-        if isinstance(answer, FetchAnswer) and following.is_second_voice(state, sent):
+        if isinstance(response, FetchResponse) and following.is_second_voice(state, sent):
             state.requests.back_off(source, now)
             return
         state.requests.succeeded(source)
         if handled is None:
-            self._on_present_answer(source, answer, now)
+            self._on_current_epoch_response(source, response, now)
 
-    def _on_answer_without_head(
-        self, token: int, source: Peer, answer: AnyAnswer, now: float
+    def _on_response_without_header(
+        self, token: int, source: Peer, response: AnyResponse, now: float
     ) -> bool:
         """True for an answer that says nothing about epoch and leader, and is dealt with."""
         state = self._state
-        match answer:
-            case ChangeAnswer():
-                joining.on_change_answer(state, source, answer, now)
-            case ApiVersionsAnswer():
+        match response:
+            case ChangeResponse():
+                joining.on_change_response(state, source, response, now)
+            case ApiVersionsResponse():
                 state.requests.succeeded(source)
-                changing.on_versions(state, token, answer, now)
-            case UpdateVoterAnswer(error=ErrorCode.UNSUPPORTED_VERSION):
-                joining.on_update_answer(state, now)
-            case VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION) if (
-                answer.is_top_level and isinstance(state.role, Prospective)
+                changing.on_versions(state, token, response, now)
+            case UpdateVoterResponse(error=ErrorCode.UNSUPPORTED_VERSION):
+                joining.on_update_response(state, now)
+            case VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION) if (
+                response.is_top_level and isinstance(state.role, Prospective)
             ):
                 # a voter from before KIP-996: no pre-vote in this quorum
                 elections.become_candidate(state, now)
@@ -332,20 +332,20 @@ class Raft:
                 return False
         return True
 
-    def _on_present_answer(self, source: Peer, answer: AnyAnswer, now: float) -> None:
+    def _on_current_epoch_response(self, source: Peer, response: AnyResponse, now: float) -> None:
         state = self._state
-        match answer:
-            case FetchAnswer():
-                following.on_fetch_answer(state, answer, now)
-                self._fetched_watermark = answer.high_watermark if state.has_fetched else -1
-            case VoteAnswer():
-                elections.on_vote_answer(state, source, answer, now)
-            case FetchSnapshotAnswer():
-                following.on_snapshot_answer(state, answer, now)
-            case EndQuorumEpochAnswer():
-                leading.on_end_answer(state, source.id)
-            case UpdateVoterAnswer():
-                joining.on_update_answer(state, now)
+        match response:
+            case FetchResponse():
+                following.on_fetch_response(state, response, now)
+                self._fetched_watermark = response.high_watermark if state.has_fetched else -1
+            case VoteResponse():
+                elections.on_vote_response(state, source, response, now)
+            case FetchSnapshotResponse():
+                following.on_snapshot_response(state, response, now)
+            case EndQuorumEpochResponse():
+                leading.on_end_response(state, source.id)
+            case UpdateVoterResponse():
+                joining.on_update_response(state, now)
             case _:
                 pass
 

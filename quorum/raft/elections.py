@@ -13,12 +13,12 @@ from math import inf
 from quorum.raft import leading
 from quorum.raft.log_view import end_of
 from quorum.raft.messages import (
-    BeginQuorumEpochAnswer,
     BeginQuorumEpochRequest,
-    EndQuorumEpochAnswer,
+    BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
-    VoteAnswer,
+    EndQuorumEpochResponse,
     VoteRequest,
+    VoteResponse,
 )
 from quorum.raft.refusals import is_our_cluster
 from quorum.raft.roles import Candidate, Follower, Prospective, Unattached, grants
@@ -81,18 +81,18 @@ def on_vote_request(state: State, request: VoteRequest, token: int, now: float) 
     state.reply(token, _judge_vote(state, request, now))
 
 
-def _judge_vote(state: State, request: VoteRequest, now: float) -> VoteAnswer:
+def _judge_vote(state: State, request: VoteRequest, now: float) -> VoteResponse:
     error = _refusal(state, request.cluster_id, request.candidate.id, request.epoch)
     # the log of a candidate cannot reach into the epoch it stands for; that of a mere asker can
     newest = request.epoch if request.pre_vote else request.epoch - 1
     if error is None and not (0 <= request.last_epoch <= newest and request.end_offset >= 0):
         error = ErrorCode.INVALID_REQUEST
     if error is not None:
-        return state.answer(VoteAnswer, error)
+        return state.make_response(VoteResponse, error)
     if not _is_for_us(
         state, request.voter
     ):  # a letter for somebody else: its epoch is no news to us
-        return state.answer(VoteAnswer, ErrorCode.INVALID_VOTER_KEY)
+        return state.make_response(VoteResponse, ErrorCode.INVALID_VOTER_KEY)
     if request.epoch > state.epoch:
         state.become_unattached(request.epoch, now)
     up_to_date = (
@@ -105,7 +105,7 @@ def _judge_vote(state: State, request: VoteRequest, now: float) -> VoteAnswer:
         _record_vote(state, request.candidate, now)
     elif not granted:
         _ask_anew(state, request.candidate)
-    return state.answer(VoteAnswer, granted=granted)
+    return state.make_response(VoteResponse, granted=granted)
 
 
 def _ask_anew(state: State, candidate: ReplicaKey) -> None:
@@ -139,7 +139,7 @@ def on_begin_request(
         _see_alive(state, now)
         if not _is_for_us(state, request.voter):
             error = ErrorCode.INVALID_VOTER_KEY
-    state.reply(token, state.answer(BeginQuorumEpochAnswer, error or 0))
+    state.reply(token, state.make_response(BeginQuorumEpochResponse, error or 0))
 
 
 def _see_alive(state: State, now: float) -> None:
@@ -165,7 +165,7 @@ def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now
             wait = _succession_wait(state, request.successors)
             deadline = min(role.deadline, now + wait)
             state.update(role._replace(leader_gone=True, deadline=deadline))
-    state.reply(token, state.answer(EndQuorumEpochAnswer, error or 0))
+    state.reply(token, state.make_response(EndQuorumEpochResponse, error or 0))
 
 
 def _first(node_id: int, endpoints: tuple[tuple[str, str, int], ...]) -> Peer | None:
@@ -269,11 +269,11 @@ def _go_on_if_granted(state: State, now: float) -> None:
         leading.become_leader(state, role.granted, now)
 
 
-def on_vote_answer(state: State, voter: Peer, answer: VoteAnswer, now: float) -> None:
+def on_vote_response(state: State, voter: Peer, response: VoteResponse, now: float) -> None:
     role = state.role
     if not isinstance(role, (Prospective, Candidate)):
         return
-    if answer.granted:
+    if response.granted:
         state.update(role._replace(granted=role.granted | {voter.id}))
         _go_on_if_granted(state, now)
     elif isinstance(role, Prospective) and role.leader_gone:

@@ -11,11 +11,11 @@ from math import inf
 from quorum.raft import elections, joining
 from quorum.raft.log_view import end_of, truncation_offset
 from quorum.raft.messages import (
-    Answer,
-    FetchAnswer,
     FetchRequest,
-    FetchSnapshotAnswer,
+    FetchResponse,
     FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    Response,
 )
 from quorum.raft.ready import SnapshotChunk
 from quorum.raft.requests import Sent
@@ -30,40 +30,42 @@ SNAPSHOT_PAUSE = 0.1
 SNAPSHOT_PAUSE_MAX = 30.0
 
 
-def judge_head(state: State, source: Peer, answer: Answer, now: float) -> bool | None:
+def judge_head(state: State, source: Peer, response: Response, now: float) -> bool | None:
     """What every answer has in common.
 
     Returns True if the answer is dealt with, False if the peer shall be left alone for a while, None if the answer is
     about the present and its own handler goes on.
     """
-    if answer.is_top_level:
+    if response.is_top_level:
         return False
-    hint = answer.leader
+    hint = response.leader
     if (
-        answer.error == 0
+        response.error == 0
         and hint is None
-        and answer.leader_id >= 0
-        and isinstance(answer, FetchAnswer)
+        and response.leader_id >= 0
+        and isinstance(response, FetchResponse)
     ):
         # only a leader answers a fetch without error, so it is at the address that we asked
-        hint = Peer(answer.leader_id, source.host, source.port)
-    if elections.contradicts(state, answer.leader_id, answer.epoch):
+        hint = Peer(response.leader_id, source.host, source.port)
+    if elections.contradicts(state, response.leader_id, response.epoch):
         return False
-    changed = elections.follow_if_news(state, answer.leader_id, answer.epoch, hint, now)
-    if changed and answer.error:
+    changed = elections.follow_if_news(state, response.leader_id, response.epoch, hint, now)
+    if changed and response.error:
         return True
-    if answer.epoch != state.epoch or answer.error in _STALE:
+    if response.epoch != state.epoch or response.error in _STALE:
         return False
-    if changed and not isinstance(answer, FetchAnswer):
+    if changed and not isinstance(response, FetchResponse):
         return True
-    if isinstance(answer, (FetchAnswer, FetchSnapshotAnswer)) and not _is_of_leader(state, answer):
+    if isinstance(response, (FetchResponse, FetchSnapshotResponse)) and not _is_of_leader(
+        state, response
+    ):
         return False
-    return None if answer.error == 0 or answer.error in _SNAPSHOT_LOST else False
+    return None if response.error == 0 or response.error in _SNAPSHOT_LOST else False
 
 
-def _is_of_leader(state: State, answer: FetchAnswer | FetchSnapshotAnswer) -> bool:
+def _is_of_leader(state: State, response: FetchResponse | FetchSnapshotResponse) -> bool:
     """Only he who leads has a log to copy, and says that he does."""
-    return isinstance(state.role, Follower) and answer.leader_id == state.role.leader_id
+    return isinstance(state.role, Follower) and response.leader_id == state.role.leader_id
 
 
 _STALE = (
@@ -83,35 +85,35 @@ def is_second_voice(state: State, sent: Sent) -> bool:
     return state.requests.is_in_flight(role.leader) or sent.log_end != state.log.end_offset
 
 
-def on_fetch_answer(state: State, answer: FetchAnswer, now: float) -> None:
+def on_fetch_response(state: State, response: FetchResponse, now: float) -> None:
     role = state.role
     if not isinstance(role, Follower):
         return
-    if not _leads_on(state, answer):
+    if not _leads_on(state, response):
         # his silence counts: a voter looks for another leader when its fetch timeout is over
         state.requests.back_off(role.leader, now)
         return
-    if answer.diverging is not None:
-        state.truncate(truncation_offset(state.log, answer.diverging))
-    elif answer.snapshot_id is not None:
-        role = _begin_snapshot(state, role, answer.snapshot_id, now)
+    if response.diverging is not None:
+        state.truncate(truncation_offset(state.log, response.diverging))
+    elif response.snapshot_id is not None:
+        role = _begin_snapshot(state, role, response.snapshot_id, now)
     else:
-        if len(answer.records):
-            state.append_fetched(answer.records)
-        elif answer.high_watermark >= 0:
-            state.commit(min(answer.high_watermark, state.log.end_offset))
+        if len(response.records):
+            state.append_fetched(response.records)
+        elif response.high_watermark >= 0:
+            state.commit(min(response.high_watermark, state.log.end_offset))
     state.update(_fed(state, role, now))
 
 
-def _leads_on(state: State, answer: FetchAnswer) -> bool:
+def _leads_on(state: State, response: FetchResponse) -> bool:
     """False where the leader takes back what is committed (R7), or where we would ask the same again."""
     log, committed = state.log, state.committed_offset
-    if answer.diverging is not None:
-        return committed <= truncation_offset(log, answer.diverging) < log.end_offset
-    if answer.snapshot_id is not None:
-        is_newer = answer.snapshot_id.rank > end_of(log).rank
-        is_known = answer.snapshot_id.epoch <= state.epoch
-        return is_newer and is_known and answer.snapshot_id.offset >= committed
+    if response.diverging is not None:
+        return committed <= truncation_offset(log, response.diverging) < log.end_offset
+    if response.snapshot_id is not None:
+        is_newer = response.snapshot_id.rank > end_of(log).rank
+        is_known = response.snapshot_id.epoch <= state.epoch
+        return is_newer and is_known and response.snapshot_id.offset >= committed
     return True
 
 
@@ -145,22 +147,27 @@ def mind_leader(state: State, role: Follower, now: float) -> None:
         state.update(role._replace(deadline=state.fetch_deadline(role.leader_id, now)))
 
 
-def on_snapshot_answer(state: State, answer: FetchSnapshotAnswer, now: float) -> None:
+def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: float) -> None:
     role = state.role
     if not isinstance(role, Follower) or role.snapshot is None:
         return
     fetch = role.snapshot
-    is_gone = answer.error != 0 or answer.snapshot_id != fetch.snapshot_id
+    is_gone = response.error != 0 or response.snapshot_id != fetch.snapshot_id
     # what we hold meanwhile is more, and committed: whom we asked beside him leads too
     is_gone = is_gone or fetch.snapshot_id.offset < state.committed_offset
-    end = fetch.position + len(answer.data)
-    if is_gone or answer.position != fetch.position or end > answer.size or end == fetch.position:
+    end = fetch.position + len(response.data)
+    if (
+        is_gone
+        or response.position != fetch.position
+        or end > response.size
+        or end == fetch.position
+    ):
         # it was damaged, the leader has dropped it or talks of another: ask again by Fetch
         state.update(_lose_snapshot(state, _fed(state, role, now), fetch.snapshot_id, now))
         return
-    is_last = end == answer.size
+    is_last = end == response.size
     state.take_snapshot_chunk(
-        SnapshotChunk(fetch.snapshot_id, fetch.position, answer.data, is_last)
+        SnapshotChunk(fetch.snapshot_id, fetch.position, response.data, is_last)
     )
     onward = None if is_last else SnapshotFetch(fetch.snapshot_id, end)
     loss = None if is_last else role.loss

@@ -12,7 +12,7 @@ from math import inf
 
 from quorum.raft.messages import (
     AddVoterRequest,
-    ChangeAnswer,
+    ChangeResponse,
     RemoveVoterRequest,
     Request,
     UpdateVoterRequest,
@@ -71,7 +71,7 @@ def _join(state: State) -> AddVoterRequest | RemoveVoterRequest:
     )
 
 
-def on_update_answer(state: State, now: float) -> None:
+def on_update_response(state: State, now: float) -> None:
     """The leader knows us now, or is too old to want to."""
     role = state.role
     if isinstance(role, Follower):
@@ -79,8 +79,8 @@ def on_update_answer(state: State, now: float) -> None:
         state.update(role._replace(has_told_leader=True, deadline=deadline))
 
 
-def on_change_answer(state: State, source: Peer, answer: ChangeAnswer, now: float) -> None:
-    if answer.error in _NO_FAILURE:
+def on_change_response(state: State, source: Peer, response: ChangeResponse, now: float) -> None:
+    if response.error in _NO_FAILURE:
         state.requests.succeeded(source)
     else:
         state.requests.back_off(source, now)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from quorum.raft.messages import AddVoterAnswer, FetchRequest, RemoveVoterAnswer
+from quorum.raft.messages import AddVoterResponse, FetchRequest, RemoveVoterResponse
 from quorum.raft.types import ReplicaKey, Timeouts, ensure
 from quorum.raft.voters import Voter, VoterSet
 
@@ -57,7 +57,7 @@ class PendingChange:
     `voter` is the one to be added, `versions_token` the token of the question for its versions.
     """
 
-    answer_class: type[AddVoterAnswer | RemoveVoterAnswer]
+    response_class: type[AddVoterResponse | RemoveVoterResponse]
     token: int | None
     expires: float
     voter: Voter | None = None

@@ -19,10 +19,10 @@ from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
 from quorum.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
-    FetchAnswer,
     FetchRequest,
-    FetchSnapshotAnswer,
+    FetchResponse,
     FetchSnapshotRequest,
+    FetchSnapshotResponse,
     Read,
     SnapshotRead,
 )
@@ -99,7 +99,7 @@ def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> Non
     """Answers, or parks the fetch until there is something new."""
     error, role = _fetch_error(state, request), state.role
     if error is not None or not isinstance(role, Leader):
-        state.reply(token, state.answer(FetchAnswer, error or 0))
+        state.reply(token, state.make_response(FetchResponse, error or 0))
         return
     position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
     if position == ON_OUR_LOG:
@@ -111,7 +111,7 @@ def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> Non
             expires = min(tell_at, now + min(request.max_wait, MAX_WAIT))
             _defer(state, role.leader_state, DeferredFetch(token, request, expires))
             return
-    state.reply(token, _fetch_answer(state, role, request, position))
+    state.reply(token, _fetch_response(state, role, request, position))
 
 
 def _defer(state: State, leader_state: LeaderState, fetch: DeferredFetch) -> None:
@@ -120,17 +120,17 @@ def _defer(state: State, leader_state: LeaderState, fetch: DeferredFetch) -> Non
     if waiting < DEFERRED_MAX + is_late_voter * DEFERRED_BY_VOTERS_MAX:
         leader_state.deferred[fetch.token] = fetch
     else:
-        state.reply(fetch.token, state.answer(FetchAnswer, ErrorCode.BROKER_NOT_AVAILABLE))
+        state.reply(fetch.token, state.make_response(FetchResponse, ErrorCode.BROKER_NOT_AVAILABLE))
 
 
-def _fetch_answer(
+def _fetch_response(
     state: State, leader: Leader, request: FetchRequest, position: FetchPosition
-) -> FetchAnswer:
+) -> FetchResponse:
     read = None
     if position == ON_OUR_LOG and request.fetch_offset < state.log.end_offset:
         max_bytes = min(max(request.max_bytes, 0), state.timeouts.fetch_max_bytes)
         read = Read(request.fetch_offset, max_bytes)
-    return FetchAnswer(
+    return FetchResponse(
         epoch=state.epoch,
         leader_id=state.election.leader_id,
         leader=state.leader_peer,
@@ -190,7 +190,7 @@ def _complete_deferred(state: State, leader: Leader, deferred: DeferredFetch) ->
     if leader.leader_state.deferred.pop(deferred.token, None) is not None:
         request = deferred.request
         position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
-        state.reply(deferred.token, _fetch_answer(state, leader, request, position))
+        state.reply(deferred.token, _fetch_response(state, leader, request, position))
 
 
 def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, now: float) -> None:
@@ -201,7 +201,7 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
     if error is None and size is not None and not 0 <= request.position < size:
         error = ErrorCode.POSITION_OUT_OF_RANGE
     if error is not None or size is None:
-        state.reply(token, state.answer(FetchSnapshotAnswer, error or 0))
+        state.reply(token, state.make_response(FetchSnapshotResponse, error or 0))
         return
     assert isinstance(state.role, Leader)
     state.role.leader_state.update_check_quorum(request.replica, now)
@@ -209,8 +209,8 @@ def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, n
     read = SnapshotRead(request.snapshot_id, request.position, max_bytes)
     state.reply(
         token,
-        state.answer(
-            FetchSnapshotAnswer,
+        state.make_response(
+            FetchSnapshotResponse,
             snapshot_id=request.snapshot_id,
             size=size,
             position=request.position,
@@ -278,6 +278,6 @@ def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
             state.send(peer, request, now)
 
 
-def on_end_answer(state: State, voter: int) -> None:
+def on_end_response(state: State, voter: int) -> None:
     if isinstance(state.role, Resigned):
         state.update(state.role._replace(unacked=state.role.unacked - {voter}))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from quorum.raft.messages import AnyAnswer, Request
+from quorum.raft.messages import AnyResponse, Request
 from quorum.raft.types import Election, OffsetAndEpoch, Peer
 from quorum.raft.voters import VoterSet
 
@@ -91,7 +91,7 @@ class Reply(NamedTuple):
     """The answer to the request that arrived under `token`."""
 
     token: int
-    answer: AnyAnswer
+    response: AnyResponse
 
 
 class Ready(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from quorum.raft import roles
 from quorum.raft.linger import Linger
 from quorum.raft.log_view import LogView
-from quorum.raft.messages import Answer, AnyAnswer, FetchAnswer, FetchRequest, Request
+from quorum.raft.messages import AnyResponse, FetchRequest, FetchResponse, Request, Response
 from quorum.raft.ready import (
     ControlBatch,
     FollowerAppend,
@@ -37,7 +37,7 @@ from quorum.raft.types import (
 from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
 from wire.errors import ErrorCode
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=Response)
 
 # The first pause after a lost election; doubles up to `Timeouts.election_backoff_max`.
 ELECTION_BACKOFF = 0.1
@@ -261,15 +261,17 @@ class State:
         change = leader.leader_state.change
         if change is not None and change.token is not None:
             error = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self.reply(change.token, change.answer_class(error=error))
+            self.reply(change.token, change.response_class(error=error))
         leader.leader_state.change = None
         for deferred in leader.leader_state.deferred.values():
-            self.reply(deferred.token, self.answer(FetchAnswer, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            self.reply(
+                deferred.token, self.make_response(FetchResponse, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            )
         leader.leader_state.deferred.clear()
 
     # --- effects
 
-    def answer(self, cls: type[A], error: int = 0, **body: Any) -> A:
+    def make_response(self, cls: type[A], error: int = 0, **body: Any) -> A:
         """An answer with its head filled in: who leads, as far as we know."""
         return cls(
             error=int(error),
@@ -279,8 +281,8 @@ class State:
             **body,
         )
 
-    def reply(self, token: int, answer: AnyAnswer) -> None:
-        self._replies.append(Reply(token, answer))
+    def reply(self, token: int, response: AnyResponse) -> None:
+        self._replies.append(Reply(token, response))
         self.has_effects, self.is_drained = True, False
 
     def send(self, peer: Peer, request: Request, now: float) -> int:

@@ -24,9 +24,9 @@ FIRST_BOOTSTRAP_ID = -2
 # Kafka's wait of a fetch that finds nothing. An idle leader is heard several times within the fetch timeout, whatever that is set to:
 # else its silence would be taken for its end.
 FETCH_WAIT_SECONDS_MAX = 0.5
-ANSWERS_PER_TIMEOUT = 4
+RESPONSES_PER_TIMEOUT = 4
 # An answer is read, checked and appended in one step of the loop: 8 MiB, the largest batch of metadata that there can be, are some 20 ms of it.
-ANSWER_BYTES_MAX = 8 << 20
+RESPONSE_BYTES_MAX = 8 << 20
 
 
 def identity_of(
@@ -63,14 +63,14 @@ def timeouts_of(config: ServerConfig) -> Timeouts:
     return Timeouts(
         election=config["controller.quorum.election.timeout.ms"] / 1000,
         fetch=fetch,
-        fetch_max_wait=min(FETCH_WAIT_SECONDS_MAX, fetch / ANSWERS_PER_TIMEOUT),
+        fetch_max_wait=min(FETCH_WAIT_SECONDS_MAX, fetch / RESPONSES_PER_TIMEOUT),
         election_backoff_max=config["controller.quorum.election.backoff.max.ms"] / 1000,
         request=config["controller.quorum.request.timeout.ms"] / 1000,
         retry_backoff=config["controller.quorum.retry.backoff.ms"] / 1000,
         append_linger=(config.explicit.get("controller.quorum.append.linger.ms") or 0) / 1000,
-        fetch_max_bytes=min(config["controller.quorum.fetch.max.bytes"], ANSWER_BYTES_MAX),
+        fetch_max_bytes=min(config["controller.quorum.fetch.max.bytes"], RESPONSE_BYTES_MAX),
         snapshot_max_bytes=min(
-            config["controller.quorum.fetch.snapshot.max.bytes"], ANSWER_BYTES_MAX
+            config["controller.quorum.fetch.snapshot.max.bytes"], RESPONSE_BYTES_MAX
         ),
     )
 

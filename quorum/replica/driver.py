@@ -33,7 +33,7 @@ from quorum.replica.peers import CALL_ERRORS, Peers
 from quorum.replica.pending_requests import Finish, Questions
 from quorum.replica.quorum_state_file import save_election
 from quorum.replica.snapshot_fetch import SnapshotFetch
-from quorum.translate.responses import read_answer
+from quorum.translate.responses import read_response
 from wire.client.errors import VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.schema import Message
@@ -45,9 +45,9 @@ log = logging.getLogger(__name__)
 INBOX_MAX = 20_000
 
 # What a peer that does not know the request might have answered.
-_TOO_OLD: dict[type, core.AnyAnswer] = {
-    core.VoteRequest: core.VoteAnswer(error=ErrorCode.UNSUPPORTED_VERSION),
-    core.UpdateVoterRequest: core.UpdateVoterAnswer(error=ErrorCode.UNSUPPORTED_VERSION),
+_TOO_OLD: dict[type, core.AnyResponse] = {
+    core.VoteRequest: core.VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION),
+    core.UpdateVoterRequest: core.UpdateVoterResponse(error=ErrorCode.UNSUPPORTED_VERSION),
 }
 Input = Callable[[float], object]
 """A method of the core that wants to know what time it is."""
@@ -185,7 +185,7 @@ class Driver:
             assert self._group_commit is not None
             self._group_commit.mark_dirty(self._log.log, self._on_flushed)
         for reply in ready.replies:
-            self._questions.answer(reply.token, self._fill(reply.answer))
+            self._questions.complete(reply.token, self._fill(reply.response))
         for send in ready.sends:
             self._peers.ask(send.to, send.request, send.timeout, self._taker(send))
         if ready.committed is not None:
@@ -218,17 +218,17 @@ class Driver:
 
     # --- answers that leave
 
-    def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
+    def _fill(self, response: core.AnyResponse) -> core.AnyResponse:
         """Puts the bytes that the core names into an answer."""
-        if isinstance(answer, core.FetchAnswer) and answer.read is not None:
+        if isinstance(response, core.FetchResponse) and response.read is not None:
             assert isinstance(self._log, MetadataLog)
-            read = answer.read
+            read = response.read
             data = self._log.read_bytes(read.offset, read.max_bytes, self._log.end_offset)
-            return core.with_records(answer, data)
-        if isinstance(answer, core.FetchSnapshotAnswer) and answer.read is not None:
+            return core.with_records(response, data)
+        if isinstance(response, core.FetchSnapshotResponse) and response.read is not None:
             assert isinstance(self._log, MetadataLog)
-            return core.with_data(answer, self._log.snapshots.read(*answer.read))
-        return answer
+            return core.with_data(response, self._log.snapshots.read(*response.read))
+        return response
 
     # --- answers that come
 
@@ -236,22 +236,22 @@ class Driver:
         return lambda found: self.submit(partial(self._take, send, found))
 
     def _take(self, send: Send, found: Message | Exception, now: float) -> None:
-        answer = self._understood(send, found)
-        if answer is None:
+        response = self._understood(send, found)
+        if response is None:
             self.raft.request_failed(send.token, now)
-        elif isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
-            self._nursery.start_soon(self._take_snapshot, send.token, answer)
+        elif isinstance(response, core.FetchSnapshotResponse) and len(response.data):
+            self._nursery.start_soon(self._take_snapshot, send.token, response)
         else:
-            self.raft.receive(send.token, answer, now)
+            self.raft.receive(send.token, response, now)
 
-    def _understood(self, send: Send, found: Message | Exception) -> core.AnyAnswer | None:
+    def _understood(self, send: Send, found: Message | Exception) -> core.AnyResponse | None:
         """Nothing damaged or out of place reaches the core; None is no answer."""
         try:
             if isinstance(found, Exception):
                 raise found
-            answer = read_answer(found)
-            self._strangers.note(send.to, answer, len(self._log.history.voters))
-            return _checked(send, answer)
+            response = read_response(found)
+            self._strangers.note(send.to, response, len(self._log.history.voters))
+            return _checked(send, response)
         except VersionMismatch as error:
             log.info("%s: %s", send.to, error)
             return _TOO_OLD.get(type(send.request))
@@ -259,29 +259,29 @@ class Driver:
             log.debug("%s to %s: %r", send.request, send.to, error)
             return None
 
-    async def _take_snapshot(self, token: int, answer: core.FetchSnapshotAnswer) -> None:
+    async def _take_snapshot(self, token: int, response: core.FetchSnapshotResponse) -> None:
         step: Input = partial(self.raft.request_failed, token)
         try:
-            checked = await self._snapshot_fetch.check(answer)
+            checked = await self._snapshot_fetch.check(response)
             step = partial(self.raft.receive, token, checked)
         except (RemoteProtocolError, KafkaError) as error:
             log.debug("a piece of a snapshot cannot be checked: %r", error)
         self.submit(step)
 
 
-def _checked(send: Send, answer: core.AnyAnswer) -> core.AnyAnswer:
+def _checked(send: Send, response: core.AnyResponse) -> core.AnyResponse:
     """Raises RemoteProtocolError or KafkaError: the records, or the piece of a snapshot, are not what was asked for."""
     request = send.request
-    if isinstance(answer, core.FetchAnswer) and len(answer.records):
+    if isinstance(response, core.FetchResponse) and len(response.records):
         assert isinstance(request, core.FetchRequest)
-        epoch = max(answer.epoch, request.epoch)
+        epoch = max(response.epoch, request.epoch)
         records = validate_fetched(
-            answer.records, request.fetch_offset, epoch, request.last_fetched_epoch
+            response.records, request.fetch_offset, epoch, request.last_fetched_epoch
         )
-        return core.with_records(answer, records)
-    if isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
+        return core.with_records(response, records)
+    if isinstance(response, core.FetchSnapshotResponse) and len(response.data):
         assert isinstance(request, core.FetchSnapshotRequest)
         asked = (request.snapshot_id, request.position)
-        if (answer.snapshot_id, answer.position) != asked:
-            raise RemoteProtocolError(f"{answer} answers {request}")
-    return answer
+        if (response.snapshot_id, response.position) != asked:
+            raise RemoteProtocolError(f"{response} answers {request}")
+    return response

@@ -80,18 +80,18 @@ class Peers:
         self._connect_seconds = connect_seconds
         self._lines: dict[_LineKey, _Line] = {}
 
-    def ask(self, peer: Peer, request: core.Request, seconds: float, on_answer: OnAnswer) -> None:
+    def ask(self, peer: Peer, request: core.Request, seconds: float, on_response: OnAnswer) -> None:
         """Sends a request of the core, which waits at most so long for a connection. How long it waits for the answer is the core's affair.
 
-        `on_answer` is given the response or one of `CALL_ERRORS`: VersionMismatch also when the peer's version cannot say what is asked.
+        `on_response` is given the response or one of `CALL_ERRORS`: VersionMismatch also when the peer's version cannot say what is asked.
         """
         is_fetch = isinstance(request, core.FetchRequest | core.FetchSnapshotRequest)
         line = self._line((peer.host, peer.port, is_fetch), peer)
         connection = line.open_connection()
         if connection is None:
-            self._nursery.start_soon(self._ask_when_open, line, peer, request, seconds, on_answer)
+            self._nursery.start_soon(self._ask_when_open, line, peer, request, seconds, on_response)
         else:
-            _ask(connection, request, on_answer)
+            _ask(connection, request, on_response)
 
     async def _ask_when_open(
         self,
@@ -99,22 +99,22 @@ class Peers:
         peer: Peer,
         request: core.Request,
         seconds: float,
-        on_answer: OnAnswer,
+        on_response: OnAnswer,
     ) -> None:
         try:
             with trio.fail_after(seconds):
                 connection = await line.connection()
         except trio.TooSlowError:
-            on_answer(RequestTimedOut(f"no connection to {peer.host}:{peer.port} in {seconds} s"))
+            on_response(RequestTimedOut(f"no connection to {peer.host}:{peer.port} in {seconds} s"))
         except ConnectRefused as error:
             self._on_gone(peer.id)
-            on_answer(error)
+            on_response(error)
         except CALL_ERRORS as error:
             if isinstance(error, ConnectionLost):
                 await self._probe(peer)
-            on_answer(error)
+            on_response(error)
         else:
-            _ask(connection, request, on_answer)
+            _ask(connection, request, on_response)
 
     def _line(self, key: _LineKey, peer: Peer) -> _Line:
         line = self._lines.get(key)
@@ -143,14 +143,14 @@ class Peers:
             sock.close()
 
 
-def _ask(connection: NodeConnection, request: core.Request, on_answer: OnAnswer) -> None:
+def _ask(connection: NodeConnection, request: core.Request, on_response: OnAnswer) -> None:
     try:
         version = connection.negotiated.best(_WIRE[type(request)])
-        connection.ask(write_request(request, version), on_answer, version=version)
+        connection.ask(write_request(request, version), on_response, version=version)
     except LocalProtocolError as error:
-        on_answer(VersionMismatch(str(error)))
+        on_response(VersionMismatch(str(error)))
     except (ConnectionLost, VersionMismatch) as error:
-        on_answer(error)
+        on_response(error)
 
 
 class _Attempt:

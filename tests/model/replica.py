@@ -88,7 +88,7 @@ class Watcher:
 
     def sends(self, token: Token, target: int, request: core.Request) -> None: ...
     def replies(
-        self, replica: Replica, token: Token, request: core.Request, answer: core.AnyAnswer
+        self, replica: Replica, token: Token, request: core.Request, response: core.AnyResponse
     ) -> None: ...
     def truncates(self, replica: Replica, offset: int) -> None: ...
 
@@ -168,8 +168,8 @@ class Replica:
         self.askers[number] = (token, request)
         self.step(lambda raft: raft.receive(number, request, 0.0), watcher)
 
-    def hear(self, token: Token, answer: core.AnyAnswer, watcher: Watcher) -> None:
-        self.step(lambda raft: raft.receive(token.number, answer, 0.0), watcher)
+    def hear(self, token: Token, response: core.AnyResponse, watcher: Watcher) -> None:
+        self.step(lambda raft: raft.receive(token.number, response, 0.0), watcher)
 
     def miss(self, token: Token, watcher: Watcher) -> None:
         """No answer will come to a request of ours."""
@@ -184,7 +184,7 @@ class Replica:
             self._perform(ready, watcher)
             for reply in ready.replies:
                 token, request = self.askers.pop(reply.token)
-                watcher.replies(self, token, request, self._fill(reply.answer))
+                watcher.replies(self, token, request, self._fill(reply.response))
             for send in ready.sends:
                 if self._is_lost(send.request):
                     continue
@@ -212,10 +212,10 @@ class Replica:
         elif isinstance(ready.append, FollowerAppend):
             self.log.records += tuple(ready.append.records)  # type: ignore[arg-type]
 
-    def _fill(self, answer: core.AnyAnswer) -> core.AnyAnswer:
-        if isinstance(answer, core.FetchAnswer) and answer.read is not None:
-            return core.with_records(answer, self.log.records[answer.read.offset :])  # type: ignore[arg-type]
-        return answer
+    def _fill(self, response: core.AnyResponse) -> core.AnyResponse:
+        if isinstance(response, core.FetchResponse) and response.read is not None:
+            return core.with_records(response, self.log.records[response.read.offset :])  # type: ignore[arg-type]
+        return response
 
     def _forget_time(self) -> None:
         state = self.raft._state

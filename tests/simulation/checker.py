@@ -12,13 +12,13 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from quorum.raft.messages import (
-    Answer,
     FetchRequest,
     FetchSnapshotRequest,
     Request,
+    Response,
     UpdateVoterRequest,
-    VoteAnswer,
     VoteRequest,
+    VoteResponse,
 )
 from quorum.raft.ready import ControlRecord, VotersChange
 from quorum.raft.roles import Follower, Leader, Resigned, Role, vote_of
@@ -169,7 +169,7 @@ class Checker:
                     "R1 vote files name two leaders of", election.epoch, known, election.leader_id
                 )
 
-    def sends(self, node: SimNode, message: Request | Answer) -> None:
+    def sends(self, node: SimNode, message: Request | Response) -> None:
         """R2: an epoch is on disk before any message of it leaves."""
         self.evaluations["R2 sent"] += 1
         epoch = getattr(message, "epoch", -1)  # some that are about voters have none
@@ -186,8 +186,8 @@ class Checker:
 
     # --- R3: votes
 
-    def answers_vote(self, node: SimNode, request: VoteRequest, answer: VoteAnswer) -> None:
-        if not answer.granted:
+    def answers_vote(self, node: SimNode, request: VoteRequest, response: VoteResponse) -> None:
+        if not response.granted:
             if (node.log.refetch_upto or 0) > (node.raft.high_watermark or 0):
                 self.count("R15")
             return

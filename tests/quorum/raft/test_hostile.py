@@ -73,7 +73,7 @@ class Surrounded:
             raft.receive(1 + prng.randrange(1 << 30), nonsense.request(), self.now)
         elif kind < 0.75 and self.sent:
             token = prng.choice(sorted(self.sent))
-            self._answer(token, nonsense.answer(self.sent.pop(token)))
+            self._answer(token, nonsense.response(self.sent.pop(token)))
         elif kind < 0.8 and self.sent:
             token = prng.choice(sorted(self.sent))
             del self.sent[token]
@@ -92,9 +92,9 @@ class Surrounded:
             self.start()
         self.settle()
 
-    def _answer(self, token: int, answer: core.AnyAnswer) -> None:
+    def _answer(self, token: int, answer: core.AnyResponse) -> None:
         """As the driver checks it: the last piece of a snapshot counts if the whole is good."""
-        if isinstance(answer, core.FetchSnapshotAnswer) and len(answer.data):
+        if isinstance(answer, core.FetchSnapshotResponse) and len(answer.data):
             whole = bytes(self.part[: answer.position]) + bytes(answer.data)
             try:
                 if answer.position + len(answer.data) >= answer.size:
@@ -115,7 +115,7 @@ class Surrounded:
             for send in ready.sends:
                 self.sent[send.token] = send.request
             for reply in ready.replies:
-                str(reply.answer)
+                str(reply.response)
             if ready.append or ready.snapshot or ready.truncate_to is not None:
                 self.raft.log_changed(self.now)
         self._look()

@@ -9,11 +9,11 @@ import trio
 
 from node.runtime import threads
 from quorum.raft.core import Raft
-from quorum.raft.messages import FetchRequest, FetchSnapshotAnswer, FetchSnapshotRequest
+from quorum.raft.messages import FetchRequest, FetchSnapshotRequest, FetchSnapshotResponse
 from quorum.raft.ready import Send
 from quorum.raft.types import OffsetAndEpoch, Peer, ReplicaKey
 from quorum.replica.driver import Driver
-from quorum.translate.responses import write_snapshot_answer
+from quorum.translate.responses import write_snapshot_response
 from tests.quorum.cluster import CLUSTER_ID, TestCluster, open_cluster, until
 from wire.errors import KafkaError
 
@@ -75,14 +75,14 @@ async def test_a_piece_of_a_snapshot_that_was_not_asked_for_is_no_answer(
     tmp_path: Path, snapshot_id: OffsetAndEpoch, position: int
 ) -> None:
     request = FetchSnapshotRequest(CLUSTER_ID, 1, OBSERVER, ASKED, 10, 1 << 20)
-    answer = FetchSnapshotAnswer(
+    answer = FetchSnapshotResponse(
         epoch=1, leader_id=2, snapshot_id=snapshot_id, size=13, position=position, data=b"abc"
     )
     with trio.fail_after(20):
         async with open_cluster(tmp_path, 1) as cluster:
             driver, _ = await leading(cluster)
             send = Send(1, Peer(2, "h", 1), request, 1.0)
-            understood = driver._understood(send, write_snapshot_answer(answer, 1))
+            understood = driver._understood(send, write_snapshot_response(answer, 1))
             assert (understood is not None) == ((snapshot_id, position) == (ASKED, 10))
 
 

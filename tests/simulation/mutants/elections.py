@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from quorum.raft import core, elections, leader_state, leading, roles, state
-from quorum.raft.messages import VoteAnswer
+from quorum.raft.messages import VoteResponse
 from quorum.raft.ready import Ready
 from quorum.raft.roles import Prospective, Role
 from quorum.raft.types import Election, ReplicaKey
@@ -96,12 +96,12 @@ def _votes_beside_a_leader() -> Patch:
 
 
 def _refusals_count_as_votes() -> Patch:
-    real = elections.on_vote_answer
+    real = elections.on_vote_response
 
-    def on_vote_answer(raft: state.State, voter: Any, answer: VoteAnswer, now: float) -> None:
-        real(raft, voter, replace(answer, granted=True), now)
+    def on_vote_response(raft: state.State, voter: Any, response: VoteResponse, now: float) -> None:
+        real(raft, voter, replace(response, granted=True), now)
 
-    return mock.patch.object(elections, "on_vote_answer", on_vote_answer)
+    return mock.patch.object(elections, "on_vote_response", on_vote_response)
 
 
 def _believes_other_clusters() -> Patch:
