@@ -30,7 +30,7 @@ from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from quorum.controller.elections import balance_leaders, elect_unclean
 from quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex, in_slices
 from quorum.controller.leases import Lease
-from quorum.controller.liveness import broker_is_gone
+from quorum.controller.liveness import broker_is_down
 from quorum.controller.partitions import changes_with, changes_without, in_steps
 from quorum.controller.standby import StandbyIndex
 from quorum.controller.state import ControllerState
@@ -292,7 +292,7 @@ class Controller:
 
     async def _look_at(self, active: ActiveController, broker_id: int, broker_epoch: int) -> None:
         broker = _incarnation(active.image, broker_id, broker_epoch)
-        if broker is None or not await broker_is_gone(broker.listeners):
+        if broker is None or not await broker_is_down(broker.listeners):
             return
         lease = active.leases.get(broker_id, broker_epoch)
         if lease is not None and lease.orphaned:

@@ -18,7 +18,7 @@ CONNECT_SECONDS = 1.0
 PAUSES_SECONDS = (0.0, 0.01, 0.05)
 
 
-async def broker_is_gone(endpoints: Iterable[Endpoint]) -> bool:
+async def broker_is_down(endpoints: Iterable[Endpoint]) -> bool:
     """True if every endpoint refuses; False if any answers, cannot be reached, or there is none."""
     listed = list(endpoints)
     if not listed:

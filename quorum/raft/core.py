@@ -1,6 +1,6 @@
 """The Raft core of the metadata quorum: inputs, one output value, one deadline. No I/O, no clock, no randomness of its own.
 
-Inputs: `receive`, `request_failed`, `handle_timeout`, `propose`, `flushed`, `peer_gone`, `resign`, `shutdown`. After each of them
+Inputs: `receive`, `request_failed`, `handle_timeout`, `propose`, `flushed`, `peer_down`, `resign`, `shutdown`. After each of them
 (after any number of `propose`) the driver takes `ready()` until it is None and does what it says, then sleeps until
 `deadline()` or the next input. `now` is in seconds of one monotonic clock.
 
@@ -89,8 +89,12 @@ class Raft:
         self._state = State(identity, log, timeouts, prng, role, election)
         self._fetched_watermark = -1
         self._polled_at = now
-        self._counted = self._state.voters
-        if self._state.is_voter and self._state.may_stand and self._state.voters.majority == 1:
+        self._known_voters = self._state.voters
+        if (
+            self._state.is_voter
+            and self._state.can_be_candidate
+            and self._state.voters.majority == 1
+        ):
             elections.become_prospective(self._state, now)
         self._poll(now)
 
@@ -157,7 +161,7 @@ class Raft:
 
     def log_changed(self, now: float) -> None:
         """The driver has done the truncation, snapshot or append of a `Ready`: what waited for the log goes on."""
-        self._count_voters(now)
+        self._update_voters(now)
         if isinstance(self._state.role, Leader):
             leading.after_append(self._state, now)
         else:
@@ -165,21 +169,21 @@ class Raft:
             self._fetched_watermark = -1
         self._poll(now)
 
-    def _count_voters(self, now: float) -> None:
+    def _update_voters(self, now: float) -> None:
         """The log may have another set of voters now: from here on it counts."""
         state = self._state
-        if self._counted is state.voters:
+        if self._known_voters is state.voters:
             return
-        self._counted = state.voters
+        self._known_voters = state.voters
         if isinstance(state.role, Leader):
             state.role.leader_state.update_voters(state.voters, now)
         elif isinstance(state.role, Follower):
-            following.mind_leader(state, state.role, now)
+            following.update_fetch_timer(state, state.role, now)
 
-    def peer_gone(self, node_id: int, now: float) -> None:
+    def peer_down(self, node_id: int, now: float) -> None:
         """The process of `node_id` is gone: its connection broke and its endpoint refuses (idea 11)."""
         ensure(self._state.is_drained, _UNDONE)
-        elections.leader_gone(self._state, node_id, now)
+        elections.leader_down(self._state, node_id, now)
         self._poll(now)
 
     def resign(self, now: float) -> None:
@@ -299,11 +303,11 @@ class Raft:
         source = sent.peer
         if self._on_response_without_header(token, source, response, now):
             return
-        handled = following.judge_head(state, source, response, now)
+        handled = following.check_response_header(state, source, response, now)
         if handled is False:
             state.requests.back_off(source, now)
             return
-        if isinstance(response, FetchResponse) and following.is_second_voice(state, sent):
+        if isinstance(response, FetchResponse) and following.is_duplicate_response(state, sent):
             state.requests.back_off(source, now)
             return
         state.requests.succeeded(source)
@@ -381,18 +385,18 @@ def _first_role(
 ) -> Role:
     """Where a (re)started replica begins: never in a role that lets it lead or vote twice in one epoch."""
     voters = log.history.voters
-    may_stand = log.refetch_upto is None and log.history.may_stand(identity.key, None)
+    can_be_candidate = log.refetch_upto is None and log.history.can_be_candidate(identity.key, None)
     rank = sum(voter < identity.node_id for voter in voters.ids)
     soon = now + timeouts.start_delay * (1 + rank) + prng.uniform(0, timeouts.start_delay)
-    deadline = soon if may_stand else inf
+    deadline = soon if can_be_candidate else inf
     if election.epoch < log.last_epoch:
         return Unattached(log.last_epoch, deadline)
     if election.leader_id == identity.node_id and identity.can_vote:
         return Resigned(election.epoch, soon)
     leader = voters.get(election.leader_id)
     if leader is not None and leader.id != identity.node_id:
-        patience = now + timeouts.fetch if may_stand else inf
-        look = now + timeouts.fetch if identity.has_news else inf
+        patience = now + timeouts.fetch if can_be_candidate else inf
+        look = now + timeouts.fetch if identity.maintains_voter else inf
         peer = leader.peer_on(identity.listener)
-        return Follower(election.epoch, patience, peer, election.voted, look_at_voters=look)
+        return Follower(election.epoch, patience, peer, election.voted, next_voter_check=look)
     return Unattached(election.epoch, deadline, election.leader_id, election.voted)

@@ -30,7 +30,9 @@ SNAPSHOT_PAUSE = 0.1
 SNAPSHOT_PAUSE_MAX = 30.0
 
 
-def judge_head(state: State, source: Peer, response: Response, now: float) -> bool | None:
+def check_response_header(
+    state: State, source: Peer, response: Response, now: float
+) -> bool | None:
     """What every answer has in common.
 
     Returns True if the answer is dealt with, False if the peer shall be left alone for a while, None if the answer is
@@ -49,7 +51,7 @@ def judge_head(state: State, source: Peer, response: Response, now: float) -> bo
         hint = Peer(response.leader_id, source.host, source.port)
     if elections.contradicts(state, response.leader_id, response.epoch):
         return False
-    changed = elections.follow_if_news(state, response.leader_id, response.epoch, hint, now)
+    changed = elections.maybe_follow(state, response.leader_id, response.epoch, hint, now)
     if changed and response.error:
         return True
     if response.epoch != state.epoch or response.error in _STALE:
@@ -77,7 +79,7 @@ _STALE = (
 _SNAPSHOT_LOST = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
 
-def is_second_voice(state: State, sent: Sent) -> bool:
+def is_duplicate_response(state: State, sent: Sent) -> bool:
     """Whether the leader has answered at another address than its own (a bootstrap server's) what is asked or answered there already."""
     role = state.role
     if not isinstance(role, Follower) or sent.peer.id == role.leader.id:
@@ -89,7 +91,7 @@ def on_fetch_response(state: State, response: FetchResponse, now: float) -> None
     role = state.role
     if not isinstance(role, Follower):
         return
-    if not _leads_on(state, response):
+    if not _makes_progress(state, response):
         # his silence counts: a voter looks for another leader when its fetch timeout is over
         state.requests.back_off(role.leader, now)
         return
@@ -102,10 +104,10 @@ def on_fetch_response(state: State, response: FetchResponse, now: float) -> None
             state.append_fetched(response.records)
         elif response.high_watermark >= 0:
             state.commit(min(response.high_watermark, state.log.end_offset))
-    state.update(_fed(state, role, now))
+    state.update(_reset_fetch_timeout(state, role, now))
 
 
-def _leads_on(state: State, response: FetchResponse) -> bool:
+def _makes_progress(state: State, response: FetchResponse) -> bool:
     """False where the leader takes back what is committed (R7), or where we would ask the same again."""
     log, committed = state.log, state.committed_offset
     if response.diverging is not None:
@@ -122,25 +124,25 @@ def after_append(state: State, high_watermark: int, now: float) -> None:
     if high_watermark >= 0:
         state.commit(min(high_watermark, state.log.end_offset))
         if isinstance(state.role, Follower):
-            mind_leader(state, state.role, now)
+            update_fetch_timer(state, state.role, now)
 
 
-def _fed(state: State, role: Follower, now: float) -> Follower:
+def _reset_fetch_timeout(state: State, role: Follower, now: float) -> Follower:
     """The leader has answered: the fetch timeout begins anew."""
-    deadline = state.fetch_deadline(role.leader_id, now) if state.may_stand else inf
-    return role._replace(deadline=deadline, has_fetched=True, leader_gone=False)
+    deadline = state.fetch_deadline(role.leader_id, now) if state.can_be_candidate else inf
+    return role._replace(deadline=deadline, has_fetched=True, leader_down=False)
 
 
 def on_flushed(state: State, role: Follower, now: float) -> None:
     """We may ask on: a slow disk of ours was not the leader's silence."""
-    if role.deadline < inf and not role.leader_gone and _is_flushed(state):
+    if role.deadline < inf and not role.leader_down and _is_flushed(state):
         deadline = state.fetch_deadline(role.leader_id, now)
         state.update(role._replace(deadline=max(role.deadline, deadline)))
 
 
-def mind_leader(state: State, role: Follower, now: float) -> None:
+def update_fetch_timer(state: State, role: Follower, now: float) -> None:
     """A follower that may stand from now on minds its leader; one that may no more only listens."""
-    if not state.may_stand:
+    if not state.can_be_candidate:
         if role.deadline < inf:
             state.update(role._replace(deadline=inf))
     elif role.deadline == inf:
@@ -163,7 +165,9 @@ def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: flo
         or end == fetch.position
     ):
         # it was damaged, the leader has dropped it or talks of another: ask again by Fetch
-        state.update(_lose_snapshot(state, _fed(state, role, now), fetch.snapshot_id, now))
+        state.update(
+            _lose_snapshot(state, _reset_fetch_timeout(state, role, now), fetch.snapshot_id, now)
+        )
         return
     is_last = end == response.size
     state.take_snapshot_chunk(
@@ -171,7 +175,7 @@ def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: flo
     )
     onward = None if is_last else SnapshotFetch(fetch.snapshot_id, end)
     loss = None if is_last else role.loss
-    state.update(_fed(state, role, now)._replace(snapshot=onward, loss=loss))
+    state.update(_reset_fetch_timeout(state, role, now)._replace(snapshot=onward, loss=loss))
     if is_last:
         state.commit(fetch.snapshot_id.offset)
 
@@ -185,7 +189,7 @@ def _begin_snapshot(
         return role._replace(snapshot=SnapshotFetch(snapshot_id), loss=None)
     if now >= loss.until:
         return role._replace(snapshot=SnapshotFetch(snapshot_id))
-    return role._replace(resume=_next_word(state, loss.until, now))
+    return role._replace(resume=_next_fetch_time(state, loss.until, now))
 
 
 def _lose_snapshot(
@@ -196,10 +200,10 @@ def _lose_snapshot(
     losses = 1 if before is None or before.snapshot_id != snapshot_id else before.losses + 1
     until = now + state.random_pause(SNAPSHOT_PAUSE, SNAPSHOT_PAUSE_MAX, losses - 1)
     loss = SnapshotLoss(snapshot_id, losses, until)
-    return role._replace(snapshot=None, loss=loss, resume=_next_word(state, until, now))
+    return role._replace(snapshot=None, loss=loss, resume=_next_fetch_time(state, until, now))
 
 
-def _next_word(state: State, until: float, now: float) -> float:
+def _next_fetch_time(state: State, until: float, now: float) -> float:
     """The leader hears of us as often as if there were nothing to fetch, and tells when it has another snapshot."""
     return min(until, now + state.timeouts.fetch_max_wait)
 
@@ -217,24 +221,24 @@ def poll_follower(state: State, role: Follower, now: float) -> None:
     requests = state.requests
     if requests.is_ready(role.leader, now):
         if not requests.is_waiting(now):
-            news = joining.next_request(state, role, now) if now >= role.look_at_voters else None
+            news = joining.next_request(state, role, now) if now >= role.next_voter_check else None
             state.send(role.leader, news or _next_request(state, role), now)
     elif requests.is_backing_off(role.leader, now) or (
         role.deadline == inf and requests.is_overdue(role.leader, now)
     ):
-        _look_around(state, now)
+        _find_leader(state, now)
 
 
 def poll_unattached(state: State, now: float) -> None:
     if _is_flushed(state) and not state.shutting_down:
-        _look_around(state, now)
+        _find_leader(state, now)
 
 
 def _is_flushed(state: State) -> bool:
     return not state.can_vote or state.flushed_offset >= state.log.end_offset
 
 
-def _look_around(state: State, now: float) -> None:
+def _find_leader(state: State, now: float) -> None:
     if state.requests.is_waiting(now):
         return
     peer = state.next_discovery(now)
@@ -270,7 +274,7 @@ def _fetch(state: State, max_wait: float) -> FetchRequest:
 
 def next_request_at(role: Follower, after: float) -> float:
     """When a look at the voters is due, or the lost snapshot is asked for again; while that cannot be done, what it waits for wakes us."""
-    look = role.look_at_voters if role.look_at_voters > after else inf
+    look = role.next_voter_check if role.next_voter_check > after else inf
     return min(look, role.resume) if role.resume > after else look
 
 

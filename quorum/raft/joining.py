@@ -33,7 +33,7 @@ _NO_FAILURE = (
 
 def next_request(state: State, role: Follower, now: float) -> Request | None:
     """What is to be said to the leader, once the look at the voters is due; asking counts as having looked."""
-    state.update(role._replace(look_at_voters=now + state.timeouts.fetch))
+    state.update(role._replace(next_voter_check=now + state.timeouts.fetch))
     if state.is_voter:
         return _update(state) if _must_update(state, role) else None
     if state.identity.auto_join and state.log.history.is_dynamic:
@@ -44,7 +44,7 @@ def next_request(state: State, role: Follower, now: float) -> Request | None:
 def _must_update(state: State, role: Follower) -> bool:
     if state.log.history.is_dynamic:
         return state.voters.needs_update(state.me)
-    return not role.has_told_leader
+    return not role.has_updated_voter
 
 
 def _update(state: State) -> UpdateVoterRequest:
@@ -75,8 +75,8 @@ def on_update_response(state: State, now: float) -> None:
     """The leader knows us now, or is too old to want to."""
     role = state.role
     if isinstance(role, Follower):
-        deadline = now + state.timeouts.fetch if state.may_stand else inf
-        state.update(role._replace(has_told_leader=True, deadline=deadline))
+        deadline = now + state.timeouts.fetch if state.can_be_candidate else inf
+        state.update(role._replace(has_updated_voter=True, deadline=deadline))
 
 
 def on_change_response(state: State, source: Peer, response: ChangeResponse, now: float) -> None:

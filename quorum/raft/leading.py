@@ -106,9 +106,9 @@ def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> Non
         end = state.log.end_offset
         if role.leader_state.fetched_by(request.replica, request.fetch_offset, end, now):
             _on_high_watermark(state, role, now)
-        tell_at = _tell_at(state, role, request, now)
-        if tell_at > now and request.max_wait > 0:
-            expires = min(tell_at, now + min(request.max_wait, MAX_WAIT))
+        respond_at = _respond_time(state, role, request, now)
+        if respond_at > now and request.max_wait > 0:
+            expires = min(respond_at, now + min(request.max_wait, MAX_WAIT))
             _defer(state, role.leader_state, DeferredFetch(token, request, expires))
             return
     state.reply(token, _fetch_response(state, role, request, position))
@@ -160,7 +160,7 @@ def _known_watermark(leader: Leader) -> int:
     return -1 if known is None else known
 
 
-def _tell_at(state: State, leader: Leader, request: FetchRequest, now: float) -> float:
+def _respond_time(state: State, leader: Leader, request: FetchRequest, now: float) -> float:
     """When the fetcher is told what it does not know yet; infinite if it knows everything.
 
     A voter's copy counts, so it hears of every record at once, and acknowledges it: of a watermark alone it then hears with the next record, or after a
@@ -178,11 +178,11 @@ def _tell_at(state: State, leader: Leader, request: FetchRequest, now: float) ->
 def _wake(state: State, leader: Leader, now: float) -> None:
     """Answers the parked fetches that have something to learn. Their offsets were counted when they came."""
     for deferred in list(leader.leader_state.deferred.values()):
-        tell_at = _tell_at(state, leader, deferred.request, now)
-        if tell_at <= now:
+        respond_at = _respond_time(state, leader, deferred.request, now)
+        if respond_at <= now:
             _complete_deferred(state, leader, deferred)
-        elif tell_at < deferred.expires:
-            leader.leader_state.deferred[deferred.token] = deferred._replace(expires=tell_at)
+        elif respond_at < deferred.expires:
+            leader.leader_state.deferred[deferred.token] = deferred._replace(expires=respond_at)
 
 
 def _complete_deferred(state: State, leader: Leader, deferred: DeferredFetch) -> None:

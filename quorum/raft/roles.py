@@ -35,7 +35,7 @@ class Prospective(NamedTuple):
     voted: ReplicaKey | None
     granted: frozenset[int]
     rejected: frozenset[int] = frozenset()
-    leader_gone: bool = False
+    leader_down: bool = False
 
 
 class Candidate(NamedTuple):
@@ -67,10 +67,10 @@ class Follower(NamedTuple):
     """Fetching from a leader; `deadline` is the end of the fetch timeout (infinite for an observer).
 
     `has_fetched`: this leader has answered us, so we refuse pre-votes against it.
-    `leader_gone`: it resigned or its process is gone; we grant them again.
-    `look_at_voters`: when to see next whether the set of voters says the right thing of us (infinite if we have nothing to say).
+    `leader_down`: it resigned or its process is gone; we grant them again.
+    `next_voter_check`: when to see next whether the set of voters says the right thing of us (infinite if we have nothing to say).
     `resume`: nothing is asked before (after a snapshot was lost).
-    `has_told_leader`: a leader of a static quorum knows our directory and versions.
+    `has_updated_voter`: a leader of a static quorum knows our directory and versions.
     """
 
     epoch: int
@@ -78,12 +78,12 @@ class Follower(NamedTuple):
     leader: Peer
     voted: ReplicaKey | None = None
     has_fetched: bool = False
-    leader_gone: bool = False
+    leader_down: bool = False
     snapshot: SnapshotFetch | None = None
     loss: SnapshotLoss | None = None
     resume: float = -inf
-    look_at_voters: float = inf
-    has_told_leader: bool = False
+    next_voter_check: float = inf
+    has_updated_voter: bool = False
 
     @property
     def leader_id(self) -> int:
@@ -176,8 +176,8 @@ def _grants_pre_vote(role: Role) -> bool:
     match role:
         case Leader():
             return False
-        case Follower(has_fetched=has_fetched, leader_gone=leader_gone):
-            return leader_gone or not has_fetched
+        case Follower(has_fetched=has_fetched, leader_down=leader_down):
+            return leader_down or not has_fetched
         case _:
             return True
 
@@ -200,7 +200,7 @@ def describe(role: Role) -> str:
         case Prospective() | Candidate():
             extra = f" granted={sorted(role.granted)} rejected={sorted(role.rejected)}"
         case Follower():
-            extra = f" leader={role.leader.id}" + (" gone" if role.leader_gone else "")
+            extra = f" leader={role.leader.id}" + (" down" if role.leader_down else "")
             extra += f" snapshot={role.snapshot.snapshot_id}" if role.snapshot else ""
         case Leader():
             extra = f" start={role.start_offset} hw={role.leader_state.high_watermark}"

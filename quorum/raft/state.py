@@ -23,7 +23,7 @@ from quorum.raft.ready import (
     Send,
     SnapshotChunk,
 )
-from quorum.raft.requests import Requests
+from quorum.raft.requests import RequestManager
 from quorum.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from quorum.raft.types import (
     NO_NODE,
@@ -82,7 +82,7 @@ class State:
         self.epoch: int
         self.election: Election
         self._take_role(role)
-        self.requests = Requests(timeouts)
+        self.requests = RequestManager(timeouts)
         self.high_watermark: int | None = None
         self.flushed_offset = log.end_offset
         self.lost_elections = 0
@@ -126,9 +126,11 @@ class State:
         return max(in_snapshot, self.high_watermark or 0)
 
     @property
-    def may_stand(self) -> bool:
-        """See `QuorumHistory.may_stand`."""
-        return self.keeps_promises and self.log.history.may_stand(self.key, self.high_watermark)
+    def can_be_candidate(self) -> bool:
+        """See `QuorumHistory.can_be_candidate`."""
+        return self.keeps_promises and self.log.history.can_be_candidate(
+            self.key, self.high_watermark
+        )
 
     @property
     def keeps_promises(self) -> bool:
@@ -143,7 +145,7 @@ class State:
     @property
     def other_voters(self) -> tuple[tuple[Voter, Peer], ...]:
         """With where to reach them."""
-        self._look_at_voters()
+        self._refresh_voters()
         return self._other_voters
 
     def peer_of(self, voter: Voter) -> Peer:
@@ -179,13 +181,13 @@ class State:
         before = self.role
         if not roles.is_allowed(before, role):
             ensure(False, "transition", roles.describe(before), "->", roles.describe(role))
-        if isinstance(role, (Prospective, Candidate, Leader)) and not self.may_stand:
+        if isinstance(role, (Prospective, Candidate, Leader)) and not self.can_be_candidate:
             ensure(False, "an observer neither stands nor leads", roles.describe(role))
         ensure(not self._pending, "a role is left with proposals not yet appended")
         self.linger.take()  # nobody has them: they are lost with the epoch
         self._take_role(role)
         if isinstance(before, Leader):
-            self._refuse_waiting(before)
+            self._fail_pending(before)
         self.requests.reset()
 
     def update(self, role: Role) -> None:
@@ -217,9 +219,9 @@ class State:
             epoch,
         )
         voted = roles.vote_of(self.role) if epoch == self.epoch else None
-        deadline = self.fetch_deadline(leader.id, now) if self.may_stand else inf
-        look = now + self.timeouts.fetch if self.identity.has_news else inf
-        self.become(Follower(epoch, deadline, leader, voted, look_at_voters=look))
+        deadline = self.fetch_deadline(leader.id, now) if self.can_be_candidate else inf
+        look = now + self.timeouts.fetch if self.identity.maintains_voter else inf
+        self.become(Follower(epoch, deadline, leader, voted, next_voter_check=look))
 
     def fetch_deadline(self, leader_id: int, now: float) -> float:
         """When a leader that stays silent is doubted. It spoke to all at once when it spoke last: without the steps they would all stand at once."""
@@ -227,12 +229,12 @@ class State:
 
     def succession_wait(self, leader_id: int) -> float:
         """So much later than the first in line does this voter try to succeed `leader_id`."""
-        self._look_at_voters()
+        self._refresh_voters()
         rank = len(self._voters_before) - (leader_id in self._voters_before)
         return rank * self.timeouts.succession_step
 
     def _unattached_deadline(self, now: float) -> float:
-        if not self.may_stand:
+        if not self.can_be_candidate:
             return inf
         match self.role:
             case Candidate() | Unattached() | Resigned() if self.role.deadline < inf:
@@ -257,7 +259,7 @@ class State:
         """Up to `first` seconds, doubled by each loss in a row before up to `most`; at least half of that."""
         return float(self.prng.uniform(0.5, 1) * min(most, first * 2 ** min(losses, 16)))
 
-    def _refuse_waiting(self, leader: Leader) -> None:
+    def _fail_pending(self, leader: Leader) -> None:
         change = leader.leader_state.change
         if change is not None and change.token is not None:
             error = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -296,7 +298,7 @@ class State:
 
     def next_discovery(self, now: float) -> Peer | None:
         """The next of the servers that may know the leader, in turn; None while all back off."""
-        self._look_at_voters()
+        self._refresh_voters()
         peers = self._servers
         for _ in peers:
             peer = peers[self._discovery_turn % len(peers)]
@@ -305,7 +307,7 @@ class State:
                 return peer
         return None
 
-    def _look_at_voters(self) -> None:
+    def _refresh_voters(self) -> None:
         voters = self.log.history.voters
         if voters is not self._seen_voters:
             others = voters.others(self.key)

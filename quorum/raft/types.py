@@ -163,6 +163,6 @@ class Identity:
         return self.is_controller or self.node_id in self.voters
 
     @property
-    def has_news(self) -> bool:
+    def maintains_voter(self) -> bool:
         """Whether we have something to say about our place among the voters."""
         return self.can_vote and bool(self.endpoints)

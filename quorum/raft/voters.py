@@ -44,7 +44,7 @@ class Voter(NamedTuple):
         endpoint = next(named, self.endpoints[0])
         return Peer(self.id, endpoint.host, endpoint.port)
 
-    def says_the_same_as(self, other: Voter) -> bool:
+    def has_same_endpoints_and_versions_as(self, other: Voter) -> bool:
         """Equal but for the order of endpoints."""
         return self._replace(endpoints=()) == other._replace(endpoints=()) and set(
             self.endpoints
@@ -108,7 +108,11 @@ class VoterSet:
     def needs_update(self, voter: Voter) -> bool:
         """True if this voter is in the set with other endpoints or versions."""
         known = self.by_id.get(voter.id)
-        return known is not None and voter.key in self and not known.says_the_same_as(voter)
+        return (
+            known is not None
+            and voter.key in self
+            and not known.has_same_endpoints_and_versions_as(voter)
+        )
 
     def is_majority(self, node_ids: Iterable[int]) -> bool:
         return len(self.by_id.keys() & set(node_ids)) >= self.majority
@@ -216,9 +220,9 @@ class QuorumHistory:
     def configure(self, static: VoterSet) -> None:
         """The set that counts while no record says another."""
         self._static = static
-        self._look_at_newest()
+        self._refresh()
 
-    def _look_at_newest(self) -> None:
+    def _refresh(self) -> None:
         voters, version = self._voters.last, self._versions.last
         self.voters: VoterSet = self._static if voters is None else voters.value
         self.voters_offset: int | None = None if voters is None else voters.offset
@@ -226,7 +230,7 @@ class QuorumHistory:
         # the level and the set are written together: without a set there is nothing but the configured one
         self.is_dynamic: bool = self.kraft_version >= DYNAMIC_QUORUM and voters is not None
 
-    def may_stand(self, key: ReplicaKey, committed: int | None) -> bool:
+    def can_be_candidate(self, key: ReplicaKey, committed: int | None) -> bool:
         """True for a voter, and for who was one until a change that may be lost yet (`committed`: the high watermark, if known).
 
         A leader that removes itself and dies may be the only one with that record: others would wait for its vote, and it has
@@ -252,16 +256,16 @@ class QuorumHistory:
     def set_voters(self, offset: int, voters: VoterSet) -> None:
         """A VotersRecord at `offset` (-1: of the snapshot that the directory was formatted with)."""
         self._voters.add(offset, voters)
-        self._look_at_newest()
+        self._refresh()
 
     def set_kraft_version(self, offset: int, version: int) -> None:
         self._versions.add(offset, version)
-        self._look_at_newest()
+        self._refresh()
 
     def truncate_to(self, end_offset: int) -> None:
         self._voters.truncate_to(end_offset)
         self._versions.truncate_to(end_offset)
-        self._look_at_newest()
+        self._refresh()
 
     def trim_to(self, start_offset: int) -> None:
         self._voters.trim_to(start_offset)
@@ -270,4 +274,4 @@ class QuorumHistory:
     def clear(self) -> None:
         self._voters.clear()
         self._versions.clear()
-        self._look_at_newest()
+        self._refresh()

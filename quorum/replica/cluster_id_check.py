@@ -8,7 +8,7 @@ from quorum.raft.types import Identity, Peer
 from wire.errors import ErrorCode
 
 
-class Strangers:
+class ClusterIdCheck:
     """A directory of another cluster ends the process, if a majority says so before anybody has taken us for one of his own.
 
     One alone may be the stranger himself.

@@ -28,9 +28,9 @@ from quorum.raft.types import ensure
 from quorum.raft_log.memory_log import MemoryLog
 from quorum.raft_log.metadata_log import MetadataLog, validate_fetched
 from quorum.replica.appliers import Applier
-from quorum.replica.cluster_id_check import Strangers
+from quorum.replica.cluster_id_check import ClusterIdCheck
 from quorum.replica.peers import CALL_ERRORS, Peers
-from quorum.replica.pending_requests import Finish, Questions
+from quorum.replica.pending_requests import PendingRequests, PendingResponse
 from quorum.replica.quorum_state_file import save_election
 from quorum.replica.snapshot_fetch import SnapshotFetch
 from quorum.translate.responses import read_response
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 INBOX_MAX = 20_000
 
 # What a peer that does not know the request might have answered.
-_TOO_OLD: dict[type, core.AnyResponse] = {
+_UNSUPPORTED_RESPONSES: dict[type, core.AnyResponse] = {
     core.VoteRequest: core.VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION),
     core.UpdateVoterRequest: core.UpdateVoterResponse(error=ErrorCode.UNSUPPORTED_VERSION),
 }
@@ -79,15 +79,15 @@ class Driver:
         self._applier = applier
         self._directory = directory
         self._group_commit = group_commit
-        self._tell_committed = committed
-        self._tell_done = done
+        self._on_committed = committed
+        self._on_done = done
         self._inbox: deque[Input] = deque()
-        self._questions = Questions()
+        self._pending_requests = PendingRequests()
         self._snapshot_fetch = SnapshotFetch(metadata_log, applier)
-        self._strangers = Strangers(raft.identity)
+        self._cluster_id_check = ClusterIdCheck(raft.identity)
         self._alarm = Alarm(lambda: self.submit(raft.handle_timeout))
         # Whoever brings an input works, unless somebody does already, or may not: before `run`, behind it, and while it waits for a disk.
-        self._at_work = True
+        self._is_busy = True
         self._unfinished: Ready | None = None
         self._failure: Exception | None = None
         self._wanted = trio.Event()
@@ -99,7 +99,7 @@ class Driver:
         self._peers, self._nursery = peers, nursery
         nursery.start_soon(self._alarm.run)
         try:
-            self._go_on()
+            self._drain()
             while True:
                 await self._wanted.wait()
                 self._wanted = trio.Event()
@@ -109,24 +109,24 @@ class Driver:
                     ready, self._unfinished = self._unfinished, None
                     await self._wait_for(ready)
                     self._finish(ready)
-                self._go_on()
+                self._drain()
         finally:
-            self._at_work = True
-            self._questions.close()
+            self._is_busy = True
+            self._pending_requests.close()
 
     # --- inputs
 
     def submit(self, step: Input) -> None:
         """An input of the core; it has been worked off when this returns, unless it must wait."""
         self._inbox.append(step)
-        if not self._at_work:
-            self._go_on()
+        if not self._is_busy:
+            self._drain()
 
     def proposed(self) -> None:
         """The core was given a proposal: it is appended in the next turn, with all that are made in this one."""
         self._wanted.set()
 
-    def ask(self, request: core.Request) -> Finish:
+    def ask(self, request: core.Request) -> PendingResponse:
         """Gives a request to the core now; the result, awaited, is its answer.
 
         Raises:
@@ -134,15 +134,15 @@ class Driver:
         """
         if len(self._inbox) >= INBOX_MAX:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node is too busy")
-        token, finish = self._questions.open()
+        token, finish = self._pending_requests.open()
         self.submit(partial(self.raft.receive, token, request))
         return finish
 
     # --- the work
 
-    def _go_on(self) -> None:
+    def _drain(self) -> None:
         """Works until nothing is left, or until something must be waited for."""
-        self._at_work = True
+        self._is_busy = True
         try:
             while (ready := self._next()) is not None:
                 if ready.snapshot is not None or self._has_vote_to_save(ready):
@@ -154,7 +154,7 @@ class Driver:
             self._failure = error
             self._wanted.set()
             return
-        self._at_work = False
+        self._is_busy = False
         self._alarm.set(self.raft.deadline())
 
     def _next(self) -> Ready | None:
@@ -185,14 +185,14 @@ class Driver:
             assert self._group_commit is not None
             self._group_commit.mark_dirty(self._log.log, self._on_flushed)
         for reply in ready.replies:
-            self._questions.complete(reply.token, self._fill(reply.response))
+            self._pending_requests.complete(reply.token, self._fill(reply.response))
         for send in ready.sends:
-            self._peers.ask(send.to, send.request, send.timeout, self._taker(send))
+            self._peers.ask(send.to, send.request, send.timeout, self._response_callback(send))
         if ready.committed is not None:
-            self._tell_committed(ready.committed)
+            self._on_committed(ready.committed)
         if ready.append or ready.snapshot or ready.truncate_to is not None:
             self.raft.log_changed(trio.current_time())
-        self._tell_done(self.raft)
+        self._on_done(self.raft)
 
     def _truncate_to(self, offset: int) -> None:
         applied = self._applier.applied.offset
@@ -232,11 +232,11 @@ class Driver:
 
     # --- answers that come
 
-    def _taker(self, send: Send) -> OnAnswer:
-        return lambda found: self.submit(partial(self._take, send, found))
+    def _response_callback(self, send: Send) -> OnAnswer:
+        return lambda found: self.submit(partial(self._on_response, send, found))
 
-    def _take(self, send: Send, found: Message | Exception, now: float) -> None:
-        response = self._understood(send, found)
+    def _on_response(self, send: Send, found: Message | Exception, now: float) -> None:
+        response = self._parse_response(send, found)
         if response is None:
             self.raft.request_failed(send.token, now)
         elif isinstance(response, core.FetchSnapshotResponse) and len(response.data):
@@ -244,17 +244,17 @@ class Driver:
         else:
             self.raft.receive(send.token, response, now)
 
-    def _understood(self, send: Send, found: Message | Exception) -> core.AnyResponse | None:
+    def _parse_response(self, send: Send, found: Message | Exception) -> core.AnyResponse | None:
         """Nothing damaged or out of place reaches the core; None is no answer."""
         try:
             if isinstance(found, Exception):
                 raise found
             response = read_response(found)
-            self._strangers.note(send.to, response, len(self._log.history.voters))
+            self._cluster_id_check.note(send.to, response, len(self._log.history.voters))
             return _checked(send, response)
         except VersionMismatch as error:
             log.info("%s: %s", send.to, error)
-            return _TOO_OLD.get(type(send.request))
+            return _UNSUPPORTED_RESPONSES.get(type(send.request))
         except (*CALL_ERRORS, KafkaError) as error:
             log.debug("%s to %s: %r", send.request, send.to, error)
             return None

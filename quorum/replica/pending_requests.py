@@ -16,7 +16,7 @@ class _Waiter:
         self.response: core.AnyResponse | None = None
 
 
-class Questions:
+class PendingRequests:
     """As many as there are connections, each of which has few under way."""
 
     __slots__ = ("_closed", "_next_token", "_waiters")
@@ -26,13 +26,13 @@ class Questions:
         self._next_token = 0
         self._closed = False
 
-    def open(self) -> tuple[int, Finish]:
+    def open(self) -> tuple[int, PendingResponse]:
         """A token for the core, and where its answer will be. Raises KafkaError BROKER_NOT_AVAILABLE once closed."""
         if self._closed:
             raise _stopped()
         self._next_token += 1
         waiter = self._waiters[self._next_token] = _Waiter()
-        return self._next_token, Finish(self._waiters, self._next_token, waiter)
+        return self._next_token, PendingResponse(self._waiters, self._next_token, waiter)
 
     def complete(self, token: int, response: core.AnyResponse) -> None:
         """Unknown tokens are of those who do not wait any more."""
@@ -48,7 +48,7 @@ class Questions:
             waiter.done.set()
 
 
-class Finish:
+class PendingResponse:
     """Awaits the answer to one request; forgets it when nobody waits any more."""
 
     __slots__ = ("_token", "_waiter", "_waiters")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from quorum.raft import messages as core
 from quorum.raft.core import Raft
 from quorum.raft.ready import FollowerAppend, LeaderAppend, Proposal, Ready
-from quorum.raft.requests import Requests
+from quorum.raft.requests import RequestManager
 from quorum.raft.roles import Follower, Leader
 from quorum.raft.types import Election, Identity, OffsetAndEpoch, Peer, Timeouts
 from quorum.raft.voters import QuorumHistory
@@ -279,15 +279,15 @@ class Replica:
         )
 
 
-def _copy_requests(requests: Requests) -> Requests:
-    new = object.__new__(Requests)
+def _copy_requests(requests: RequestManager) -> RequestManager:
+    new = object.__new__(RequestManager)
     new._timeouts = requests._timeouts
-    new._lines = {}
-    for peer, line in requests._lines.items():
+    new._connections = {}
+    for peer, line in requests._connections.items():
         twin = object.__new__(type(line))
         twin.token, twin.overdue, twin.expires = line.token, line.overdue, line.expires
         twin.resume, twin.failures = line.resume, line.failures
-        new._lines[peer] = twin
+        new._connections[peer] = twin
     new._by_token = dict(requests._by_token)
     new._next_token = requests._next_token
     new._next_expiry = requests._next_expiry
@@ -328,7 +328,7 @@ def _role_key(role: Any, where: Permutation) -> tuple[Any, ...]:
         _renamed(getattr(role, "granted", frozenset()), where),
         _renamed(getattr(role, "rejected", frozenset()), where),
         _renamed(getattr(role, "unacked", frozenset()), where),
-        getattr(role, "leader_gone", False),
+        getattr(role, "leader_down", False),
         getattr(role, "has_fetched", False),
     )
 

@@ -40,7 +40,7 @@ class Bounds(NamedTuple):
 class Letter:
     """A request on its way to `target`, or (with `response`) the answer on its way back from `source`."""
 
-    __slots__ = ("_keys", "response", "request", "source", "target", "token")
+    __slots__ = ("_keys", "request", "response", "source", "target", "token")
 
     def __init__(
         self,

@@ -218,7 +218,7 @@ class Checker:
     def _grants_pre_vote(self, node: SimNode, request: VoteRequest) -> None:
         self.count("R12")
         role = node.raft.role
-        has_leader = isinstance(role, Follower) and role.has_fetched and not role.leader_gone
+        has_leader = isinstance(role, Follower) and role.has_fetched and not role.leader_down
         if has_leader or isinstance(role, Leader):
             self.fail("R12", node.id, "grants a pre-vote beside a healthy leader", request)
         self.pre_votes.setdefault((request.candidate.id, request.epoch), set()).add(node.id)

@@ -42,7 +42,7 @@ class Network:
     def _refused(self, source: SimNode, life: int, token: int, target: SimNode) -> None:
         if source.alive and source.life == life:
             if self.world.faults.sees_deaths and not target.alive:
-                source.peer_gone(target.id)
+                source.peer_down(target.id)
             if source.alive and source.life == life:
                 source.failed(token)
 

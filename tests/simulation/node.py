@@ -239,8 +239,8 @@ class SimNode:
     def failed(self, token: int) -> None:
         self._guard(self.raft.request_failed, token, self.now)
 
-    def peer_gone(self, node_id: int) -> None:
-        self._guard(self.raft.peer_gone, node_id, self.now)
+    def peer_down(self, node_id: int) -> None:
+        self._guard(self.raft.peer_down, node_id, self.now)
 
     def tick(self, deadline: float = 0.0) -> None:
         """At `deadline` by its own clock, which adding and taking away a skew may miss by a rounding."""

@@ -77,7 +77,7 @@ class Tasks:
         with (
             mock.patch.object(scheduler, "_r", self._turns),
             mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
-            mock.patch.object(controller, "broker_is_gone", is_gone),
+            mock.patch.object(controller, "broker_is_down", is_gone),
             mock.patch.object(turns, "STEPS_PER_TURN", STEPS_PER_TURN),
             mock.patch.object(turns, "OBJECTS_PER_STEP", 0),  # a frozen world would stay for ever
         ):

@@ -226,7 +226,7 @@ class World:
         )
         if node.alive and other != node.id:
             self.happened["false gone"] += 1
-            node.peer_gone(other)
+            node.peer_down(other)
 
     def _upgrade(self) -> None:
         """An operator makes the static quorum dynamic, and changes it from then on."""

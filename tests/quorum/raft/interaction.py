@@ -300,7 +300,7 @@ class Interaction:
 
     def gone(self, step: Step) -> None:
         node, raft = self._one(step)
-        raft.peer_gone(int(step.args["peer"]), self.now)
+        raft.peer_down(int(step.args["peer"]), self.now)
         node.settle()
 
     def crash(self, step: Step) -> None:

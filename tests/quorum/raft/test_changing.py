@@ -9,7 +9,7 @@ import pytest
 from quorum.raft import messages as core
 from quorum.raft.changing import UpgradeRefused
 from quorum.raft.core import NotLeader
-from quorum.raft.requests import LINES_KEPT
+from quorum.raft.requests import CONNECTIONS_MAX
 from quorum.raft.roles import Leader, Resigned
 from quorum.raft.types import Election, Endpoint, Identity, ReplicaKey
 from quorum.raft.voters import Voter, VoterSet
@@ -133,12 +133,12 @@ def test_a_joiner_that_answers_with_any_error_is_refused(error):
 
 def test_joiners_of_ever_other_ids_leave_nothing_behind():
     talk = leader_of(1, 2, 3)
-    for node_id in range(1000, 1000 + 3 * LINES_KEPT):
+    for node_id in range(1000, 1000 + 3 * CONNECTIONS_MAX):
         talk.ask(add(4, voter=ReplicaKey(node_id, bytes([4]) * 16)))
         talk.raft.request_failed(talk.tokens[-1], talk.now)
         talk._drain()
         talk.now += 0.01
-    assert len(talk.raft._state.requests._lines) <= LINES_KEPT
+    assert len(talk.raft._state.requests._connections) <= CONNECTIONS_MAX
 
 
 def test_only_a_leader_changes_voters():
@@ -382,7 +382,7 @@ def test_who_is_voted_out_for_good_does_not_stand():
     log, _ = dynamic(1, 2)
     history = log.history
     history.set_voters(3, history.voters.remove(key(1)))
-    assert history.may_stand(key(1), None)
-    assert history.may_stand(key(1), 3)
-    assert not history.may_stand(key(1), 4)
-    assert not history.may_stand(key(7), None)
+    assert history.can_be_candidate(key(1), None)
+    assert history.can_be_candidate(key(1), 3)
+    assert not history.can_be_candidate(key(1), 4)
+    assert not history.can_be_candidate(key(7), None)

@@ -32,7 +32,7 @@ CASTS = {
 ME = 3
 STEPS = 120
 # One request to each peer, as a voter, as a bootstrap server and as whoever asks to become a voter.
-LINES_MAX = 16
+CONNECTIONS_MAX = 16
 
 
 class Surrounded:
@@ -85,7 +85,7 @@ class Surrounded:
         elif kind < 0.97:
             self._flush()
         elif kind < 0.98:
-            raft.peer_gone(prng.choice(IDS), self.now)
+            raft.peer_down(prng.choice(IDS), self.now)
         elif isinstance(raft.role, Leader):
             raft.propose(b"x", prng.randint(1, 3), raft.epoch)
         elif kind > 0.995:
@@ -164,7 +164,7 @@ class Surrounded:
         self.known = known
         ends = (end for end in self.disk.log.ends if end <= known[1])
         self.applied = max((self.applied, self.disk.log.start_offset, *ends))
-        assert len(raft._state.requests._lines) <= LINES_MAX
+        assert len(raft._state.requests._connections) <= CONNECTIONS_MAX
         assert len(self.sent) < STEPS
 
 

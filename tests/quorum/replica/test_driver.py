@@ -82,7 +82,7 @@ async def test_a_piece_of_a_snapshot_that_was_not_asked_for_is_no_answer(
         async with open_cluster(tmp_path, 1) as cluster:
             driver, _ = await leading(cluster)
             send = Send(1, Peer(2, "h", 1), request, 1.0)
-            understood = driver._understood(send, write_snapshot_response(answer, 1))
+            understood = driver._parse_response(send, write_snapshot_response(answer, 1))
             assert (understood is not None) == ((snapshot_id, position) == (ASKED, 10))
 
 

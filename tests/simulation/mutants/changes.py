@@ -158,13 +158,13 @@ def _answers_count_twice() -> Patch:
 
     def answered(self: Any, token: int) -> Any:
         sent = self._by_token.get(token)
-        if sent is not None and self._lines[sent.peer.id].token == token:
-            self._lines[sent.peer.id].token = None
+        if sent is not None and self._connections[sent.peer.id].token == token:
+            self._connections[sent.peer.id].token = None
         return sent
 
     return both(
-        mock.patch("quorum.raft.requests.Requests.answered", answered),
-        mock.patch("quorum.raft.requests.Requests.is_waiting", return_value=False),
+        mock.patch("quorum.raft.requests.RequestManager.answered", answered),
+        mock.patch("quorum.raft.requests.RequestManager.is_waiting", return_value=False),
     )
 
 

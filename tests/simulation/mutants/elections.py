@@ -79,7 +79,7 @@ def _no_pre_vote() -> Patch:
         elif raft.voters.is_majority(raft.role.granted):  # type: ignore[union-attr]
             leading.become_leader(raft, raft.role.granted, now)  # type: ignore[union-attr]
 
-    return mock.patch.object(elections, "_go_on_if_granted", go_on)
+    return mock.patch.object(elections, "_advance_if_granted", go_on)
 
 
 def _pre_votes_beside_a_leader() -> Patch:
@@ -134,7 +134,7 @@ def _looks_for_no_leader() -> Patch:
 
 
 def _no_request_expires() -> Patch:
-    return mock.patch("quorum.raft.requests.Requests.expire", return_value=None)
+    return mock.patch("quorum.raft.requests.RequestManager.expire", return_value=None)
 
 
 ELECTIONS = (

@@ -93,7 +93,7 @@ def votes_twice() -> AbstractContextManager[Any]:
 
 
 def _votes_for_shorter_logs() -> AbstractContextManager[Any]:
-    judge = elections._judge_vote
+    judge = elections._handle_vote
 
     def lenient(raft: state.State, request: VoteRequest, now: float) -> Any:
         longest = request._replace(end_offset=max(request.end_offset, raft.log.end_offset))
@@ -101,7 +101,7 @@ def _votes_for_shorter_logs() -> AbstractContextManager[Any]:
             longest = longest._replace(last_epoch=max(request.last_epoch, raft.log.last_epoch))
         return judge(raft, longest, now)
 
-    return mock.patch.object(elections, "_judge_vote", lenient)
+    return mock.patch.object(elections, "_handle_vote", lenient)
 
 
 def _minority_elects() -> AbstractContextManager[Any]:
@@ -167,21 +167,21 @@ def _truncates_without_epochs() -> AbstractContextManager[Any]:
 def _late_answers_count() -> AbstractContextManager[Any]:
     """5A 27, Redpanda #17731, R13: an answer to a request of an earlier role is believed."""
 
-    def reset(self: requests.Requests) -> None:
-        for line in self._lines.values():
+    def reset(self: requests.RequestManager) -> None:
+        for line in self._connections.values():
             line.token, line.expires, line.resume = None, float("inf"), 0.0
 
-    def answered(self: requests.Requests, token: int) -> Any:
+    def answered(self: requests.RequestManager, token: int) -> Any:
         sent = self._by_token.get(token)
-        line = None if sent is None else self._lines.get(sent.peer.id)
+        line = None if sent is None else self._connections.get(sent.peer.id)
         if line is not None and line.token == token:
             line.token = None
         return sent
 
     return both(
-        mock.patch.object(requests.Requests, "reset", reset),
-        mock.patch.object(requests.Requests, "answered", answered),
-        mock.patch.object(requests.Requests, "is_waiting", return_value=False),
+        mock.patch.object(requests.RequestManager, "reset", reset),
+        mock.patch.object(requests.RequestManager, "answered", answered),
+        mock.patch.object(requests.RequestManager, "is_waiting", return_value=False),
     )
 
 
@@ -192,8 +192,8 @@ def _follower_trusts_watermark() -> AbstractContextManager[Any]:
         raft.commit(raft.log.end_offset)
         return real(raft, role, now)
 
-    real = following._fed
-    return mock.patch.object(following, "_fed", fed)
+    real = following._reset_fetch_timeout
+    return mock.patch.object(following, "_reset_fetch_timeout", fed)
 
 
 def _flush_claims_truncated() -> AbstractContextManager[Any]:
@@ -270,18 +270,18 @@ def _truncated_set_counts() -> AbstractContextManager[Any]:
 def _voted_out_leader_goes_at_once() -> AbstractContextManager[Any]:
     """It leaves before the set without it is committed, and never stands again: nobody may be left who can be elected."""
 
-    def may_stand(self: QuorumHistory, key: Any, _committed: int | None) -> bool:
+    def can_be_candidate(self: QuorumHistory, key: Any, _committed: int | None) -> bool:
         return key in self.voters
 
     return both(
         mock.patch.object(changing, "is_voted_out", lambda raft, _leader: not raft.is_voter),
-        mock.patch.object(QuorumHistory, "may_stand", may_stand),
+        mock.patch.object(QuorumHistory, "can_be_candidate", can_be_candidate),
     )
 
 
 def _busy_loop() -> AbstractContextManager[Any]:
     """No backoff after failures."""
-    return mock.patch("quorum.raft.requests.Requests.back_off", return_value=None)
+    return mock.patch("quorum.raft.requests.RequestManager.back_off", return_value=None)
 
 
 REPLICATION = (
