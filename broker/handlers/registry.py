@@ -54,7 +54,7 @@ from broker.handlers.sync_group import sync_group
 from broker.handlers.unregister_broker import unregister_broker
 from broker.handlers.update_features import update_features
 from broker.handlers.write_txn_markers import write_txn_markers
-from quorum.serving.api_versions_features import told_features
+from quorum.serving.api_versions_features import api_versions_features
 from wire.transport.registry import Registry
 
 HANDLERS = (
@@ -115,6 +115,6 @@ def broker_registry() -> Registry[Context]:
     """What a broker's listeners serve."""
     return Registry(
         HANDLERS,
-        features=lambda ctx: told_features(ctx.metadata.image, ctx.kraft_version()),
+        features=lambda ctx: api_versions_features(ctx.metadata.image, ctx.kraft_version()),
         guards=GUARDS,
     )

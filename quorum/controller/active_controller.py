@@ -21,7 +21,7 @@ from node.runtime.steps import Steps
 from node.runtime.watermark import Watermark
 from quorum.controller.index import PartitionIndex
 from quorum.controller.leases import Leases
-from quorum.controller.operation_queue import Turns
+from quorum.controller.operation_queue import OperationQueue
 from quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
@@ -55,7 +55,7 @@ class Node(Protocol):
 
 
 class ActiveController:
-    """One epoch of the active controller. Who decides asks `turns`; `image` is that of after the last decision that has ended.
+    """One epoch of the active controller. Who decides asks `operations`; `image` is that of after the last decision that has ended.
 
     Args:
         node: stops leading when log and state have parted.
@@ -77,7 +77,7 @@ class ActiveController:
     ) -> None:
         self.epoch = epoch
         self.leases = Leases(session_seconds)
-        self.turns = Turns()
+        self.operations = OperationQueue()
         self.image = image
         self.committed = Watermark(applied_end)
         self.suspects: dict[int, int] = {}  # broker id → epoch, whose connection has closed
@@ -85,7 +85,7 @@ class ActiveController:
         # Somebody should look for leaders: of what has none, and with which unclean elections where they are allowed.
         self.leaders_wanted = trio.Event()
         self.unclean_wanted = trio.Event()
-        self.emptying = trio.Event()
+        self.draining = trio.Event()
         self._node = node
         self._index = index
         self._config = config
@@ -117,7 +117,7 @@ class ActiveController:
         try:
             deferred = yield from self._writes.write(result)
             if self._delta is not None:
-                yield from self._take(self._delta)
+                yield from self._apply(self._delta)
         except (KafkaError, NotLeaderError):
             raise
         except Exception:
@@ -125,7 +125,7 @@ class ActiveController:
             raise
         return deferred
 
-    def _take(self, delta: MetadataDelta) -> Steps[None]:
+    def _apply(self, delta: MetadataDelta) -> Steps[None]:
         self.image = delta.apply(Provenance(self._last_offset, self.epoch, now_ms()))
         self._delta = None
         for _ in self._index.apply(delta.topics, self.image.topics):
@@ -147,7 +147,7 @@ class ActiveController:
 
     def close(self) -> None:
         self._writes.close()
-        self.turns.close()
+        self.operations.close()
 
     def _append(self, records: Sequence[Message], atomic: bool) -> Steps[int]:
         size = len(records) if atomic else RECORDS_PER_BATCH

@@ -9,7 +9,7 @@ from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.changes import RECOVERED, RECOVERING, change_partition
 from quorum.controller.partitions import check_broker_epoch, election_of
-from quorum.controller.state import ControllerState, Place
+from quorum.controller.state import ControllerState, PartitionRef
 from quorum.metadata.image import MetadataImage, PartitionImage
 from quorum.metadata.topics_delta import merge_change
 from wire.errors import ErrorCode
@@ -56,7 +56,7 @@ def alter_partition(
             if code is not ErrorCode.NONE or partition is None:
                 partitions.append(_refused(index, code))
                 continue
-            found = _decide(Place(topic, index, partition), proposal, state)
+            found = _decide(PartitionRef(topic, index, partition), proposal, state)
             if found is not None:
                 records.append(found)
                 partition = changed[topic.id, index] = merge_change(partition, found)
@@ -71,18 +71,18 @@ def alter_partition(
 
 
 def _decide(
-    place: Place, proposal: AlterPartitionRequestPartitionData, state: ControllerState
+    ref: PartitionRef, proposal: AlterPartitionRequestPartitionData, state: ControllerState
 ) -> PartitionChangeRecord | None:
-    wanted = place.partition._replace(
+    wanted = ref.partition._replace(
         isr=tuple(one.broker_id for one in proposed_isr(proposal)),
         leader_recovery_state=proposal.leader_recovery_state,
     )
     return change_partition(
-        place,
+        ref,
         state,
-        state.may_lead(place.partition),
+        state.may_lead(ref.partition),
         wanted=wanted,
-        election=election_of(state, place),
+        election=election_of(state, ref),
     )
 
 

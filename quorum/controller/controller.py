@@ -1,7 +1,7 @@
 """The controller: a listener of the metadata log that, while its node leads, decides what is written next.
 
 Requests come as decisions: plain functions of the active controller's state that return records and a response. Each is made,
-appended and replayed in its turn (`turns`), and answered when it is committed. Source: Kafka's `QuorumController`.
+appended and replayed in its turn (`operations`), and answered when it is committed. Source: Kafka's `QuorumController`.
 Left out: what is decided (`topics`, `partitions`, `brokers`, `configs`, …).
 """
 
@@ -25,7 +25,7 @@ from node.runtime.steps import Steps, at_once
 from quorum.controller.activation import activation_records
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.active_controller import Node as ActiveNode
-from quorum.controller.brokers import Decided, fence_broker, taken_out
+from quorum.controller.brokers import ProcessedPartitions, fence_broker, taken_out
 from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from quorum.controller.elections import balance_leaders, elect_unclean
 from quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex, in_slices
@@ -58,7 +58,7 @@ LATE_SECONDS = 0.1
 # What waits is read within so long. Without it the lease for whose end was waited would be over before anything is read.
 READING_SECONDS = 0.5
 # A look costs one connection to each listener; a broker heartbeats to a new controller within two seconds.
-LOOK_AGAIN_SECONDS = 0.25
+PROBE_INTERVAL_SECONDS = 0.25
 
 
 class Node(ActiveNode, Protocol):
@@ -106,7 +106,7 @@ class Controller:
         return self._rules
 
     def active(self) -> ActiveController:
-        """What there is to decide on, in a turn of its `turns`.
+        """What there is to decide on, in a turn of its `operations`.
 
         Raises:
             KafkaError: NOT_CONTROLLER.
@@ -123,11 +123,11 @@ class Controller:
         Raises:
             KafkaError: NOT_CONTROLLER; what `decide` raises, or the log says of the records. Nothing was written.
         """
-        return self.take_turn(partial(_decide_and_write, decide), on_error)
+        return self.submit_operation(partial(_decide_and_write, decide), on_error)
 
-    def take_turn(
+    def submit_operation(
         self,
-        play: Callable[[ActiveController], Steps[Deferred[R]]],
+        decide: Callable[[ActiveController], Steps[Deferred[R]]],
         on_error: OnError[R] | None = None,
     ) -> Parked[R]:
         """`submit` where there is more to do than to decide and to write.
@@ -137,8 +137,8 @@ class Controller:
         """
         active = self.active()
         try:
-            asked = active.turns.ask(play(active))
-            deferred = asked.result() if asked.ended else None
+            operation = active.operations.submit(decide(active))
+            deferred = operation.result() if operation.ended else None
         except NotLeaderError as error:
             raise _not_controller() from error
 
@@ -147,7 +147,7 @@ class Controller:
 
         async def finish() -> R:
             try:
-                written = await asked.wait() if deferred is None else deferred
+                written = await operation.wait() if deferred is None else deferred
                 return await written.wait()
             except NotLeaderError as error:
                 raise _not_controller() from error
@@ -161,11 +161,11 @@ class Controller:
         if lease is None or lease.connection_id == connection.id:
             return
         lease.connection_id = connection.id
-        lease.orphaned = False
+        lease.disconnected = False
 
         def closed() -> None:
             if lease.connection_id == connection.id and self._active is active:
-                lease.connection_id, lease.orphaned = None, True
+                lease.connection_id, lease.disconnected = None, True
                 active.suspect(broker_id, broker_epoch)
 
         connection.on_close(closed)
@@ -195,28 +195,28 @@ class Controller:
 
     async def lead(self, epoch: int) -> None:
         """Runs the active controller until it is cancelled."""
-        index = await self._standby.lend()
+        index = await self._standby.acquire()
         try:
             await self._lead(self._begin(epoch, index))
         finally:
-            self._standby.give_back(index)
+            self._standby.release(index)
             log.info("controller epoch %d has ended", epoch)
 
     async def _lead(self, active: ActiveController) -> None:
         async with open_epoch(active.close, self._end) as nursery:
             self._active = active
             self._activate(active)
-            nursery.start_soon(active.turns.run)
-            nursery.start_soon(self._fence_silent, active)
-            nursery.start_soon(self._look_at_suspects, active)
-            nursery.start_soon(self._suspect_orphans, active)
-            nursery.start_soon(self._keep_moving, active)
+            nursery.start_soon(active.operations.run)
+            nursery.start_soon(self._fence_expired, active)
+            nursery.start_soon(self._probe_suspects, active)
+            nursery.start_soon(self._suspect_disconnected, active)
+            nursery.start_soon(self._write_no_op_records, active)
             nursery.start_soon(self._balance, active)
             nursery.start_soon(self._expire_tokens, active)
-            nursery.start_soon(self._empty_leaving, active)
-            nursery.start_soon(self._find_leaders, active)
+            nursery.start_soon(self._drain_leaving_brokers, active)
+            nursery.start_soon(self._elect_missing_leaders, active)
             nursery.start_soon(self._elect_unclean, active)
-            nursery.start_soon(self._want_unclean, active)
+            nursery.start_soon(self._schedule_unclean_elections, active)
             await trio.sleep_forever()
 
     def _begin(self, epoch: int, index: PartitionIndex) -> ActiveController:
@@ -256,7 +256,7 @@ class Controller:
 
     # --- tasks of an epoch
 
-    async def _fence_silent(self, active: ActiveController) -> None:
+    async def _fence_expired(self, active: ActiveController) -> None:
         """Fences brokers whose lease has run out."""
         while True:
             now = trio.current_time()
@@ -271,9 +271,9 @@ class Controller:
             await trio.sleep_until(wake_at)
             late = trio.current_time() - wake_at
             if late > LATE_SECONDS:
-                active.leases.forgive(late + READING_SECONDS)
+                active.leases.extend_all(late + READING_SECONDS)
 
-    async def _look_at_suspects(self, active: ActiveController) -> None:
+    async def _probe_suspects(self, active: ActiveController) -> None:
         """Fences brokers that closed their connection and do not listen any more (idea 11)."""
         async with trio.open_nursery() as nursery:
             while True:
@@ -281,21 +281,21 @@ class Controller:
                 active.suspected = trio.Event()
                 suspects, active.suspects = active.suspects, {}
                 for broker_id, broker_epoch in suspects.items():
-                    nursery.start_soon(self._look_at, active, broker_id, broker_epoch)
+                    nursery.start_soon(self._probe, active, broker_id, broker_epoch)
 
-    async def _suspect_orphans(self, active: ActiveController) -> None:
+    async def _suspect_disconnected(self, active: ActiveController) -> None:
         """A broker without a connection is looked at until it heartbeats again, or is gone, or its lease is over."""
         while True:
-            for lease in active.leases.orphans():
+            for lease in active.leases.disconnected_leases():
                 active.suspect(lease.broker_id, lease.broker_epoch)
-            await trio.sleep(LOOK_AGAIN_SECONDS)
+            await trio.sleep(PROBE_INTERVAL_SECONDS)
 
-    async def _look_at(self, active: ActiveController, broker_id: int, broker_epoch: int) -> None:
+    async def _probe(self, active: ActiveController, broker_id: int, broker_epoch: int) -> None:
         broker = _incarnation(active.image, broker_id, broker_epoch)
         if broker is None or not await broker_is_down(broker.listeners):
             return
         lease = active.leases.get(broker_id, broker_epoch)
-        if lease is not None and lease.orphaned:
+        if lease is not None and lease.disconnected:
             await self._fence(active, broker_id, broker_epoch, "its process is gone")
 
     async def _fence(
@@ -308,19 +308,19 @@ class Controller:
             return
         log.info("fencing broker %d at epoch %d: %s", broker_id, broker_epoch, why)
         try:
-            await _fence_in_turns(active, broker)
+            await _fence_in_steps(active, broker)
         except KafkaError as error:
             log.warning("broker %d cannot be fenced yet: %s", broker_id, error)
             lease = active.leases.extend(broker_id, broker_epoch, trio.current_time())
             lease.deadline = trio.current_time() + FENCE_AGAIN_SECONDS
 
-    async def _keep_moving(self, active: ActiveController) -> None:
+    async def _write_no_op_records(self, active: ActiveController) -> None:
         """A record that says nothing, whenever nothing else was written for a while (KIP-835)."""
         while self.settings.idle:
             before = active.next_offset
             await trio.sleep(self.settings.idle)
             if active.next_offset == before:
-                await _take(active, _try(active, Result([NoOpRecord()], None)))
+                await _perform(active, _try(active, Result([NoOpRecord()], None)))
 
     async def _expire_tokens(self, active: ActiveController) -> None:
         """Removes delegation tokens that have run out; more than one sweep takes are swept at once."""
@@ -332,62 +332,66 @@ class Controller:
             return len(records)
 
         while self.settings.token_sweep:
-            expired = await _take(active, expire())
+            expired = await _perform(active, expire())
             await trio.sleep(0 if expired == EXPIRED_MAX else self.settings.token_sweep)
 
     async def _balance(self, active: ActiveController) -> None:
         """Moves leaders back to preferred replicas, from time to time."""
         while self.settings.balance:
             await trio.sleep(self.settings.balance)
-            changed = await _work_off(active, lambda index: index.imbalanced, balance_leaders)
+            changed = await _process_partitions(
+                active, lambda index: index.imbalanced, balance_leaders
+            )
             if changed:
                 log.info("moved %d leaders back to preferred replicas", changed)
 
-    async def _find_leaders(self, active: ActiveController) -> None:
+    async def _elect_missing_leaders(self, active: ActiveController) -> None:
         """For partitions without a leader, when a broker is back, or a predecessor did not get so far."""
         active.leaders_wanted.set()
         while True:
             await active.leaders_wanted.wait()
             active.leaders_wanted = trio.Event()
-            await _work_off(active, lambda index: index.leaderless, _changes_with_active)
+            await _process_partitions(active, lambda index: index.leaderless, _changes_with_active)
 
     async def _elect_unclean(self, active: ActiveController) -> None:
         """For partitions without a leader whose topics rather lose records than wait."""
         while True:
             await active.unclean_wanted.wait()
             active.unclean_wanted = trio.Event()
-            changed = await _work_off(active, lambda index: index.leaderless, elect_unclean)
+            changed = await _process_partitions(
+                active, lambda index: index.leaderless, elect_unclean
+            )
             if changed:
                 log.warning("%d partitions have a leader that may lack records", changed)
 
-    async def _want_unclean(self, active: ActiveController) -> None:
+    async def _schedule_unclean_elections(self, active: ActiveController) -> None:
         while self.settings.unclean:
             await trio.sleep(self.settings.unclean)
             active.unclean_wanted.set()
 
-    async def _empty_leaving(self, active: ActiveController) -> None:
+    async def _drain_leaving_brokers(self, active: ActiveController) -> None:
         """Brokers in controlled shutdown give away what did not fit into the step that began it."""
         while True:
-            await active.emptying.wait()
-            active.emptying = trio.Event()
-            for lease in active.leases.emptying():
-                await self._empty(active, lease)
+            await active.draining.wait()
+            active.draining = trio.Event()
+            for lease in active.leases.draining():
+                await self._drain(active, lease)
 
-    async def _empty(self, active: ActiveController, lease: Lease) -> None:
+    async def _drain(self, active: ActiveController, lease: Lease) -> None:
         def decide(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:
             if active.leases.get(lease.broker_id, lease.broker_epoch) is not lease:
                 return ()
             return changes_without(state, lease.broker_id, keys=keys)
 
-        await _work_off(active, lambda index: index.in_sync(lease.broker_id), decide)
+        await _process_partitions(active, lambda index: index.in_sync(lease.broker_id), decide)
         lease.shutdown_offset = active.next_offset - 1
-        lease.emptying = False
+        lease.draining = False
 
 
-async def _take(active: ActiveController, steps: Steps[T]) -> T:
+async def _perform(active: ActiveController, steps: Steps[T]) -> T:
     """A turn for a task of the epoch."""
     try:
-        return await active.turns.take(steps)
+        return await active.operations.submit_and_wait(steps)
     except NotLeaderError:
         await trio.sleep_forever()  # until we are cancelled: the epoch ends
 
@@ -396,9 +400,9 @@ Which = Callable[[PartitionIndex], Iterable[Key]]
 Decide = Callable[[ControllerState, Sequence[Key]], Sequence[Message]]
 
 
-async def _fence_in_turns(active: ActiveController, broker: BrokerRegistration) -> None:
+async def _fence_in_steps(active: ActiveController, broker: BrokerRegistration) -> None:
     """A part of its partitions in each turn; what is left of them goes with the fencing."""
-    decided = Decided()
+    decided = ProcessedPartitions()
 
     def leave(keys: Sequence[Key]) -> Steps[None]:
         if _incarnation(active.image, broker.id, broker.epoch) is not None:
@@ -413,13 +417,13 @@ async def _fence_in_turns(active: ActiveController, broker: BrokerRegistration) 
             records = yield from fence_broker(active.state, known, others)
             yield from active.write(Result(records, None, atomic=False))
 
-    keys = await _take(active, _listed(active, lambda index: index.in_sync(broker.id)))
+    keys = await _perform(active, _listed(active, lambda index: index.in_sync(broker.id)))
     for some in in_slices(keys, PARTITIONS_PER_STEP):
-        await _take(active, leave(some))
-    await _take(active, fence())
+        await _perform(active, leave(some))
+    await _perform(active, fence())
 
 
-async def _work_off(active: ActiveController, which: Which, decide: Decide) -> int:
+async def _process_partitions(active: ActiveController, which: Which, decide: Decide) -> int:
     """Decides on the partitions of now, so many in each turn; returns how many changed."""
 
     def change(some: Sequence[Key]) -> Steps[int | None]:
@@ -429,12 +433,12 @@ async def _work_off(active: ActiveController, which: Which, decide: Decide) -> i
         return len(records) if written else None
 
     changed = 0
-    keys = await _take(active, _listed(active, which))
+    keys = await _perform(active, _listed(active, which))
     for some in in_slices(keys, PARTITIONS_PER_STEP):
-        count = await _take(active, change(some))
+        count = await _perform(active, change(some))
         while count is None:
             await trio.sleep(FENCE_AGAIN_SECONDS)
-            count = await _take(active, change(some))
+            count = await _perform(active, change(some))
         changed += count
     return changed
 

@@ -11,7 +11,7 @@ from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.index import Key
-from quorum.controller.state import ControllerState, Place
+from quorum.controller.state import ControllerState, PartitionRef
 from quorum.controller.topics import RECORDS_MAX, too_much
 from quorum.metadata.image import NO_LEADER
 from wire.errors import ErrorCode, KafkaError
@@ -100,7 +100,10 @@ def _elect_one(state: ControllerState, name: str, index: int, kind: int) -> Part
             ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
         )
     record = change_partition(
-        Place(topic, index, partition), state, state.may_lead(partition), election=_KINDS[kind]
+        PartitionRef(topic, index, partition),
+        state,
+        state.may_lead(partition),
+        election=_KINDS[kind],
     )
     if record is None:
         raise _NOT_AVAILABLE[kind]
@@ -115,16 +118,16 @@ def balance_leaders(state: ControllerState, keys: Iterable[Key]) -> list[Message
 def elect_unclean(state: ControllerState, keys: Iterable[Key]) -> list[Message]:
     """Leaders for partitions that have had none and whose topics rather lose records than wait."""
     leaderless = (
-        (place.topic.id, place.partition_id)
-        for place in state.places(keys)
-        if place.partition.leader == NO_LEADER and state.allows_unclean(place.topic)
+        (ref.topic.id, ref.partition_id)
+        for ref in state.partition_refs(keys)
+        if ref.partition.leader == NO_LEADER and state.allows_unclean(ref.topic)
     )
     return _elect_all(state, leaderless, Election.UNCLEAN)
 
 
 def _elect_all(state: ControllerState, keys: Iterable[Key], election: Election) -> list[Message]:
     found = (
-        change_partition(place, state, state.may_lead(place.partition), election=election)
-        for place in state.places(keys)
+        change_partition(ref, state, state.may_lead(ref.partition), election=election)
+        for ref in state.partition_refs(keys)
     )
     return [record for record in found if record is not None]

@@ -1,7 +1,7 @@
 """One decision after the other, in the order in which they were asked for, and none so long that the loop waits for it.
 
 A decision reads the state, writes records and changes the state by replaying them. Between its first step and its last nobody else
-may decide: they would see half of it. Most are over when `ask` returns. One of thousands of records goes on in `run`, so many steps
+may decide: they would see half of it. Most are over when `submit` returns. One of thousands of records goes on in `run`, so many steps
 in each turn of the loop, and what is asked for meanwhile waits behind it; votes, fetches and reads of the image do not wait.
 When the epoch ends in the middle, nothing of the decision was appended, or all of it, and who waits is told NOT_CONTROLLER. In Kafka the
 queue of `QuorumController`, whose one thread may take as long as it wants.
@@ -29,7 +29,7 @@ OBJECTS_PER_STEP = 3
 WAITING_MAX = 10_000
 
 
-class Asked(Generic[T]):
+class Operation(Generic[T]):
     """A decision that was asked for; `ended` once it was made, or refused."""
 
     __slots__ = ("_done", "_error", "_steps", "_value", "ended")
@@ -77,21 +77,21 @@ class Asked(Generic[T]):
         return self.result()
 
 
-class Turns:
-    """Belongs to one epoch of the active controller; the first of `_asked` is under way."""
+class OperationQueue:
+    """Belongs to one epoch of the active controller; the first of `_queue` is under way."""
 
     def __init__(self) -> None:
-        self._asked: deque[Asked[Any]] = deque()
-        self._awake = trio.Event()
+        self._queue: deque[Operation[Any]] = deque()
+        self._wakeup = trio.Event()
         self._closed = False
         self._long_lived = LongLived()
 
     @property
     def busy(self) -> bool:
         """A decision is under way: one that is asked for now waits."""
-        return bool(self._asked)
+        return bool(self._queue)
 
-    def ask(self, steps: Steps[T]) -> Asked[T]:
+    def submit(self, steps: Steps[T]) -> Operation[T]:
         """Begins at once if nothing else is under way; what takes one turn has ended when this returns.
 
         Raises:
@@ -100,37 +100,37 @@ class Turns:
         """
         if self._closed:
             raise NotLeaderError
-        if len(self._asked) >= WAITING_MAX:
+        if len(self._queue) >= WAITING_MAX:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too many decisions wait for their turn")
-        asked = Asked(steps)
+        operation = Operation(steps)
         if not self.busy:
-            self._go_on(asked)
-        if not asked.ended:
-            self._asked.append(asked)
-            self._awake.set()
-        return asked
+            self._go_on(operation)
+        if not operation.ended:
+            self._queue.append(operation)
+            self._wakeup.set()
+        return operation
 
-    async def take(self, steps: Steps[T]) -> T:
-        """The same, and what was decided. Raises what the decision raises, and as `ask`."""
-        return await self.ask(steps).wait()
+    async def submit_and_wait(self, steps: Steps[T]) -> T:
+        """The same, and what was decided. Raises what the decision raises, and as `submit`."""
+        return await self.submit(steps).wait()
 
     async def run(self) -> NoReturn:
         """Goes on with what did not end at once."""
         while True:
-            await self._awake.wait()
-            self._awake = trio.Event()
-            while self._asked:
+            await self._wakeup.wait()
+            self._wakeup = trio.Event()
+            while self._queue:
                 await trio.lowlevel.checkpoint()
-                self._go_on(self._asked[0])
-                if self._asked[0].ended:
-                    self._asked.popleft()
+                self._go_on(self._queue[0])
+                if self._queue[0].ended:
+                    self._queue.popleft()
 
-    def _go_on(self, asked: Asked[Any]) -> None:
+    def _go_on(self, operation: Operation[Any]) -> None:
         """What is decided stays until it is applied, as records, or longer, as an image."""
-        self._long_lived.add(OBJECTS_PER_STEP * asked.go_on())
+        self._long_lived.add(OBJECTS_PER_STEP * operation.go_on())
 
     def close(self) -> None:
         """Nobody decides any more."""
         self._closed = True
-        while self._asked:
-            self._asked.popleft().fail(NotLeaderError())
+        while self._queue:
+            self._queue.popleft().fail(NotLeaderError())

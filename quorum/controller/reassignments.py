@@ -15,7 +15,7 @@ from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.changes import Election, change_partition
 from quorum.controller.partitions import election_of
-from quorum.controller.state import ControllerState, Place
+from quorum.controller.state import ControllerState, PartitionRef
 from quorum.controller.topics import (
     RECORDS_MAX,
     check_assignment,
@@ -100,13 +100,13 @@ def _alter(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"Unable to find partition {name}:{asked.partition_index}.",
         )
-    place = Place(topic, asked.partition_index, partition)
+    ref = PartitionRef(topic, asked.partition_index, partition)
     if asked.replicas is None:
-        return _cancel(place, state)
+        return _cancel(ref, state)
     check_assignment(asked.replicas, state.image)
     if not may_change_factor:
         _check_factor(partition, asked.replicas)
-    return _begin(place, asked.replicas, state)
+    return _begin(ref, asked.replicas, state)
 
 
 def _check_factor(partition: PartitionImage, target: Sequence[int]) -> None:
@@ -119,30 +119,30 @@ def _check_factor(partition: PartitionImage, target: Sequence[int]) -> None:
 
 
 def _begin(
-    place: Place, target: Sequence[int], state: ControllerState
+    ref: PartitionRef, target: Sequence[int], state: ControllerState
 ) -> PartitionChangeRecord | None:
     """All present replicas stay until those that are added have caught up.
 
     Who was being added by the move that this one replaces, and stays, is still to be added; Apache Kafka forgets that, so that its way back
     to the first replicas never ends.
     """
-    partition = place.partition
+    partition = ref.partition
     removing = tuple(sorted(set(partition.replicas) - set(target)))
     before = set(partition.replicas) - set(partition.adding)
     wanted = _with_replicas(partition, (*target, *removing), state)._replace(
         removing=removing, adding=tuple(sorted(set(target) - before))
     )
-    return change_partition(place, state, state.may_lead(partition), wanted=wanted)
+    return change_partition(ref, state, state.may_lead(partition), wanted=wanted)
 
 
-def _cancel(place: Place, state: ControllerState) -> PartitionChangeRecord | None:
+def _cancel(ref: PartitionRef, state: ControllerState) -> PartitionChangeRecord | None:
     """Back to the replicas of before. If only replicas that go were in sync, one of the others takes over with what it has."""
-    partition = place.partition
+    partition = ref.partition
     if not partition.adding and not partition.removing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     replicas = tuple(one for one in partition.replicas if one not in partition.adding)
     isr = tuple(one for one in partition.isr if one not in partition.adding)
-    election = election_of(state, place)
+    election = election_of(state, ref)
     if not isr:
         if not replicas:
             raise KafkaError(
@@ -152,14 +152,12 @@ def _cancel(place: Place, state: ControllerState) -> PartitionChangeRecord | Non
         if election is not Election.UNCLEAN:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Unable to revert partition assignment for {place.topic.name}:{place.partition_id} because it would "
+                f"Unable to revert partition assignment for {ref.topic.name}:{ref.partition_id} because it would "
                 "require an unclean leader election.",
             )
         isr = replicas[:1]
     wanted = _with_replicas(partition, replicas, state)._replace(isr=isr, adding=(), removing=())
-    return change_partition(
-        place, state, state.may_lead(partition), wanted=wanted, election=election
-    )
+    return change_partition(ref, state, state.may_lead(partition), wanted=wanted, election=election)
 
 
 def _with_replicas(
@@ -181,15 +179,15 @@ def list_reassignments(
 ) -> ListPartitionReassignmentsResponse:
     """The moves under way, all or of the partitions named; what is unknown or does not move is left out."""
     topics: dict[str, OngoingTopicReassignment] = {}
-    for place in state.places(_asked(request, state)):
-        partition = place.partition
+    for ref in state.partition_refs(_asked(request, state)):
+        partition = ref.partition
         if not partition.adding and not partition.removing:
             continue
-        name = place.topic.name
+        name = ref.topic.name
         topic = topics.setdefault(name, OngoingTopicReassignment(name=name, partitions=[]))
         topic.partitions.append(
             OngoingPartitionReassignment(
-                partition_index=place.partition_id,
+                partition_index=ref.partition_id,
                 replicas=list(partition.replicas),
                 adding_replicas=list(partition.adding),
                 removing_replicas=list(partition.removing),

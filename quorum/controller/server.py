@@ -189,7 +189,7 @@ async def _run_shielded(
                 task_status.started(_running(parts, server))
                 log.info("[ControllerServer id=%d] started", parts.config.node_id)
                 await stop.wait()
-                await _take_leave(parts, server)
+                await _hand_over(parts, server)
                 nursery.cancel_scope.cancel()
             await run_blocking(_close_directory, parts.directory)
             log.info("[ControllerServer id=%d] stopped", parts.config.node_id)
@@ -230,7 +230,7 @@ async def _serve(
     )
 
 
-async def _take_leave(parts: _Parts, server: Server) -> None:
+async def _hand_over(parts: _Parts, server: Server) -> None:
     others = parts.node.voters.others(parts.node.settings.identity.key)
     await parts.node.stop(HAND_OVER_SECONDS if others else 0.0)
     await server.drain(DRAIN_SECONDS)

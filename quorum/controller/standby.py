@@ -15,7 +15,7 @@ from quorum.controller.index import PARTITIONS_PER_STEP, PartitionIndex
 from quorum.metadata.loader import MetadataLoader
 
 # What was changed within it is left for the moment of the election: some ten thousand partitions at the most, and mostly none.
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 
 class StandbyIndex:
@@ -31,10 +31,10 @@ class StandbyIndex:
         starts has yet to read what has become of its partitions.
         """
         while True:
-            await trio.sleep(LOOK_SECONDS)
+            await trio.sleep(POLL_SECONDS)
             await self._follow()
 
-    async def lend(self) -> PartitionIndex:
+    async def acquire(self) -> PartitionIndex:
         """That of the image of this moment; what else there is to do at this moment must not wait."""
         index = self._index
         assert index is not None, "one epoch has ended before the next begins"
@@ -43,7 +43,7 @@ class StandbyIndex:
         self._index = None
         return index
 
-    def give_back(self, index: PartitionIndex) -> None:
+    def release(self, index: PartitionIndex) -> None:
         """One that was left on its way to another image is of neither."""
         self._index = PartitionIndex() if index.topics is None else index
 

@@ -103,11 +103,11 @@ def _pattern(acl: Acl) -> _Pattern:
 
 
 def allows(
-    index: AclIndex, principal: str, host: str, action: Action, *, if_nothing_is_said: bool = False
+    index: AclIndex, principal: str, host: str, action: Action, *, allow_if_no_acl: bool = False
 ) -> bool:
     """Whether `principal` ("User:alice"), connected from `host` (an address), may do it.
 
-    `if_nothing_is_said`: the answer for a resource that no ACL at all is about (`allow.everyone.if.no.acl.found`).
+    `allow_if_no_acl`: the answer for a resource that no ACL at all is about (`allow.everyone.if.no.acl.found`).
     """
     nothing_said, allowed = True, False
     for acl in index.about(action.resource_type, action.resource_name):
@@ -117,7 +117,7 @@ def allows(
         if acl.permission != Permission.ALLOW:
             return False
         allowed = True
-    return if_nothing_is_said if nothing_said else allowed
+    return allow_if_no_acl if nothing_said else allowed
 
 
 def _is_about(acl: Acl, principal: str, host: str, operation: int) -> bool:
@@ -139,11 +139,9 @@ class Authorizer:
     that forbids what is asked.
     """
 
-    def __init__(
-        self, super_users: Iterable[str] = (), *, if_nothing_is_said: bool = False
-    ) -> None:
+    def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_acl: bool = False) -> None:
         self._super_users = frozenset(super_users)
-        self._if_nothing_is_said = if_nothing_is_said
+        self._allow_if_no_acl = allow_if_no_acl
         self._index = AclIndex()
         self._loaded = False
 
@@ -171,6 +169,4 @@ class Authorizer:
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 "this node does not know all ACLs yet and judges super users only: ask again when it has caught up with the metadata",
             )
-        return allows(
-            self._index, principal, host, action, if_nothing_is_said=self._if_nothing_is_said
-        )
+        return allows(self._index, principal, host, action, allow_if_no_acl=self._allow_if_no_acl)

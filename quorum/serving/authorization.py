@@ -63,7 +63,7 @@ def authorizer_of(config: ServerConfig) -> Authorizer | None:
         "authorizer.class.name is set: ACLs judge what nodes ask of each other and the administration of cluster, configs and tokens; "
         "topics, groups and transactions are not protected by them yet: everybody who can connect can produce, fetch and commit"
     )
-    return Authorizer(users, if_nothing_is_said=config["allow.everyone.if.no.acl.found"])
+    return Authorizer(users, allow_if_no_acl=config["allow.everyone.if.no.acl.found"])
 
 
 def may(ctx: _Guarded, connection: ConnectionInfo, action: Action) -> bool:

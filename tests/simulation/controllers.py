@@ -20,7 +20,7 @@ import trio
 from node.config.server import ServerConfig
 from node.runtime.errors import NotLeaderError
 from node.runtime.steps import Steps
-from quorum.controller import operation_queue as turns
+from quorum.controller import operation_queue
 from quorum.controller.context import ControllerContext
 from quorum.controller.controller import Controller, ControllerSettings
 from quorum.controller.handlers.alter_partition import alter_partition
@@ -226,11 +226,11 @@ class ControllerMember(Member):
     async def _refuse(self, life: int, request: Message) -> None:
         if self.node.life != life or not self.controller.is_active:
             return
-        if self.controller.active().turns.busy:  # then it would be decided later
+        if self.controller.active().operations.busy:  # then it would be decided later
             return
         before, error = self._standing(), ""
         try:
-            with mock.patch.object(turns, "STEPS_PER_TURN", math.inf):
+            with mock.patch.object(operation_queue, "STEPS_PER_TURN", math.inf):
                 HANDLERS[type(request)](request, self._context, Call(HEADER, None))  # type: ignore[arg-type]
         except KafkaError as refusal:
             error = refusal.code.name

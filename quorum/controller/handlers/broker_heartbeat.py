@@ -23,7 +23,7 @@ def broker_heartbeat(
     request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call
 ) -> Parked[BrokerHeartbeatResponse]:
     _extend(request, ctx.controller.active())  # also who has to wait for an answer is alive
-    return ctx.controller.take_turn(partial(_beat, request, ctx, call))
+    return ctx.controller.submit_operation(partial(_beat, request, ctx, call))
 
 
 def _extend(request: BrokerHeartbeatRequest, active: ActiveController) -> Lease:
@@ -54,8 +54,8 @@ def _beat(
         lease.shutdown_offset = -1
     elif reply.shutting_down and lease.shutdown_offset < 0:
         lease.shutdown_offset = active.next_offset - 1
-        lease.emptying = True
-        active.emptying.set()
+        lease.draining = True
+        active.draining.set()
     elif result.records and active.state.index.leaderless:
         active.leaders_wanted.set()  # more than one step may decide on
     if reply.should_shut_down:

@@ -16,7 +16,7 @@ from node.runtime.errors import NotLeaderError
 from node.runtime.steps import Steps
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.brokers import (
-    Decided,
+    ProcessedPartitions,
     changes_of_new_incarnation,
     check_registration,
     partitions_of_old_incarnation,
@@ -40,7 +40,7 @@ async def broker_registration(
     active = ctx.controller.active()
     # What the old incarnation was in is given up a part at a time, and what is left with the registration.
     # A submit that fails is answered, and the broker asks again.
-    decided = Decided()
+    decided = ProcessedPartitions()
 
     def leave(keys: Sequence[Key]) -> Steps[None]:
         _check(request, ctx, active)
@@ -61,9 +61,9 @@ async def broker_registration(
         return deferred
 
     try:
-        while isinstance(registered := await active.turns.take(register()), list):
+        while isinstance(registered := await active.operations.submit_and_wait(register()), list):
             for keys in in_slices(registered, PARTITIONS_PER_STEP):
-                await active.turns.take(leave(keys))
+                await active.operations.submit_and_wait(leave(keys))
         return await registered.wait()
     except NotLeaderError as error:
         raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
@@ -86,4 +86,4 @@ def _other_is_alive(request: BrokerRegistrationRequest, active: ActiveController
         return False
     lease = active.leases.get(known.id, known.epoch)
     assert lease is not None
-    return not (lease.orphaned and same_endpoints(known, request))
+    return not (lease.disconnected and same_endpoints(known, request))

@@ -1,4 +1,4 @@
-"""CreateAcls (30): adds ACLs about what is judged. Only where there is an authorizer."""
+"""CreateAcls (30): adds ACLs about what is enforced. Only where there is an authorizer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quorum.controller.acls import fail_create
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.context import ControllerContext
 from quorum.controller.topics import new_topic_id
-from quorum.serving.unenforced_acls import judged_part
+from quorum.serving.unenforced_acls import enforced_part
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from wire.schema import Message
@@ -24,10 +24,10 @@ def create_acls(
 ) -> Parked[CreateAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    judged, merge = judged_part(request)
+    enforced, merge = enforced_part(request)
 
     def decided(active: ActiveController) -> Result[Message, CreateAclsResponse]:
-        result = decide(judged, active.image.acls, new_topic_id)
+        result = decide(enforced, active.image.acls, new_topic_id)
         return Result(result.records, merge(result.response))
 
     return ctx.controller.submit(decided, partial(fail_create, request))

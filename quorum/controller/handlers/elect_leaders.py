@@ -23,7 +23,7 @@ from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 
 # Here and not in `guards`: who elects everywhere is refused at the top alone, where version 0 has no room for it.
-_judge = needs(Operation.ALTER)
+_authorize = needs(Operation.ALTER)
 
 
 def _fail(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
@@ -60,7 +60,7 @@ def elect_leaders(
             return Result((), fail(request, error.code, error.message))
 
     try:
-        _judge(ctx, call)
+        _authorize(ctx, call)
         return ctx.controller.submit(elect, partial(fail, request))
     except KafkaError as error:
         return fail(request, error.code, error.message)

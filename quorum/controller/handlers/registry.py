@@ -40,7 +40,7 @@ from quorum.handlers.fetch_snapshot import fetch_snapshot
 from quorum.handlers.remove_raft_voter import remove_raft_voter
 from quorum.handlers.update_raft_voter import update_raft_voter
 from quorum.handlers.vote import vote
-from quorum.serving.api_versions_features import told_features
+from quorum.serving.api_versions_features import api_versions_features
 from wire.transport.registry import Registry
 
 QUORUM_HANDLERS = (
@@ -88,6 +88,6 @@ CONTROLLER_HANDLERS = (
 def controller_registry() -> Registry[ControllerContext]:
     return Registry(
         (*QUORUM_HANDLERS, *CONTROLLER_HANDLERS),
-        features=lambda ctx: told_features(ctx.image, ctx.node.kraft_version),
+        features=lambda ctx: api_versions_features(ctx.image, ctx.node.kraft_version),
         guards=GUARDS,
     )

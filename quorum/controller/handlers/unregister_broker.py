@@ -22,4 +22,4 @@ def unregister_broker(
         active.leases.end(request.broker_id)
         return deferred
 
-    return ctx.controller.take_turn(unregister)
+    return ctx.controller.submit_operation(unregister)

@@ -84,10 +84,12 @@ def test_nobody_sees_half_of_it(active_controller, log):
 
 @pytest.mark.parametrize("steps", [0, 1, len(TOPIC)])
 def test_an_epoch_that_ends_before_the_append_leaves_nothing(active_controller, log, steps):
-    asked = active_controller.turns.ask(_slowly(active_controller, Result(TOPIC, None), steps))
+    operation = active_controller.operations.submit(
+        _slowly(active_controller, Result(TOPIC, None), steps)
+    )
     active_controller.close()
     with pytest.raises(NotLeaderError):
-        asked.result()
+        operation.result()
     assert log.batches == []
     assert active_controller.image is IMAGE
 
@@ -146,7 +148,7 @@ async def test_the_end_of_the_epoch_is_no_error_of_its_tasks(active_controller):
     active_controller.close()
     with trio.CancelScope() as epoch:
         epoch.cancel()
-        await controller._take(active_controller, active_controller.write(Result(TOPIC, None)))
+        await controller._perform(active_controller, active_controller.write(Result(TOPIC, None)))
     assert epoch.cancelled_caught
 
 

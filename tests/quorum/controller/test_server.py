@@ -135,7 +135,7 @@ async def test_a_broker_that_still_listens_keeps_its_lease(tmp_path):
             await one.join()
         active_controller = active.context.controller.active()
         with trio.fail_after(SECONDS):
-            while not active_controller.leases.get(1, one.epoch).orphaned:
+            while not active_controller.leases.get(1, one.epoch).disconnected:
                 await trio.lowlevel.checkpoint()
         async with connected_to(active) as connection:
             other = controllers.broker(connection, 1, incarnation=1)  # at another address
@@ -157,7 +157,7 @@ async def test_who_has_taken_over_the_address_has_taken_over(tmp_path):
             )  # one is connected
         active_controller = active.context.controller.active()
         with trio.fail_after(SECONDS):
-            while not active_controller.leases.get(1, one.epoch).orphaned:
+            while not active_controller.leases.get(1, one.epoch).disconnected:
                 await trio.lowlevel.checkpoint()
         async with connected_to(active) as connection:
             other.connection = connection
@@ -434,7 +434,7 @@ async def test_a_directory_that_is_not_formatted_is_refused(tmp_path):
 
 async def test_who_does_not_lead_is_ready_to(tmp_path, monkeypatch):
     """Its index has a topic soon after its image has it."""
-    monkeypatch.setattr("quorum.controller.standby.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("quorum.controller.standby.POLL_SECONDS", 0.01)
     async with open_controllers(tmp_path, size=3) as controllers:
         active = await controllers.active()
         async with connected_to(active) as connection:

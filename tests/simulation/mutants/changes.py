@@ -272,7 +272,7 @@ def _acks_what_is_appended() -> Patch:
     return mock.patch.object(SimNode, "_ack", ack)
 
 
-def _acks_for_a_later_reign() -> Patch:
+def _acks_for_a_later_epoch() -> Patch:
     """5A 29, Redpanda #3003: the result of a replication is used after the epoch has changed."""
 
     def ack(self: SimNode, _role: object) -> None:
@@ -361,7 +361,7 @@ DRIVER = (
     Mutant("opening flushes nothing", _opening_flushes_nothing, ("R6", "R4", "R7")),
     Mutant("applies what is not committed", _applies_what_is_not_committed, ("R6", "R8")),
     Mutant("acks what is appended", _acks_what_is_appended, ("R5",)),
-    Mutant("acks for a later reign", _acks_for_a_later_reign, ("R5",)),
+    Mutant("acks for a later epoch", _acks_for_a_later_epoch, ("R5",)),
     Mutant("aborted transactions count", _aborted_counts, ("R14",)),
     Mutant("publishes inside transactions", _publishes_inside_transactions, ("R14",)),
     Mutant("new leader aborts nothing", _new_leader_aborts_nothing, ("R14", "C1")),
