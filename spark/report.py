@@ -130,7 +130,7 @@ def _one(analysis: Analysis, view: Callable[[str], DataFrame]) -> Section:
     made = analysis.plot(frame).to_html(
         full_html=False, include_plotlyjs=False, config={"displaylogo": False}
     )
-    verdicts = tuple(analysis.judge(frame))
+    verdicts = tuple(analysis.evaluate(frame))
     return Section(analysis, verdicts, made, len(frame), time.monotonic() - started)
 
 

@@ -4,7 +4,7 @@ Source: `KafkaZkClient.tryRegisterKRaftControllerAsActiveController` and `retryM
 A claim is one transaction: `/controller_epoch` one up at the version that was read, `/controller` replaced, `/migration` set. Every
 later transaction checks the version of `/controller_epoch` and sets `/migration` at its version; a writer whose claim was overtaken
 changes nothing. Two differences: Kafka set `/migration` after the claim, here it is part of it; and `/controller` is ephemeral, so
-that a waiting mirror sees the reigning one die.
+that a waiting mirror sees the active one die.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What a reigning mirror knows of the claim's znodes; made by `claimed`, moved by `advanced`."""
+    """What the active mirror knows of the claim's znodes; made by `claimed`, moved by `advanced`."""
 
     controller_epoch: int
     controller_epoch_version: int

@@ -19,7 +19,7 @@ from typing import TypeVar
 import trio
 
 from wire.client.bootstrap import Address
-from zkcompat.keeper import DoubtError, Keeper, KeeperConfig, open_keeper
+from zkcompat.keeper import Keeper, KeeperConfig, UncertainOutcomeError, open_keeper
 from zkcompat.mirror import Mirror, MirrorConfig, MirrorStatus, WrongClusterError
 from zkcompat.observer import (
     QuorumUnreachableError,
@@ -281,7 +281,7 @@ def _with_keeper(connect: str, properties: Properties, use: Callable[[Keeper], A
                 )
             try:
                 return await use(keeper)
-            except DoubtError as error:
+            except UncertainOutcomeError as error:
                 raise ZooKeeperUnreachableError(f"ZooKeeper at {connect}: {error}") from error
 
     return _run(main)

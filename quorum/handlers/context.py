@@ -29,12 +29,12 @@ def park(
     write: Callable[[A, int], R],
 ) -> Parked[R]:
     """Gives the request to the core now; the answer is written when the core has it."""
-    finish = ctx.node.ask(request)
+    pending = ctx.node.handle(request)
     version = call.header.api_version
 
     async def response() -> R:
-        found = await finish()
+        found = await pending()
         assert isinstance(found, response_class)
         return write(cast(A, found), version)
 
-    return Parked(response, ready=lambda: finish.ready)
+    return Parked(response, ready=lambda: pending.ready)

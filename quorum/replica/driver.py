@@ -126,7 +126,7 @@ class Driver:
         """The core was given a proposal: it is appended in the next turn, with all that are made in this one."""
         self._wanted.set()
 
-    def ask(self, request: core.Request) -> PendingResponse:
+    def handle(self, request: core.Request) -> PendingResponse:
         """Gives a request to the core now; the result, awaited, is its answer.
 
         Raises:
@@ -187,7 +187,7 @@ class Driver:
         for reply in ready.replies:
             self._pending_requests.complete(reply.token, self._fill(reply.response))
         for send in ready.sends:
-            self._peers.ask(send.to, send.request, send.timeout, self._response_callback(send))
+            self._peers.send(send.to, send.request, send.timeout, self._response_callback(send))
         if ready.committed is not None:
             self._on_committed(ready.committed)
         if ready.append or ready.snapshot or ready.truncate_to is not None:

@@ -328,11 +328,11 @@ class QuorumNode:
         if self._driver is not None:
             self._driver.submit(self._driver.raft.resign)
 
-    def ask(self, request: core.Request) -> PendingResponse:
+    def handle(self, request: core.Request) -> PendingResponse:
         """Gives a request to the core now; the result, awaited, is its answer. Raises KafkaError BROKER_NOT_AVAILABLE."""
         if self._driver is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node does not run")
-        return self._driver.ask(request)
+        return self._driver.handle(request)
 
     # --- what the driver tells
 

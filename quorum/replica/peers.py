@@ -80,7 +80,9 @@ class Peers:
         self._connect_seconds = connect_seconds
         self._connections: dict[_PeerKey, _PeerConnection] = {}
 
-    def ask(self, peer: Peer, request: core.Request, seconds: float, on_response: OnAnswer) -> None:
+    def send(
+        self, peer: Peer, request: core.Request, seconds: float, on_response: OnAnswer
+    ) -> None:
         """Sends a request of the core, which waits at most so long for a connection. How long it waits for the answer is the core's affair.
 
         `on_response` is given the response or one of `CALL_ERRORS`: VersionMismatch also when the peer's version cannot say what is asked.

@@ -81,7 +81,7 @@ def _milliseconds(number: float) -> pd.Timedelta:
     return pd.Timedelta(milliseconds=number)
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return [Verdict("warn", "the metadata log names no leader")]
     gaps = frame["gap_before_ms"].dropna()
@@ -105,5 +105,5 @@ ANALYSIS = Analysis(
     sql=SQL,
     compute=controller_timeline,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

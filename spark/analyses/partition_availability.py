@@ -74,7 +74,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     verdicts = []
     total = len(frame)
     offline = frame[frame["offline"] > 0]
@@ -124,5 +124,5 @@ ANALYSIS = Analysis(
     sql=SQL,
     compute=partition_availability,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

@@ -68,7 +68,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     """Of the users' topics: the keys of internal ones are few, and fill few of their partitions by design."""
     frame = frame[~frame["topic"].str.startswith("__")]
     frame = frame[frame["records"].groupby(frame["topic"]).transform("sum") > 0]
@@ -91,5 +91,5 @@ ANALYSIS = Analysis(
     sql=SQL,
     compute=partition_skew,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

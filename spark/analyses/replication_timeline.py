@@ -64,7 +64,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return []
     bad = frame[frame["state"].isin(["offline", "under_min_isr", "under_replicated"])]
@@ -86,5 +86,5 @@ ANALYSIS = Analysis(
     sql=SQL,
     compute=replication_timeline,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

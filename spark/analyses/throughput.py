@@ -95,7 +95,7 @@ def _wide(frame: pd.DataFrame) -> pd.DataFrame:
     return wide.reindex(every)
 
 
-def judge(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if frame.empty:
         return [Verdict("info", "Throughput: no records up to the high watermark.")]
     width = float(frame["bucket_seconds"].iloc[0])
@@ -117,5 +117,5 @@ ANALYSIS = Analysis(
     sql=SQL,
     compute=throughput,
     plot=plot,
-    judge=judge,
+    evaluate=evaluate,
 )

@@ -71,7 +71,7 @@ class DynamicCluster(TestCluster):
         return FirstVoters(path, voters)
 
     async def change(self, request: core.Request) -> core.ChangeResponse:
-        answer = await (await self.leader()).node.ask(request)()
+        answer = await (await self.leader()).node.handle(request)()
         assert isinstance(answer, core.ChangeResponse)
         return answer
 

@@ -36,7 +36,7 @@ CALL = SimpleNamespace(header=SimpleNamespace(api_version=2))
 
 def call(request: Message) -> Message:
     """Stage one of the handler; what is parked is not awaited."""
-    context = SimpleNamespace(node=SimpleNamespace(ask=unasked))
+    context = SimpleNamespace(node=SimpleNamespace(handle=unasked))
     return BY_REQUEST[type(request)](request, context, CALL)
 
 
@@ -103,7 +103,7 @@ def test_quorums_of_other_topics_are_unknown() -> None:
 
 def test_a_node_that_does_not_run_says_so() -> None:
     context = SimpleNamespace(
-        node=SimpleNamespace(ask=lambda request: QuorumNode.ask(stopped, request))
+        node=SimpleNamespace(handle=lambda request: QuorumNode.handle(stopped, request))
     )
     stopped = SimpleNamespace(_driver=None)
     request = vote.VoteRequest(topics=vote_topics(TOPIC))
@@ -114,7 +114,7 @@ def test_a_node_that_does_not_run_says_so() -> None:
 def test_a_vote_is_parked_until_the_core_has_it() -> None:
     async def finish() -> None: ...
 
-    context = SimpleNamespace(node=SimpleNamespace(ask=lambda _request: finish))
+    context = SimpleNamespace(node=SimpleNamespace(handle=lambda _request: finish))
     answer = BY_REQUEST[vote.VoteRequest](
         vote.VoteRequest(topics=vote_topics(TOPIC)), context, CALL
     )

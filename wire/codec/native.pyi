@@ -6,7 +6,7 @@ class Refused(Exception): ...
 class Op:
     def __init__(
         self,
-        letter: str,
+        format_code: str,
         slot: object,
         nullable: bool = False,
         tag: int = -1,

@@ -52,7 +52,7 @@ class StructPlan(NamedTuple):
         return tuple({p.field.tag for p in self.absent if p.field.tag is not None} - known)
 
     @property
-    def fixed_letters(self) -> str | None:
+    def fixed_format_codes(self) -> str | None:
         """The `struct` letters of all that is not tagged, if that has one size."""
         if not self.plain or not all(p.fixed for p in self.plain):
             return None
