@@ -26,6 +26,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
+from node.runtime.events import Notifier
 from node.runtime.threads import run_blocking
 from zkcompat.claim import Step
 from zkcompat.multi_read import GET_CHILDREN, GET_DATA, MultiRead
@@ -78,7 +79,7 @@ class Keeper:
     _token: trio.lowlevel.TrioToken
     _client: Any = None
     _connected: bool = False
-    _changed: trio.Event = field(default_factory=trio.Event)
+    _changed: Notifier = field(default_factory=Notifier)
 
     @property
     def session_id(self) -> int:
@@ -283,8 +284,7 @@ class Keeper:
             session_id, password = client.client_id
             log.info("ZooKeeper session %#x at %s", session_id, self.config.connect)
             self.on_session(SavedSession(session_id, password))
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._changed.notify_all()
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 import trio
 
 from node.runtime.clock import now_ms
+from node.runtime.events import Notifier
 from quorum.metadata.image import MetadataImage
 from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps, step_of
 from zkcompat.feed import ImageFeed
@@ -90,18 +91,17 @@ class Mirror:
     cluster_id: str
     config: MirrorConfig = field(default_factory=MirrorConfig)
     status: MirrorStatus = field(default_factory=MirrorStatus)
-    _told: trio.Event = field(default_factory=trio.Event)
+    _changed: Notifier = field(default_factory=Notifier)
 
     def tell(self, state: str) -> None:
         """Wakes those who wait for the status."""
         self.status.state = state
-        told, self._told = self._told, trio.Event()
-        told.set()
+        self._changed.notify_all()
 
     async def wait_status(self, wanted: Callable[[MirrorStatus], bool]) -> None:
         await trio.lowlevel.checkpoint()
         while not wanted(self.status):
-            await self._told.wait()
+            await self._changed.wait()
 
     async def run(self) -> None:
         """Mirrors until cancelled. Raises WrongClusterError."""

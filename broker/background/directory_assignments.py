@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import trio
 
 from broker.channels.controller_channel import Controller
+from node.runtime.events import AutoResetEvent
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -49,7 +50,7 @@ class DirectoryAssignments:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._waiting: dict[Replica, bytes] = {}
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
 
     def assign(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
         """Says soon that the replica is in that directory."""
@@ -61,7 +62,6 @@ class DirectoryAssignments:
         pause = RETRY_SECONDS
         while True:
             await self._wanted.wait()
-            self._wanted = trio.Event()
             batch = dict(list(self._waiting.items())[:ASSIGNMENTS_MAX])
             if await self._send(batch):
                 pause = RETRY_SECONDS

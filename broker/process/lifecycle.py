@@ -15,6 +15,7 @@ from enum import Enum
 import trio
 
 from broker.channels.controller_channel import Controller
+from node.runtime.events import AutoResetEvent
 from node.runtime.latest import Latest
 from quorum.metadata.image import FeatureRange
 from wire.endpoint import Endpoint
@@ -103,7 +104,7 @@ class Lifecycle:
         self._cordoned_directories = cordoned_directories
         self._ready_to_unfence = False
         self._must_register = True
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
         self._may_stop = trio.Event()
         self._let_go = False
         self._leave_failures = 0
@@ -115,7 +116,6 @@ class Lifecycle:
             RegistrationRefused: the broker cannot serve and must end.
         """
         while not self._may_stop.is_set():
-            self._wanted = trio.Event()
             if self._must_register:
                 self._must_register = False
                 await self._register(self._times.registration)

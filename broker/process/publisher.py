@@ -17,6 +17,7 @@ from broker.metadata.metadata_cache import BrokerMetadata
 from broker.metadata.topic_settings import TopicSettingsSource
 from broker.partitions.registry import Partitions
 from broker.storage.directories import LogDirectories
+from node.runtime.events import AutoResetEvent
 from node.runtime.long_lived import LongLived
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, TopicImage
@@ -51,7 +52,7 @@ class BrokerPublisher:
         # (topic id, partition) in the order in which they come; at most the partitions of an image
         self._behind: dict[tuple[bytes, int], None] = {}
         self._gone: dict[bytes, TopicImage] = {}  # topics deleted, of those behind
-        self._news = trio.Event()
+        self._news = AutoResetEvent()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         self._metadata.set(image)
@@ -109,7 +110,6 @@ class BrokerPublisher:
     async def run(self) -> None:
         """Brings about what was published for many partitions at once; begins after `activate`."""
         while True:
-            self._news = trio.Event()
             if self._behind:
                 await self._catch_up()
             else:

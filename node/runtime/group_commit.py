@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import trio
 
 from node.runtime.errors import StorageFailure
+from node.runtime.events import AutoResetEvent
 from node.runtime.threads import run_in_own_thread
 
 OnFlushed = Callable[[int], object]
@@ -77,7 +78,7 @@ class GroupCommit:
         self._dirty: dict[int, _Dirty] = {}
         # Of the round that runs: who is to be told.
         self._in_round: dict[int, _Dirty] = {}
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
         self.rounds = 0
 
     def mark_dirty(self, log: FlushableLog, on_flushed: OnFlushed) -> None:
@@ -116,7 +117,6 @@ class GroupCommit:
         """
         while True:
             await self._wanted.wait()
-            self._wanted = trio.Event()
             self._in_round, self._dirty = self._dirty, {}
             try:
                 await self._round(list(self._in_round.values()))

@@ -11,12 +11,11 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-import trio
-
 from node.config.server import ServerConfig
 from node.runtime.clock import now_ms
 from node.runtime.deferred import Deferred, ReplicatedState, Result
 from node.runtime.errors import NotLeaderError
+from node.runtime.events import AutoResetEvent
 from node.runtime.steps import Steps
 from node.runtime.watermark import Watermark
 from quorum.controller.index import PartitionIndex
@@ -81,11 +80,11 @@ class ActiveController:
         self.image = image
         self.committed = Watermark(applied_end)
         self.suspects: dict[int, int] = {}  # broker id → epoch, whose connection has closed
-        self.suspected = trio.Event()
+        self.suspected = AutoResetEvent()
         # Somebody should look for leaders: of what has none, and with which unclean elections where they are allowed.
-        self.leaders_wanted = trio.Event()
-        self.unclean_wanted = trio.Event()
-        self.draining = trio.Event()
+        self.leaders_wanted = AutoResetEvent()
+        self.unclean_wanted = AutoResetEvent()
+        self.draining = AutoResetEvent()
         self._node = node
         self._index = index
         self._config = config

@@ -278,7 +278,6 @@ class Controller:
         async with trio.open_nursery() as nursery:
             while True:
                 await active.suspected.wait()
-                active.suspected = trio.Event()
                 suspects, active.suspects = active.suspects, {}
                 for broker_id, broker_epoch in suspects.items():
                     nursery.start_soon(self._probe, active, broker_id, broker_epoch)
@@ -350,14 +349,12 @@ class Controller:
         active.leaders_wanted.set()
         while True:
             await active.leaders_wanted.wait()
-            active.leaders_wanted = trio.Event()
             await _process_partitions(active, lambda index: index.leaderless, _changes_with_active)
 
     async def _elect_unclean(self, active: ActiveController) -> None:
         """For partitions without a leader whose topics rather lose records than wait."""
         while True:
             await active.unclean_wanted.wait()
-            active.unclean_wanted = trio.Event()
             changed = await _process_partitions(
                 active, lambda index: index.leaderless, elect_unclean
             )
@@ -373,7 +370,6 @@ class Controller:
         """Brokers in controlled shutdown give away what did not fit into the step that began it."""
         while True:
             await active.draining.wait()
-            active.draining = trio.Event()
             for lease in active.leases.draining():
                 await self._drain(active, lease)
 

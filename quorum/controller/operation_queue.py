@@ -15,6 +15,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 import trio
 
 from node.runtime.errors import NotLeaderError
+from node.runtime.events import AutoResetEvent
 from node.runtime.long_lived import LongLived
 from node.runtime.steps import Steps
 from wire.errors import ErrorCode, KafkaError
@@ -82,7 +83,7 @@ class OperationQueue:
 
     def __init__(self) -> None:
         self._queue: deque[Operation[Any]] = deque()
-        self._wakeup = trio.Event()
+        self._wakeup = AutoResetEvent()
         self._closed = False
         self._long_lived = LongLived()
 
@@ -118,7 +119,6 @@ class OperationQueue:
         """Goes on with what did not end at once."""
         while True:
             await self._wakeup.wait()
-            self._wakeup = trio.Event()
             while self._queue:
                 await trio.lowlevel.checkpoint()
                 self._go_on(self._queue[0])

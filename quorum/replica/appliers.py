@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import trio
 
 from log.batches.batch import BatchView
+from node.runtime.events import AutoResetEvent
 from node.runtime.long_lived import LongLived
 from node.runtime.threads import run_blocking
 from node.runtime.watermark import Watermark
@@ -49,7 +50,7 @@ class Applier:
         # the watermark that was found inside a batch
         self._cut_at = -1
         self._under_way: Iterator[None] | None = None
-        self._awake = trio.Event()
+        self._awake = AutoResetEvent()
 
     async def open(self) -> None:
         """Gives the newest snapshot on disk to the listener: committed it is, whoever leads."""
@@ -86,7 +87,6 @@ class Applier:
         """Goes on with what was too much for one turn."""
         while True:
             await self._awake.wait()
-            self._awake = trio.Event()
             while self._under_way is not None:
                 await trio.lowlevel.checkpoint()
                 self._go_on()

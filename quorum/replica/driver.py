@@ -19,6 +19,7 @@ import trio
 
 from node.runtime.alarm import Alarm
 from node.runtime.clock import now_ms
+from node.runtime.events import AutoResetEvent
 from node.runtime.group_commit import GroupCommit
 from node.runtime.threads import run_blocking
 from quorum.raft import messages as core
@@ -90,7 +91,7 @@ class Driver:
         self._is_busy = True
         self._unfinished: Ready | None = None
         self._failure: Exception | None = None
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
         self._peers: Peers
         self._nursery: trio.Nursery
 
@@ -102,7 +103,6 @@ class Driver:
             self._drain()
             while True:
                 await self._wanted.wait()
-                self._wanted = trio.Event()
                 if self._failure is not None:
                     raise self._failure
                 if self._unfinished is not None:

@@ -13,6 +13,7 @@ from functools import partial
 
 import trio
 
+from node.runtime.events import AutoResetEvent
 from quorum.raft import messages as core
 from quorum.raft.types import Peer
 from quorum.translate.requests import write_request
@@ -192,7 +193,7 @@ class _PeerConnection:
         self._connect_seconds = connect_seconds
         self._on_broken = on_broken
         self._attempt: _Attempt | None = None
-        self._wanted = trio.Event()
+        self._wanted = AutoResetEvent()
         self._used_at = 0.0
 
     def open_connection(self) -> NodeConnection | None:
@@ -219,9 +220,10 @@ class _PeerConnection:
         while True:
             with trio.move_on_after(IDLE_SECONDS) as scope:
                 await self._wanted.wait()
-            if scope.cancelled_caught and not self._wanted.is_set():
-                return
-            self._wanted = trio.Event()
+            if scope.cancelled_caught:
+                if not self._wanted.is_set():
+                    return
+                await self._wanted.wait()
             assert self._attempt is not None
             await self._hold(self._attempt)
 

@@ -44,12 +44,12 @@ async def test_no_turn_is_longer_than_it_may_be(tmp_path, monkeypatch):
         done.append(real(self))
         return done[-1]
 
-    real = operations.Asked.go_on
+    real = operations.Operation.go_on
     async with open_controllers(tmp_path) as controllers:
         active = await controllers.active()
         async with connected_to(active) as connection:
             await joined(controllers, connection, 1)
-            monkeypatch.setattr(operations.Asked, "go_on", go_on)
+            monkeypatch.setattr(operations.Operation, "go_on", go_on)
             await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
     placed, made, encoded, replayed, indexed = [PARTITIONS] * 5
     assert sum(done) >= placed + made + encoded + replayed + indexed
