@@ -19,6 +19,7 @@ import trio
 from node.runtime.clock import now_ms
 from node.runtime.events import Notifier
 from quorum.metadata.image import MetadataImage
+from wire.client.backoff import ExponentialBackoff
 from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps, step_of
 from zkcompat.feed import ImageFeed
 from zkcompat.keeper import Keeper, TransactionRefusedError, UncertainOutcomeError
@@ -36,7 +37,9 @@ from zkcompat.znodes import (
 
 log = logging.getLogger(__name__)
 
-BACKOFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # ZooKeeper away for long: ask every 2 s
+# After a failure; ZooKeeper away for long: ask every 2 s
+RETRY_SECONDS = 0.05
+RETRY_SECONDS_MAX = 2.0
 # Until a wait for the quorum or ZooKeeper is worth a word; where all is well each takes milliseconds.
 PATIENCE_SECONDS = 1.0
 STANDBY_POLL_SECONDS = 2.0  # a watch tells at once; the poll is for a watch that got lost
@@ -106,7 +109,7 @@ class Mirror:
     async def run(self) -> None:
         """Mirrors until cancelled. Raises WrongClusterError."""
         await self._leader_known()
-        failures = 0
+        backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         first = True
         while True:
             try:
@@ -115,7 +118,7 @@ class Mirror:
                     await self._wait_standby()
                 first = False
                 async with self._open_session() as session:
-                    failures = 0
+                    backoff.succeeded()
                     await session.follow()
             except (UncertainOutcomeError, MirrorFencedError, TransactionRefusedError) as problem:
                 self.status.last_problem = f"{type(problem).__name__}: {problem}"
@@ -128,8 +131,7 @@ class Mirror:
                 else:
                     log.warning("Another mirror wrote to ZooKeeper; starting over: %s", problem)
             self.tell("waiting")
-            await trio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
-            failures += 1
+            await trio.sleep(backoff.failed())
 
     async def _leader_known(self) -> None:
         def known(feed: ImageFeed) -> bool:

@@ -18,6 +18,7 @@ from broker.channels.controller_channel import Controller
 from node.runtime.events import AutoResetEvent
 from node.runtime.latest import Latest
 from quorum.metadata.image import FeatureRange
+from wire.client.backoff import ExponentialBackoff
 from wire.endpoint import Endpoint
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -151,7 +152,7 @@ class Lifecycle:
     # -- registration
 
     async def _register(self, seconds: float) -> None:
-        pause = PAUSE_SECONDS
+        backoff = ExponentialBackoff(PAUSE_SECONDS, PAUSE_SECONDS_MAX)
         last = "no answer"
         with trio.move_on_after(seconds):
             while True:
@@ -172,8 +173,7 @@ class Lifecycle:
                 last = reason
                 if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
                     break
-                await trio.sleep(pause)
-                pause = min(2 * pause, PAUSE_SECONDS_MAX)
+                await trio.sleep(backoff.failed())
         raise RegistrationRefused(f"the controller did not register this broker: {last}")
 
     def _reason_of(self, code: ErrorCode) -> str:

@@ -1,7 +1,7 @@
 """Requests on their way: at most one per peer, each with a deadline, and a backoff after a failure.
 
 Source: Kafka's `RequestManager`, with a backoff that doubles. Forgetting everything at a change of role makes late answers
-unknown, and unknown answers are dropped: no answer is ever judged by another role than the one that asked.
+unknown, and unknown answers are dropped: no response is ever handled by another role than the one that sent the request.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from quorum.raft.types import Peer, Timeouts
+from wire.client.backoff import exponential_seconds
 
 # Far above any quorum with its bootstrap servers. Only who asks to become a voter comes on top of those, under whatever id he likes: when there are
 # so many, the idle ones are forgotten.
@@ -105,10 +106,10 @@ class RequestManager:
 
     def back_off(self, peer: Peer, now: float) -> None:
         connection = self._connection_to(peer, now)
-        connection.failures += 1
         first = self._timeouts.retry_backoff
-        delay = first * 2 ** min(connection.failures - 1, 16)
-        connection.resume = now + min(delay, max(first, self._timeouts.retry_backoff_max))
+        most = max(first, self._timeouts.retry_backoff_max)
+        connection.resume = now + exponential_seconds(first, most, connection.failures)
+        connection.failures += 1
 
     def _connection_to(self, peer: Peer, now: float) -> _ConnectionState:
         connection = self._connections.get(peer.id)

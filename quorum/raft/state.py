@@ -35,6 +35,7 @@ from quorum.raft.types import (
     ensure,
 )
 from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
+from wire.client.backoff import exponential_seconds
 from wire.errors import ErrorCode
 
 A = TypeVar("A", bound=Response)
@@ -257,7 +258,7 @@ class State:
 
     def random_pause(self, first: float, most: float, losses: int) -> float:
         """Up to `first` seconds, doubled by each loss in a row before up to `most`; at least half of that."""
-        return float(self.prng.uniform(0.5, 1) * min(most, first * 2 ** min(losses, 16)))
+        return float(self.prng.uniform(0.5, 1) * exponential_seconds(first, most, losses))
 
     def _fail_pending(self, leader: Leader) -> None:
         change = leader.leader_state.change
