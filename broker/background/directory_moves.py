@@ -20,6 +20,7 @@ from broker.storage.directories import LogDirectories
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
 from node.runtime.events import AutoResetEvent
+from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
@@ -121,7 +122,10 @@ class DirectoryMoves:
                 for move in list(self._moves.values()):
                     if self.of(move.partition) is move:  # else it was given up meanwhile
                         busy |= await self._step_or_give_up(move)
-                await trio.sleep(0 if busy else PAUSE_SECONDS)
+                if busy:
+                    await yield_to_loop()
+                else:
+                    await trio.sleep(PAUSE_SECONDS)
 
     def _begun_before(self) -> dict[LogDirectory, list[Partition]]:
         """The moves that an earlier process left, by target; what it left of others is dropped."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-import trio
-
 from broker.handlers.context import Context
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.operations import TOPIC_OPERATIONS
 from broker.metadata.reachable import Reachable
 from broker.metadata.topic_views import PARTITIONS_PER_TURN
+from node.runtime.steps import yield_to_loop
 from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from quorum.metadata.topic_names import why_illegal
 from wire.errors import ErrorCode
@@ -51,7 +50,7 @@ def describe_topic_partitions(
 
     async def finish() -> DescribeTopicPartitionsResponse:
         for _ in page.fill(names, request.cursor, skips_unknown=not request.topics):
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
         return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next_cursor)
 
     return Parked(finish)

@@ -12,8 +12,6 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import trio
-
 from broker.fetching.fetch import READ_COMMITTED
 from broker.handlers.context import Context
 from broker.partitions.awaiting import (
@@ -25,6 +23,7 @@ from broker.partitions.awaiting import (
 )
 from broker.partitions.leader import LeaderEpoch
 from broker.partitions.opening import open_leaders, takes_one_turn, unopened
+from node.runtime.steps import yield_to_loop
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -112,7 +111,7 @@ def list_offsets(
         lookup.late.update(await wait_for_flushes(awaited))
         for count, _ in enumerate(answers, 1):
             if count % LOOKUPS_PER_TURN == 0:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
         return response
 
     return Parked(finish)

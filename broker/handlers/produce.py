@@ -35,6 +35,7 @@ from broker.producing.produce_validation import (
 )
 from log.validation.validate import OverBudget
 from node.runtime.errors import NotLeaderError
+from node.runtime.steps import yield_to_loop
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.produce import (
     LeaderIdAndEpoch,
@@ -193,7 +194,7 @@ async def _append_slowly(request: ProduceRequest, append: Append) -> list[TopicP
             response.partition_responses.append(_append_partition(topic, data, append))
             count += 1
             if count % OPENED_PER_TURN == 0:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
     return responses
 
 

@@ -14,6 +14,7 @@ import trio
 from broker.metadata.internal_topics import INTERNAL_TOPICS
 from broker.metadata.operations import NOT_ASKED, TOPIC_OPERATIONS
 from broker.metadata.reachable import Reachable
+from node.runtime.steps import yield_to_loop
 from quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
 from wire.errors import ErrorCode
 from wire.messages.metadata import (
@@ -65,7 +66,7 @@ class TopicView:
         """Encodes what is not known, a little at a time; who asks meanwhile waits for it instead of doing the same."""
         async with self._filling:
             for _ in self._encode(topics):
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
 
     def encoded(self, topics: Iterable[TopicImage | MetadataResponseTopic]) -> EncodedArray:
         """The topics of an answer, in order; those that are no images are errors. What is not known is encoded now."""

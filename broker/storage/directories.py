@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 
-import trio
-
 from log.config import LogConfig
 from log.directories.clean_shutdown import EPOCH_UNKNOWN
 from log.directories.directory import LogDirectory
 from log.partitions.partition_log import PartitionLog
 from node.runtime.events import AutoResetEvent
+from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from wire.errors import ErrorCode, KafkaError
@@ -281,7 +280,7 @@ class LogDirectories:
                         work += RENAME
                     if work >= WORK_PER_TURN:
                         work = 0
-                        await trio.lowlevel.checkpoint()
+                        await yield_to_loop()
                 for key in directory.futures:
                     if key not in wanted:
                         directory.futures.drop(*key)

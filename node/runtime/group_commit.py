@@ -16,6 +16,7 @@ import trio
 
 from node.runtime.errors import StorageFailure
 from node.runtime.events import AutoResetEvent
+from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_in_own_thread
 
 OnFlushed = Callable[[int], object]
@@ -131,7 +132,7 @@ class GroupCommit:
                     continue  # forgotten meanwhile: its files may have other names now
                 flushes.append((one, one.log.prepare_flush()))
                 if len(flushes) % PREPARED_PER_TURN == 0:
-                    await trio.lowlevel.checkpoint()
+                    await yield_to_loop()
             await _run_side_by_side([flush for _, flush in flushes])
         except OSError as error:
             self._directory.offline = f"fsync failed: {error}"
@@ -143,7 +144,7 @@ class GroupCommit:
                 for on_flushed in one.on_flushed:
                     on_flushed(one.log.flushed_offset)
             if count % FINISHED_PER_TURN == 0:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
 
 
 async def _run_side_by_side(flushes: Sequence[Flush]) -> None:

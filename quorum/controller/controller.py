@@ -21,7 +21,7 @@ from node.runtime.clock import now_ms
 from node.runtime.deferred import Deferred, Result
 from node.runtime.epoch import open_epoch
 from node.runtime.errors import NotLeaderError
-from node.runtime.steps import Steps, at_once
+from node.runtime.steps import Steps, at_once, yield_to_loop
 from quorum.controller.activation import activation_records
 from quorum.controller.active_controller import ActiveController
 from quorum.controller.active_controller import Node as ActiveNode
@@ -332,7 +332,10 @@ class Controller:
 
         while self.settings.token_sweep:
             expired = await _perform(active, expire())
-            await trio.sleep(0 if expired == EXPIRED_MAX else self.settings.token_sweep)
+            if expired == EXPIRED_MAX:
+                await yield_to_loop()
+            else:
+                await trio.sleep(self.settings.token_sweep)
 
     async def _balance(self, active: ActiveController) -> None:
         """Moves leaders back to preferred replicas, from time to time."""

@@ -17,7 +17,7 @@ import trio
 from node.runtime.errors import NotLeaderError
 from node.runtime.events import AutoResetEvent
 from node.runtime.long_lived import LongLived
-from node.runtime.steps import Steps
+from node.runtime.steps import Steps, yield_to_loop
 from wire.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ class OperationQueue:
         while True:
             await self._wakeup.wait()
             while self._queue:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
                 self._go_on(self._queue[0])
                 if self._queue[0].ended:
                     self._queue.popleft()

@@ -11,6 +11,7 @@ from itertools import islice
 
 import trio
 
+from node.runtime.steps import yield_to_loop
 from quorum.controller.index import PARTITIONS_PER_STEP, PartitionIndex
 from quorum.metadata.loader import MetadataLoader
 
@@ -49,7 +50,7 @@ class StandbyIndex:
 
     async def _follow(self) -> None:
         while not self._step():
-            await trio.lowlevel.checkpoint()
+            await yield_to_loop()
 
     def _step(self) -> bool:
         """One turn's work on the way to an image, which whoever comes next goes on with; whether it is at its end."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import trio
-
 from log.batches.batch import BatchView
 from node.runtime.events import AutoResetEvent
 from node.runtime.long_lived import LongLived
+from node.runtime.steps import yield_to_loop
 from node.runtime.threads import run_blocking
 from node.runtime.watermark import Watermark
 from quorum.raft.listener import CommittedBatch, MetadataListener
@@ -58,7 +57,7 @@ class Applier:
             loaded = await run_blocking(self._log.load_latest_snapshot)
             if loaded is not None:
                 for _ in self._load(loaded):
-                    await trio.lowlevel.checkpoint()
+                    await yield_to_loop()
 
     def wake(self) -> None:
         """The high watermark has moved. What is new has been applied when this returns, unless it is more than one turn's work."""
@@ -88,7 +87,7 @@ class Applier:
         while True:
             await self._awake.wait()
             while self._under_way is not None:
-                await trio.lowlevel.checkpoint()
+                await yield_to_loop()
                 self._go_on()
 
     def _go_on(self) -> None:
