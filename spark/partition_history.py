@@ -18,6 +18,7 @@ import pyarrow as pa
 from spark.metadata_plan import MetadataTask
 from spark.metadata_read import each_record
 from spark.read import TIMESTAMP, Wanted
+from wire.declarations import Struct
 from wire.primitives import uuid_to_text
 from wire.records.configs import ConfigRecord
 from wire.records.topics import (
@@ -26,7 +27,6 @@ from wire.records.topics import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from wire.schema import Struct
 
 NO_CHANGE, NO_LEADER = -2, -1
 RECOVERING = 1  # leader_recovery_state after an unclean election

@@ -17,6 +17,7 @@ from broker.metadata.topic_views import PARTITIONS_PER_TURN
 from node.runtime.steps import yield_to_loop
 from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from quorum.metadata.topic_names import why_illegal
+from wire.declarations import EncodedArray
 from wire.errors import ErrorCode
 from wire.messages.describe_topic_partitions import (
     Cursor,
@@ -26,7 +27,7 @@ from wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from wire.primitives import NIL_UUID
-from wire.schema import EncodedArray, encode_element
+from wire.schema import encode_element
 from wire.transport.calls import Call, Parked
 from wire.transport.registry import handles
 

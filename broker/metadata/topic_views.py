@@ -16,13 +16,14 @@ from broker.metadata.operations import NOT_ASKED, TOPIC_OPERATIONS
 from broker.metadata.reachable import Reachable
 from node.runtime.steps import yield_to_loop
 from quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
+from wire.declarations import EncodedArray
 from wire.errors import ErrorCode
 from wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from wire.schema import EncodedArray, encode_element
+from wire.schema import encode_element
 
 # Partitions encoded between two checkpoints: 10 ms of work.
 PARTITIONS_PER_TURN = 500

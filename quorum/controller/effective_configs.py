@@ -12,8 +12,9 @@ from immutables import Map
 from node.config.server import ServerConfig
 from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 from quorum.serving.config_entries import ConfigDescription
+from wire.declarations import EncodedArray
 from wire.messages.create_topics import CreatableTopicConfigs, CreateTopicsResponse
-from wire.schema import EncodedArray, encode_element
+from wire.schema import encode_element
 
 
 class EffectiveConfigs:

@@ -16,6 +16,7 @@ from tests.quorum.controllers import CLUSTER_ID, SECONDS, Broker, connected_to, 
 from tests.quorum.metadata.build import uid
 from tests.wire.random_messages import random_message
 from wire.client.calls import error_codes
+from wire.declarations import Struct
 from wire.errors import ErrorCode, LocalProtocolError
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.alter_partition import AlterPartitionRequest
@@ -26,7 +27,6 @@ from wire.messages.controller_registration import ControllerRegistrationRequest
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.messages.envelope import EnvelopeRequest
 from wire.messages.unregister_broker import UnregisterBrokerRequest
-from wire.schema import Struct
 
 REQUESTS = 250
 KINDS = (

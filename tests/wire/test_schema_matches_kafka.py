@@ -15,8 +15,8 @@ import pytest
 
 from tests.wire.declared import MESSAGES, case_id, versions_of
 from wire.codec.plan import FieldPlan, Shape, plan_struct
+from wire.declarations import Versions
 from wire.primitives import NIL_UUID
-from wire.schema import Versions
 
 KAFKA_DIR = os.environ.get("KAFKA_DIR")
 

@@ -15,9 +15,10 @@ from wire.client.bootstrap import Address
 from wire.client.destinations import AnyNode, Coordinator, Destination, Leader
 from wire.client.errors import ConnectionLost, ConnectRefused
 from wire.client.routing import Routing
+from wire.declarations import Struct
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.registry import ApiKey
-from wire.schema import Message, Struct
+from wire.schema import Message
 
 
 @dataclass(frozen=True, slots=True)

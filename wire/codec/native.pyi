@@ -1,5 +1,6 @@
 from wire.codec.reading import Bytes
-from wire.schema import Message, Reader, Struct
+from wire.declarations import Reader, Struct
+from wire.schema import Message
 
 class Refused(Exception): ...
 

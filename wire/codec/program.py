@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from wire.codec.native import Decoder, Op, Program
 from wire.codec.plan import FieldPlan, Shape, StructPlan, least_size, plan_struct
-from wire.schema import Message, Reader, Struct
+from wire.declarations import DeclaredMessage, Reader, Struct
 
 _FORMAT_CODES = {"16s": "u", "string": "s", "bytes": "y", "records": "r"}
 
 
-def build_decoder(cls: type[Message], version: int, refused: Reader) -> Reader:
+def build_decoder(cls: type[DeclaredMessage], version: int, refused: Reader) -> Reader:
     """What reads `version`; bytes that it does not like are given to `refused`."""
     flexible = version in cls.FLEXIBLE
     return Decoder(ProgramWriter(version, flexible).program(cls), flexible, refused).read

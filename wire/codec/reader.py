@@ -25,8 +25,8 @@ from wire.codec.reading import (
 )
 from wire.codec.source import Source, fixed_size
 from wire.codec.writing import STRING_BYTES_MAX
+from wire.declarations import DeclaredMessage
 from wire.primitives import read_uvarint
-from wire.schema import Message
 
 # From this many on, `iter_unpack` over an array of fixed-size structs is worth its preparation.
 _STRIDE_COUNT_MIN = 4
@@ -65,7 +65,7 @@ class ReaderGenerator:
         self._format_codes = ""
         self._targets: list[str] = []
 
-    def build(self, cls: type[Message]) -> Callable[[Any, int, int], tuple[Any, int]]:
+    def build(self, cls: type[DeclaredMessage]) -> Callable[[Any, int, int], tuple[Any, int]]:
         emit = self.source.emit
         plan = plan_struct(cls, self.version)
         self._views = has_records(plan, self.version)

@@ -22,9 +22,9 @@ from wire.codec.writing import (
     write_string_size,
     write_tags,
 )
+from wire.declarations import EncodedArray, Struct
 from wire.outgoing import write_records
 from wire.primitives import write_uvarint
-from wire.schema import EncodedArray, Struct
 
 
 class Piece(NamedTuple):

@@ -4,20 +4,9 @@ Versions: 1 only validates when asked to, and says what is wrong; 2 throttle tim
 what was created (KIP-525); 6 quotas (KIP-599); 7 topic ids (KIP-516).
 """
 
+from wire.declarations import Struct, boolean, field, int8, int16, int32, string, uuid
 from wire.primitives import NIL_UUID
-from wire.schema import (
-    Message,
-    Struct,
-    boolean,
-    field,
-    int8,
-    int16,
-    int32,
-    request,
-    response,
-    string,
-    uuid,
-)
+from wire.schema import Message, request, response
 
 
 class CreatableReplicaAssignment(Struct):

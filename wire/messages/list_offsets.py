@@ -5,7 +5,8 @@ Versions: 0 answers a list of offsets where segments begin; 2 adds isolation lev
 11 the first offset not yet uploaded.
 """
 
-from wire.schema import Message, Struct, field, int8, int16, int32, int64, request, response, string
+from wire.declarations import Struct, field, int8, int16, int32, int64, string
+from wire.schema import Message, request, response
 
 
 class ListOffsetsPartition(Struct):

@@ -4,8 +4,9 @@ Versions: 0 commits to ZooKeeper, later ones to Kafka; 1 has a time for each off
 9 members of the consumer protocol (KIP-848); 10 names topics by id.
 """
 
+from wire.declarations import Struct, field, int16, int32, int64, string, uuid
 from wire.primitives import NIL_UUID
-from wire.schema import Message, Struct, field, int16, int32, int64, request, response, string, uuid
+from wire.schema import Message, request, response
 
 
 class OffsetCommitRequestPartition(Struct):

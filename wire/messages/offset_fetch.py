@@ -5,20 +5,9 @@ only (KIP-447); 8 many groups in one request (KIP-709); 9 members of the consume
 (KIP-848); 10 names topics by id.
 """
 
+from wire.declarations import Struct, boolean, field, int16, int32, int64, string, uuid
 from wire.primitives import NIL_UUID
-from wire.schema import (
-    Message,
-    Struct,
-    boolean,
-    field,
-    int16,
-    int32,
-    int64,
-    request,
-    response,
-    string,
-    uuid,
-)
+from wire.schema import Message, request, response
 
 
 class OffsetFetchRequestTopic(Struct):
