@@ -165,7 +165,7 @@ def _chosen(logs: Sequence[MetadataLog], nodes: NodesWanted) -> Sequence[Metadat
         return [choose_log(logs)] if nodes == "leader" else logs
     missing = nodes - {log.found.node_id for log in logs}
     if missing:
-        raise DataUnreadable(f"no metadata log of node {min(missing)} there")
+        raise DataUnreadable(f"no metadata log of node {min(missing)} was found")
     return [log for log in logs if log.found.node_id in nodes]
 
 

@@ -195,7 +195,9 @@ def split(
             inode = Path(segment.path).stat().st_ino
             pieces = split_segment(whole, target_bytes)
         except FileNotFoundError:
-            raise DataUnreadable(f"{segment.path} was deleted meanwhile; read again") from None
+            raise DataUnreadable(
+                f"{segment.path} was deleted while it was read; read again"
+            ) from None
         for start, end in pieces:
             yield LogRange(
                 segment.path,

@@ -201,7 +201,7 @@ def _page(data: Path, nodes: Sequence[int], sections: Sequence[Section]) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Kafka logs: {escape(data.name)}</title><style>{STYLE}</style><script src="plotly.min.js"></script></head>
-<body><main><h1>What the logs tell</h1>
+<body><main><h1>Cluster report</h1>
 <p class="lead">{escape(str(data))} · nodes {", ".join(map(str, nodes))} · {now}</p><nav>{links}</nav>
 <section><h2>Verdicts</h2><ul class="verdicts">{told}</ul></section>
 {body}

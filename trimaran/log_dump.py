@@ -82,7 +82,7 @@ def find_sources(paths: Iterable[Path]) -> tuple[list[Source], list[Path]]:
         found += here
         if not here:
             if not path.exists():
-                raise _no_log(path, "it is not there")
+                raise _no_log(path, "no such file or directory")
             empty.append(path)
     if empty and not found:
         raise _no_log(empty[0], NO_LOG)

@@ -138,7 +138,7 @@ def keeper_config(connect: str, properties: Mapping[str, str]) -> KeeperConfig:
     if set_acl not in ("true", "false"):
         raise ValueError(f"zookeeper.set.acl={set_acl}: true or false is expected")
     if set_acl == "true" and not auth:
-        raise ValueError("zookeeper.set.acl=true: trimaran.zk.auth must say as whom")
+        raise ValueError("zookeeper.set.acl=true: trimaran.zk.auth must name the user")
     return KeeperConfig(
         connect,
         _number(properties, "zookeeper.session.timeout.ms", 18_000, 100),

@@ -145,7 +145,7 @@ class Keeper:
         except NodeExistsError:
             return
         except NoNodeError as error:
-            raise UncertainOutcomeError(f"what {path} lies in was deleted meanwhile") from error
+            raise UncertainOutcomeError(f"the parent of {path} was deleted") from error
 
     async def read(self, path: str) -> FoundZnode | None:
         self._require_connection()

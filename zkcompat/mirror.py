@@ -218,7 +218,7 @@ class MirrorSession:
         if epoch is None or migration is None:
             raise UncertainOutcomeError("the claim's znodes vanished")
         if self.guard is not None and epoch.version != self.guard.controller_epoch_version:
-            raise MirrorFencedError("another claim stands")
+            raise MirrorFencedError("another mirror holds the claim")
         dirty = self.shown is None
         steps, guard = claim_steps(leader, now_ms(), epoch, controller, migration, dirty=dirty)
         await keeper.transact(steps)
@@ -270,7 +270,7 @@ class MirrorSession:
         try:
             await self._write(plan_changes(shown, image, changes), image)
         except TreeDiffersError as problem:
-            log.warning("The tree was changed by somebody else (%s): comparing all of it", problem)
+            log.warning("The tree was changed by another client (%s): comparing all of it", problem)
             self.mirror.status.repairs += 1
             await self._reconcile()
 
@@ -291,7 +291,7 @@ class MirrorSession:
                 log.warning("The tree changes while it is compared: %s", problem)
                 continue
             return
-        raise UncertainOutcomeError("somebody else keeps writing below the mirror's paths")
+        raise UncertainOutcomeError("another client keeps writing below the mirror's paths")
 
     async def _delete_old_notifications(self) -> None:
         """Deletes change notes that nobody waits for any more; the next sweep goes on where this one stops."""
@@ -341,7 +341,9 @@ class MirrorSession:
             await self.mirror.keeper.transact([*guard.proof(migration), *steps])
         except TransactionRefusedError as refused:
             if refused.index < GUARD_STEPS:
-                raise MirrorFencedError(f"another claim stands ({refused.reason})") from refused
+                raise MirrorFencedError(
+                    f"another mirror holds the claim ({refused.reason})"
+                ) from refused
             step = steps[refused.index - GUARD_STEPS]
             raise TreeDiffersError(f"{step.kind} {step.path}: {refused.reason}") from refused
         self.guard = guard.advanced(migration)

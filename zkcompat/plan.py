@@ -128,7 +128,9 @@ def _broker(before: MetadataImage, after: MetadataImage, broker_id: int) -> Iter
     old, new = before.cluster.brokers.get(broker_id), after.cluster.brokers.get(broker_id)
     path = BrokerInfo.path(broker_id)
     if is_live(old) and not (is_live(new) and _same_registration(old, new)):
-        yield delete(path, "DeleteBroker", f"Broker {broker_id} is fenced, gone or registered anew")
+        yield delete(
+            path, "DeleteBroker", f"Broker {broker_id} is fenced, unregistered or registered again"
+        )
     if new is not None and is_live(new) and not (is_live(old) and _same_registration(old, new)):
         yield create(path, render_broker(new, after), "CreateBroker", f"Broker {broker_id} is live")
 

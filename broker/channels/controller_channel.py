@@ -1,8 +1,7 @@
 """The broker's one connection to the active controller.
 
 Source: `NodeToControllerChannelManager` of Kafka. It follows the quorum's leader: when the leader changes, or the connection
-breaks, the next call goes to the new one. A controller that refuses connections is gone, which the quorum's driver wants to know
-(idea 11).
+breaks, the next call goes to the new one. A controller that refuses connections is gone, which the quorum's driver is told.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ LEAVE_ATTEMPTS = 2
 
 
 class RegistrationRefused(Exception):
-    """The controller will not have this broker, or did not answer within initial.broker.registration.timeout.ms."""
+    """The controller refused this broker, or did not answer within initial.broker.registration.timeout.ms."""
 
 
 class BrokerState(Enum):
@@ -278,7 +278,7 @@ class Lifecycle:
             return PAUSE_SECONDS
         if self.state.value is BrokerState.RECOVERY and not response.is_fenced:
             self.state.set(BrokerState.RUNNING)
-            log.info("broker %d serves", self._identity.node_id)
+            log.info("broker %d is ready", self._identity.node_id)
         if response.is_fenced and self._ready_to_unfence:
             return PAUSE_SECONDS  # fenced, or not seen to have caught up: ask again soon
         return self._times.heartbeat

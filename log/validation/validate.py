@@ -244,7 +244,7 @@ def _invalid(why: str) -> KafkaError:
 
 
 def _only_batch(records: memoryview) -> BatchView:
-    """mB3, mB4, and sizes that cannot be (mB2)."""
+    """The one whole batch of magic 2 that a partition is given, with nothing behind it (mB2, mB3, mB4)."""
     if len(records) < HEADER_BYTES:
         if len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] != MAGIC:
             raise _invalid(f"magic {records[_MAGIC_POSITION]} where 2 is served")
@@ -267,7 +267,7 @@ def _only_batch(records: memoryview) -> BatchView:
 
 
 def _check_fields(batch: BatchView) -> None:
-    """mB9, mB10, the count of mB7, whose clock the timestamps are of, and bits that are not a client's to set."""
+    """The record count, the producer's fields, and what only brokers may set (mB7, mB9, mB10)."""
     if batch.attributes & ATTRIBUTES_CONTROL:
         raise _invalid("clients do not write control records")
     if batch.attributes & ATTRIBUTES_DELETE_HORIZON:
@@ -300,7 +300,7 @@ def _timestamp_limits(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
 def _body(
     records: memoryview, codec: Compression, rules: ProduceRules, budget: Budget | None
 ) -> Buffer:
-    """mB7: the records' bytes, decompressed, which `budget` is charged for; where they lie when they are not compressed.
+    """The records' bytes, decompressed, which `budget` is charged for (mB7); where they lie when they are not compressed.
 
     What Java consumers cannot read stops them at this offset for ever, so no producer may write it.
     """
@@ -328,7 +328,7 @@ def _body(
 def _check_body(
     batch: BatchView, body: Buffer, rules: ProduceRules, now_ms: int
 ) -> LargestTimestamp:
-    """mB7, mB8, mB12, mB13: every record."""
+    """Every record: sizes, offsets, keys and timestamps (mB7, mB8, mB12, mB13)."""
     least, most = _timestamp_limits(rules, now_ms)
     try:
         return check_records(

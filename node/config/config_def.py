@@ -118,7 +118,7 @@ class ConfigKey:
         if self.no_effect:
             return f"{self.doc} It has no effect here: {self.no_effect}."
         if self.only_default:
-            return f"{self.doc} No other value than the default is taken: {self.only_default}."
+            return f"{self.doc} Only the default is accepted: {self.only_default}."
         if self.no_effect_while_running:
             return f"{self.doc} An alteration has no effect before a restart: {self.no_effect_while_running}."
         return self.doc

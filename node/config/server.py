@@ -223,7 +223,7 @@ class ServerConfig(Mapping[str, Any]):
             raise ConfigError(
                 "listeners",
                 ",".join(self["listeners"]),
-                f"a controller must listen on one of controller.listener.names, and {name} is not there",
+                f"a controller must listen on one of controller.listener.names, and {name} is not in listeners",
                 origin=self.origins.get("listeners", ""),
                 fix=f"add {name}://HOST:PORT",
             )

@@ -261,7 +261,7 @@ remote.log.storage.manager.impl.prefix | string | rsm.config. | medium
 remote.log.storage.system.enable | boolean | false | medium
     Whether there is tiered storage.
 """,
-    no_effect="there is no tiered storage",
+    no_effect="tiered storage is not supported",
 )
 UNSERVED = (
     *TRANSACTIONS,

@@ -274,7 +274,7 @@ class Controller:
                 active.leases.extend_all(late + READING_SECONDS)
 
     async def _probe_suspects(self, active: ActiveController) -> None:
-        """Fences brokers that closed their connection and do not listen any more (idea 11)."""
+        """Fences brokers that closed their connection and do not listen any more."""
         async with trio.open_nursery() as nursery:
             while True:
                 await active.suspected.wait()
@@ -295,7 +295,7 @@ class Controller:
             return
         lease = active.leases.get(broker_id, broker_epoch)
         if lease is not None and lease.disconnected:
-            await self._fence(active, broker_id, broker_epoch, "its process is gone")
+            await self._fence(active, broker_id, broker_epoch, "its process has ended")
 
     async def _fence(
         self, active: ActiveController, broker_id: int, broker_epoch: int, why: str
@@ -362,7 +362,9 @@ class Controller:
                 active, lambda index: index.leaderless, elect_unclean
             )
             if changed:
-                log.warning("%d partitions have a leader that may lack records", changed)
+                log.warning(
+                    "unclean leader election for %d partitions: records may be lost", changed
+                )
 
     async def _schedule_unclean_elections(self, active: ActiveController) -> None:
         while self.settings.unclean:

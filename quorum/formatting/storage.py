@@ -69,7 +69,7 @@ def format_directories(
 
     Raises:
         FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node; a level cannot be.
-        OSError: the disk will not have it.
+        OSError: the disk refuses.
     """
     paths = list(dict.fromkeys([*config.log_directories, config.metadata_directory]))
     quorum = None if voters is None else FirstVoters(config.metadata_directory, voters)
@@ -154,14 +154,14 @@ def check_quorum_kind(
         )
     if config.is_controller and not config.voters and not is_dynamic:
         raise FormatError(
-            "controller.quorum.voters is not set on this controller, and nobody said who votes first",
-            "--standalone, --initial-controllers LIST, or --no-initial-controllers where there is a quorum already",
+            "no initial voters given, and controller.quorum.voters is not set on this controller",
+            "use --standalone, --initial-controllers LIST, or --no-initial-controllers where there is a quorum already",
         )
     if kraft_version is not None and kraft_version != (
         STATIC_QUORUM if config.voters else DYNAMIC_QUORUM
     ):
         raise FormatError(
-            f"kraft.version {kraft_version} cannot be",
+            f"kraft.version {kraft_version} does not fit the configuration",
             "it is 0 with controller.quorum.voters, 1 without",
         )
 
@@ -173,7 +173,8 @@ def _is_formatted(path: Path, cluster_id: str, node_id: int, files: Files) -> bo
         MetaProperties.load(path, files).check(path, cluster_id=cluster_id, node_id=node_id)
     except MetaPropertiesError as error:
         raise FormatError(
-            str(error), "name other directories: these are somebody else's"
+            f"already formatted for another cluster or node: {error}",
+            "name other directories, or empty this one if its data may go",
         ) from error
     return True
 

@@ -167,6 +167,6 @@ class Authorizer:
         if not self._loaded:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
-                "this node does not know all ACLs yet and judges super users only: ask again when it has caught up with the metadata",
+                "this node has not loaded all ACLs yet and authorizes super users only: retry when it has caught up with the metadata",
             )
         return allows(self._index, principal, host, action, allow_if_no_acl=self._allow_if_no_acl)

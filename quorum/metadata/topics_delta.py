@@ -142,7 +142,7 @@ class TopicsDelta:
         partition = topic.partition(record.partition_id)
         if partition is None:
             raise RemoteProtocolError(
-                f"the metadata log changes partition {record.partition_id} of {topic.name}, which is not there"
+                f"the metadata log changes partition {record.partition_id} of {topic.name}, which does not exist"
             )
         topic.set_partition(record.partition_id, merge_change(partition, record))
 
@@ -156,7 +156,7 @@ class TopicsDelta:
             return known.name
         if changed is None:
             raise RemoteProtocolError(
-                f"the metadata log removes topic {uuid_to_text(topic_id)}, which is not there"
+                f"the metadata log removes topic {uuid_to_text(topic_id)}, which does not exist"
             )
         del self.created[topic_id]
         self._id_of.pop(changed.name, None)
@@ -189,7 +189,9 @@ class TopicsDelta:
             return [self._id_of[name]]
         if known is not None and known.id not in self.deleted:
             return [known.id]
-        raise RemoteProtocolError(f"the metadata log clears replicas of topic {name}, not there")
+        raise RemoteProtocolError(
+            f"the metadata log clears replicas of topic {name}, which does not exist"
+        )
 
     def _topic(self, topic_id: bytes) -> TopicDelta:
         topic = self.changed.get(topic_id)
@@ -197,7 +199,7 @@ class TopicsDelta:
             known = self.image.by_id.get(topic_id)
             if known is None or topic_id in self.deleted:
                 raise RemoteProtocolError(
-                    f"the metadata log changes topic {uuid_to_text(topic_id)}, which is not there"
+                    f"the metadata log changes topic {uuid_to_text(topic_id)}, which does not exist"
                 )
             topic = self.changed[topic_id] = TopicDelta(known)
         return topic

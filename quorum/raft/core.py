@@ -181,7 +181,7 @@ class Raft:
             following.update_fetch_timer(state, state.role, now)
 
     def peer_down(self, node_id: int, now: float) -> None:
-        """The process of `node_id` is gone: its connection broke and its endpoint refuses (idea 11)."""
+        """The process of `node_id` is gone: its connection broke and its endpoint refuses."""
         ensure(self._state.is_drained, _UNDONE)
         elections.leader_down(self._state, node_id, now)
         self._poll(now)

@@ -1,7 +1,7 @@
 """Rules of elections: votes, pre-votes, and the ends of epochs.
 
 Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Different from Kafka:
-who has seen the leader's process vanish asks for pre-votes at once and grants them (idea 11); a refused candidate tries again
+who has seen the leader's process vanish asks for pre-votes at once and grants them; a refused candidate tries again
 after a short random pause instead of the rest of its election timeout; in a static quorum requests of strangers are refused. In a
 dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
 """
@@ -117,7 +117,11 @@ def _forget_rejection(state: State, candidate: ReplicaKey) -> None:
 
 def _record_vote(state: State, candidate: ReplicaKey, now: float) -> None:
     role = state.role
-    ensure(isinstance(role, (Unattached, Prospective)), "R3 only who has no leader votes", role)
+    ensure(
+        isinstance(role, (Unattached, Prospective)),
+        "R3 only a replica without a leader votes",
+        role,
+    )
     assert isinstance(role, (Unattached, Prospective))
     if role.voted is None:
         # the candidate has as good a chance as we have: leave it a whole election timeout

@@ -183,7 +183,7 @@ class State:
         if not roles.is_allowed(before, role):
             ensure(False, "transition", roles.describe(before), "->", roles.describe(role))
         if isinstance(role, (Prospective, Candidate, Leader)) and not self.can_be_candidate:
-            ensure(False, "an observer neither stands nor leads", roles.describe(role))
+            ensure(False, "an observer is neither candidate nor leader", roles.describe(role))
         ensure(not self._pending, "a role is left with proposals not yet appended")
         self.linger.take()  # nobody has them: they are lost with the epoch
         self._take_role(role)
@@ -216,7 +216,7 @@ class State:
     def become_follower(self, epoch: int, leader: Peer, now: float) -> None:
         ensure(
             leader.id != self.key.id,
-            "R1 somebody follows us in an epoch that we do not lead",
+            "R1 a replica follows us in an epoch that we do not lead",
             epoch,
         )
         voted = roles.vote_of(self.role) if epoch == self.epoch else None

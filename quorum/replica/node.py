@@ -316,7 +316,7 @@ class QuorumNode:
             )
 
     def peer_down(self, node_id: int) -> None:
-        """The process of a node is gone: its connection broke and every address refuses (idea 11)."""
+        """The process of a node is gone: its connection broke and every address refuses."""
         self._pending_successors.discard(node_id)
         if self._hand_over is not None and not self._pending_successors:
             self._hand_over.cancel()

@@ -1,7 +1,7 @@
 """Connections to the other replicas, and what their breaking tells.
 
 Two per peer: elections must not queue behind a long poll. A connection opens at the first request and stays. When one breaks and
-every address of the node refuses a new one, the process is gone (idea 11); `on_peer_down` hears of it at once.
+every address of the node refuses a new one, the process is gone; `on_peer_down` hears of it at once.
 Left out: backoff; the Raft core decides when to ask again.
 """
 

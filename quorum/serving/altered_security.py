@@ -56,7 +56,9 @@ class AlteredSecurity:
                     new = make(config)
                     client.tls, client.sasl = new.tls, new.sasl
         except ConfigError as error:
-            log.error("what was altered cannot be used, and the old one stays: %s", error)
+            log.error(
+                "the altered configuration is invalid, the previous one stays in use: %s", error
+            )
 
 
 def altered(config: ServerConfig, configs: ConfigsImage) -> ServerConfig:

@@ -73,7 +73,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     return [
         Verdict(
             "info",
-            f"Replication: the log tells {span}; at most {most} partitions were not whole at once.",
+            f"Replication: the log covers {span}; {most} partition{'s' * (most != 1)} under-replicated at once at most.",
         )
     ]
 
@@ -81,7 +81,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
 ANALYSIS = Analysis(
     name="replication_timeline",
     title="Replication over time",
-    question="How many partitions were whole, under-replicated, below their minimum ISR, or offline at each moment?",
+    question="How many partitions were in sync, under-replicated, below their minimum ISR, or offline at each moment?",
     view="partition_history",
     sql=SQL,
     compute=replication_timeline,

@@ -189,7 +189,9 @@ def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
         columns = ["role", "id", "address", "dir", "pid", "state"]
         show_rows([asdict(node) for node in state.nodes], "table", columns=columns)
     if orphans_of(state):
-        say(f"the supervisor is gone; stop what still runs with: trimaran down --data {data}")
+        say(
+            f"the supervisor is not running; stop the remaining processes with: trimaran down --data {data}"
+        )
     return Exit.NO if any(node.pid is None for node in state.nodes) else Exit.OK
 
 

@@ -184,7 +184,7 @@ def _learn_node(client: BlockingClient, resource: Resource) -> None:
     client.refresh()
     if resource.node not in client.routing.nodes:
         raise UserError(
-            f"broker {resource.node} is not there",
+            f"broker {resource.node} is not registered",
             f"the brokers that run are {', '.join(map(str, sorted(client.routing.nodes)))}",
             "trimaran brokers list shows them",
             exit_code=Exit.NO,

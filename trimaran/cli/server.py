@@ -109,7 +109,7 @@ def storage_format(
     chosen = [standalone, initial_controllers is not None, no_initial_controllers]
     try:
         if sum(chosen) > 1:
-            raise FormatError("only one of the options can say who votes first")
+            raise FormatError("only one option can name the initial voters")
         levels = _feature_levels([*(feature or ()), *_of_release(release_version)])
         kraft_version = levels.pop(KRAFT_VERSION, None)
         check_quorum_kind(settings, is_dynamic=any(chosen), kraft_version=kraft_version)

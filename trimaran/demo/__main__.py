@@ -63,7 +63,7 @@ def trimaran(story: Story, *words: str, check: bool = True) -> subprocess.Comple
     if check and done.returncode != 0:
         raise UserError(
             f"trimaran {' '.join(words)} ended with code {done.returncode}",
-            done.stderr.strip() or "it said nothing",
+            done.stderr.strip() or "it printed nothing",
             f"logs of the nodes are in {story.data}/*.log",
         )
     return done

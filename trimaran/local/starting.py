@@ -48,7 +48,7 @@ def refuse_if_running(data: Path) -> None:
         names = ", ".join(f"{node.name} (pid {node.pid})" for node in left)
         raise UserError(
             f"nodes of the cluster in {data} still run",
-            f"their supervisor is gone: {names}",
+            f"their supervisor is not running: {names}",
             f"stop them first: trimaran down --data {data}",
         )
 

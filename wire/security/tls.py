@@ -210,7 +210,7 @@ def _read_store(prefix: str, kind: str, location: str, password: str | None) -> 
         out = Path(location).with_suffix(".p12").name
         raise TlsError(
             f"{prefix}.type",
-            f"{location} is a JKS store, as nothing else is said; only Java reads those",
+            f"{location} is a JKS store, by default; only Java reads those",
             f"set {prefix}.type to PEM or PKCS12; keytool -importkeystore -srckeystore {location} -destkeystore {out}"
             f" -deststoretype PKCS12 converts it",
         )

@@ -377,7 +377,7 @@ def test_only_super_users_are_judged_before_all_acls_are_known():
     authorizer = Authorizer({"User:root"}, allow_if_no_acl=True)
     action = Action(Operation.READ, ResourceType.TOPIC, "orders")
     assert authorizer.allows("User:root", "h", action)
-    with pytest.raises(KafkaError, match="does not know all ACLs yet"):
+    with pytest.raises(KafkaError, match="has not loaded all ACLs yet"):
         authorizer.allows("User:alice", "h", action)
     denied = record(1, ALICE._replace(permission=2))
     authorizer.publish(replay([denied]), image_of(denied), Manifest(SOMEWHERE))

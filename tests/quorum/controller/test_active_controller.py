@@ -136,7 +136,7 @@ def test_a_change_cut_short_ends_the_epoch(active_controller, log, monkeypatch):
 
 def test_a_record_that_cannot_be_replayed_ends_the_epoch(active_controller, log):
     change = PartitionChangeRecord(topic_id=uid(99), partition_id=0)
-    with pytest.raises(Exception, match="not there"):
+    with pytest.raises(Exception, match="does not exist"):
         at_once(active_controller.write(Result([change], None)))
     assert log.resigned == 1
     with pytest.raises(NotLeaderError):
