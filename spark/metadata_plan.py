@@ -1,7 +1,8 @@
-"""Plans a read of metadata logs: which directory speaks, up to where its records are committed, which snapshot is needed.
+"""Plans a read of metadata logs: which directory speaks, up to where its records are committed, which snapshot is
+needed.
 
-Nobody can be asked where the high watermark is, so a record counts as committed when a majority of the quorum's voters have it
-in the directories given: the same offset in the same epoch. With fewer directories that stays unknown (None).
+Nobody can be asked where the high watermark is, so a record counts as committed when a majority of the quorum's voters
+have it in the directories given: the same offset in the same epoch. With fewer directories that stays unknown (None).
 """
 
 from __future__ import annotations

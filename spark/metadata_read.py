@@ -105,15 +105,19 @@ def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
     return names
 
 
-# --- JSON --------------------------------------------------------------------------------------------------------------
+# --- JSON
+# --------------------------------------------------------------------------------------------------------------
 
 
 def payload_of(message: Struct) -> str:
-    """The record as JSON, fields as Kafka names them in snake_case, UUIDs as Kafka's text, bytes as base64; secrets are hidden."""
+    """The record as JSON, fields as Kafka names them in snake_case, UUIDs as Kafka's text, bytes as base64; secrets are
+    hidden.
+    """
     return json.dumps(as_json(message), separators=(",", ":"))
 
 
-# --- rows --------------------------------------------------------------------------------------------------------------
+# --- rows
+# --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

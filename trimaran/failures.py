@@ -129,7 +129,8 @@ def _of_refusal(error: BaseException) -> UserError:
     return UserError(
         "the quorum refused this node",
         str(error),
-        "check that node.id is free and that the directory belongs to this cluster: trimaran quorum status; trimaran brokers list",
+        "check that node.id is free and that the directory belongs to this cluster: trimaran quorum status; trimaran "
+        "brokers list",
         exit_code=Exit.REFUSED,
     )
 

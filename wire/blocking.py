@@ -169,8 +169,8 @@ class BlockingClient:
         timeout: float = TIMEOUT_SECONDS,
         security: ClientSecurity | None = None,
     ) -> None:
-        """`of_controllers`: the addresses are of controllers; `timeout`: seconds that a call may take if it does not say;
-        `security`: TLS and SASL, for every node.
+        """`of_controllers`: the addresses are of controllers; `timeout`: seconds that a call may take if it does not
+        say; `security`: TLS and SASL, for every node.
 
         Raises:
             ValueError: `bootstrap` is not a list of addresses.
@@ -193,7 +193,8 @@ class BlockingClient:
         retry_unknown: bool = True,
         retried: frozenset[int] = RETRIED,
     ) -> Any:
-        """Asks the node that `to` names (an id, or None for any) until it answers without a routing error, one of `retried`.
+        """Asks the node that `to` names (an id, or None for any) until it answers without a routing error, one of
+        `retried`.
 
         Raises:
             RequestTimedOut: not within `timeout` seconds; the last failure is its cause.

@@ -1,8 +1,9 @@
 """What a Kafka message is made of: wire types, versions, fields and structs, as their classes declare them.
 
-The words are those of Kafka's message JSON (versions, nullable, tag, ignorable). Classes are slotted and keyword-only like dataclasses,
-but made without `dataclass()`: hundreds of declarations must not cost a process start-up time and memory for methods nobody calls.
-Left out: messages that encode and decode themselves (`wire.schema`), which are built on the codec; the codec reads only what is here.
+The words are those of Kafka's message JSON (versions, nullable, tag, ignorable). Classes are slotted and keyword-only
+like dataclasses, but made without `dataclass()`: hundreds of declarations must not cost a process start-up time and
+memory for methods nobody calls. Left out: messages that encode and decode themselves (`wire.schema`), which are built
+on the codec; the codec reads only what is here.
 """
 
 from collections.abc import Callable
@@ -263,7 +264,8 @@ class DeclaredMessage(Struct):
 
 
 class EncodedArray(list[Any]):
-    """An array of structs whose elements are their encodings (`encode_element`), for those that many answers have in common.
+    """An array of structs whose elements are their encodings (`encode_element`), for those that many answers have in
+    common.
 
     It takes the place of the list in a message that is encoded in the same version; nobody else can read it.
     """

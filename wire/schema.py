@@ -5,9 +5,9 @@
         replica_id: int32 = field("0-14", default=-1)
         topics: list[FetchTopic]
 
-Annotations name wire types (`wire.declarations`); type checkers see `int`, `str`, … and check constructors. A field that some
-version lacks states its default. Encoders and decoders are generated on first use (`wire.codec`).
-Left out: Kafka's `mapKey` and `entityType`, which do not travel.
+Annotations name wire types (`wire.declarations`); type checkers see `int`, `str`, … and check constructors. A field
+that some version lacks states its default. Encoders and decoders are generated on first use (`wire.codec`). Left out:
+Kafka's `mapKey` and `entityType`, which do not travel.
 """
 
 import struct
@@ -31,9 +31,9 @@ class DecodeBudget(NamedTuple):
     """Tagged fields of one struct or header. Kafka 4.3 declares 5 at most; 20 million took brokers down."""
 
 
-# The largest honest message is the Metadata of 50,000 partitions with 3 replicas: some 550,000 elements. One costs 32 to
-# 700 bytes of objects, so this bounds a message at some 300 MB, however small its elements are on the wire. Its bytes are
-# bounded where frames are.
+# The largest honest message is the Metadata of 50,000 partitions with 3 replicas: some 550,000 elements. One costs 32
+# to 700 bytes of objects, so this bounds a message at some 300 MB, however small its elements are on the wire. Its
+# bytes are bounded where frames are.
 DECODE_BUDGET = DecodeBudget(bytes_max=0x7FFFFFFF, elements_max=1_000_000, tags_max=128)
 
 # ApiVersions, SaslHandshake and SaslAuthenticate have no arrays; a Kerberos ticket stays below Kafka's 512 KiB

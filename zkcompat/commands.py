@@ -1,6 +1,7 @@
 """What the command line calls: plain blocking functions with plain results.
 
-Each runs trio itself. Errors that people can act on are the classes named here; everything else is a bug. Left out: printing.
+Each runs trio itself. Errors that people can act on are the classes named here; everything else is a bug. Left out:
+printing.
 """
 
 from __future__ import annotations

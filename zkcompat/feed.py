@@ -1,7 +1,7 @@
 """The newest image and leader for whoever follows: a publisher of the metadata loader that keeps no queue.
 
-A slow reader gets the newest image and the merged names of what was touched since it last took one (`Changes`, bounded). A short history of
-images lets `verify` find the image at the offset that the mirror published.
+A slow reader gets the newest image and the merged names of what was touched since it last took one (`Changes`,
+bounded). A short history of images lets `verify` find the image at the offset that the mirror published.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A ZooKeeper session for trio: with `multi_read.py` the only module that imports kazoo.
 
-kazoo runs its own threads; here its `*_async` calls are made and their results awaited. Any failure of the connection is `UncertainOutcomeError`:
-what was in flight may or may not have happened, now or later, and the caller must find out by writing. Nothing is retried here.
-Left out: recipes, read-only servers, SASL and TLS; ZooKeeper before 3.6.
+kazoo runs its own threads; here its `*_async` calls are made and their results awaited. Any failure of the connection
+is `UncertainOutcomeError`: what was in flight may or may not have happened, now or later, and the caller must find out
+by writing. Nothing is retried here. Left out: recipes, read-only servers, SASL and TLS; ZooKeeper before 3.6.
 """
 
 from __future__ import annotations

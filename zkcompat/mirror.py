@@ -1,10 +1,12 @@
 """The mirror: keeps a ZooKeeper tree equal to the newest metadata image, as the only writer.
 
-One task writes. A session is a block: it begins with a claim (one transaction) and a comparison of the whole tree, then follows
-the images; it ends at the first refusal or uncertain outcome, and nothing of it is alive when the next one begins. After an uncertain outcome
-(connection loss, session loss, no answer) nothing is believed: the next claim writes, so whatever is still in flight from
-before fails its version check, and then the tree is read and compared. A mirror that was overtaken waits until the other's claim is gone.
-Source: `KRaftMigrationDriver` of Kafka 3.9; state machine and retries are ours. Nothing in ZooKeeper flows back into the cluster.
+One task writes. A session is a block: it begins with a claim (one transaction) and a comparison of the whole tree, then
+follows the images; it ends at the first refusal or uncertain outcome, and nothing of it is alive when the next one
+begins. After an uncertain outcome (connection loss, session loss, no answer) nothing is believed: the next claim
+writes, so whatever is still in flight from before fails its version check, and then the tree is read and compared. A
+mirror that was overtaken waits until the other's claim is gone.
+Source: `KRaftMigrationDriver` of Kafka 3.9; state machine and retries are ours. Nothing in ZooKeeper flows back into
+the cluster.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ RETRY_SECONDS_MAX = 2.0
 # Until a wait for the quorum or ZooKeeper is worth a word; where all is well each takes milliseconds.
 PATIENCE_SECONDS = 1.0
 STANDBY_POLL_SECONDS = 2.0  # a watch tells at once; the poll is for a watch that got lost
-# A standby takes over from a mirror that has been silent for this share of a session timeout: before the session ends, and
-# after a live mirror, which answers a change within milliseconds, has had seconds.
+# A standby takes over from a mirror that has been silent for this share of a session timeout: before the session ends,
+# and after a live mirror, which answers a change within milliseconds, has had seconds.
 TAKE_OVER_SHARE = 1 / 3
 # As Kafka's change listeners: who has not read a note within 15 minutes reads everything at its start anyway.
 NOTIFICATION_LIFETIME_MS = 15 * 60 * 1000
@@ -154,7 +156,8 @@ class Mirror:
             log.warning("ZooKeeper at %s does not answer; retrying", connect)
         while not await self.keeper.wait_connected(patience):
             if await _answers(connect):
-                # Its data was wiped or restored: the client's last zxid is from the future, and every server turns it away.
+                # Its data was wiped or restored: the client's last zxid is from the future, and every server turns it
+                # away.
                 log.warning("ZooKeeper answers but refuses our session: beginning a new one")
                 await self.keeper.close()
                 self.keeper.connect(None)
@@ -162,8 +165,8 @@ class Mirror:
     async def _wait_standby(self) -> None:
         """Returns when no other mirror's claim stands, or when the other does nothing though there is something to do.
 
-        A dead or frozen mirror is overtaken so before its session ends, and brokers do not vanish in between; a slow one
-        keeps writing, and each of its transactions moves the version of `/migration`.
+        A dead or frozen mirror is overtaken so before its session ends, and brokers do not vanish in between; a slow
+        one keeps writing, and each of its transactions moves the version of `/migration`.
         """
         patience = self.keeper.config.session_timeout_ms / 1000 * TAKE_OVER_SHARE
         poll = min(STANDBY_POLL_SECONDS, patience / 4)
@@ -206,7 +209,9 @@ class MirrorSession:
     shown: MetadataImage | None = None
 
     async def claim(self) -> None:
-        """Takes the claim over, whoever has it; within a session only our own. Raises RefusedError or ReignEndedError."""
+        """Takes the claim over, whoever has it; within a session only our own. Raises
+        RefusedError or ReignEndedError.
+        """
         keeper, status = self.mirror.keeper, self.mirror.status
         leader = self.mirror.feed.leader
         assert leader is not None

@@ -1,9 +1,10 @@
 """What to write: `(delta, image) → operations`, and `(tree as found, image) → operations`. Pure.
 
-Source: Kafka 3.9's `KRaftMigrationZkWriter` (`handleDelta`, `handleSnapshot`): deleted topics, new and changed topics, configs each with its
-notification, producer ids, in that order. We go further: live brokers come first; only what differs is written (Kafka
-wrote the state of every touched partition, and after a fail-over of all); a topic that loses its last config keeps an empty
-one, as in ZooKeeper mode; deleted states are made again; a replaced topic is deleted before the new one is made.
+Source: Kafka 3.9's `KRaftMigrationZkWriter` (`handleDelta`, `handleSnapshot`): deleted topics, new and changed topics,
+configs each with its notification, producer ids, in that order. We go further: live brokers come first; only what
+differs is written (Kafka wrote the state of every touched partition, and after a fail-over of all); a topic that loses
+its last config keeps an empty one, as in ZooKeeper mode; deleted states are made again; a replaced topic is deleted
+before the new one is made.
 """
 
 from __future__ import annotations

@@ -40,7 +40,9 @@ RECORDS_BYTES_MAX = (
 
 
 class RecordHeader(NamedTuple):
-    """A header of a record; keys may repeat, and what is no UTF-8 in them is replaced, as Kafka does. `value` may be null."""
+    """A header of a record; keys may repeat, and what is no UTF-8 in them is replaced, as Kafka does. `value` may be
+    null.
+    """
 
     key: str
     value: bytes | None
@@ -169,7 +171,9 @@ class BatchHeader(TypedDict, total=False):
 
 
 class BatchBuilder:
-    """A batch of consecutive records, one at the least, made one by one; deltas count from the first record's timestamp."""
+    """A batch of consecutive records, one at the least, made one by one; deltas count from the first record's
+    timestamp.
+    """
 
     __slots__ = ("_base_timestamp", "_count", "_last_delta", "_max_timestamp", "_payload")
 

@@ -1,5 +1,5 @@
-"""What a configuration key is: name, type, default, bounds, how it may change. One table of them drives parsing, validation of
-dynamic configs by the controller, DescribeConfigs and the documentation.
+"""What a configuration key is: name, type, default, bounds, how it may change. One table of them drives parsing,
+validation of dynamic configs by the controller, DescribeConfigs and the documentation.
 
 Source: Kafka's `ConfigDef`. Values are Python's: bool, int, float, str, list of str; None where Kafka has null.
 """
@@ -94,9 +94,9 @@ def all_of(*choices: str) -> Check:
 class ConfigKey:
     """One key. `required` keys have no default. `internal` ones are not shown to clients.
 
-    A key acts, unless it says why not: `no_effect`, it changes nothing here; `no_effect_while_running`, an alteration of a
-    running broker changes nothing before the broker's file says the same; `only_default`, no other value is taken, as whoever
-    sets one relies on it.
+    A key acts, unless it says why not: `no_effect`, it changes nothing here; `no_effect_while_running`, an alteration
+    of a running broker changes nothing before the broker's file says the same; `only_default`, no other value is taken,
+    as whoever sets one relies on it.
     """
 
     name: str

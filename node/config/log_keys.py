@@ -1,4 +1,6 @@
-"""Keys of a broker's logs; most of them are defaults for topics. Source: Kafka's `ServerLogConfigs`, `CleanerConfig`."""
+"""Keys of a broker's logs; most of them are defaults for topics. Source:
+Kafka's `ServerLogConfigs`, `CleanerConfig`.
+"""
 
 from __future__ import annotations
 

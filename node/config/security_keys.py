@@ -174,7 +174,8 @@ ACCESS = (
         "trimaran.authorizer.topics.and.groups.open",
         "boolean",
         False,
-        "Acknowledges that ACLs protect administration only, and topics, groups and transactions are open to all who can connect."
+        "Acknowledges that ACLs protect administration only, and topics, groups and transactions are open to all who "
+        "can connect."
         " A node with an authorizer does not start without it.",
     ),
     ConfigKey(

@@ -9,7 +9,8 @@ import trio
 
 
 class AutoResetEvent:
-    """An event for one waiting task, which resets it by waiting: a `set` that comes before, or while it works, is not lost.
+    """An event for one waiting task, which resets it by waiting: a `set` that comes before, or while it works, is not
+    lost.
 
     Any number of `set` between two waits are one.
     """
@@ -32,7 +33,9 @@ class AutoResetEvent:
 
 
 class Notifier:
-    """Wakes all tasks that wait at this moment, as `trio.Condition` does, without a lock: state changes between checkpoints only."""
+    """Wakes all tasks that wait at this moment, as `trio.Condition` does, without a lock: state changes between
+    checkpoints only.
+    """
 
     __slots__ = ("_event",)
 

@@ -1,8 +1,8 @@
 """One round of fdatasync makes everything durable that was appended before it began.
 
 A round takes all logs of a directory that were marked dirty, asks each on the loop what must be synced, does it all in
-a few threads, and tells each on the loop how far it is durable. Appends during a round wait for the next: so the more is
-written, the more share an fsync. Left out: retrying a failed fsync, which would lie; the directory goes offline.
+a few threads, and tells each on the loop how far it is durable. Appends during a round wait for the next: so the more
+is written, the more share an fsync. Left out: retrying a failed fsync, which would lie; the directory goes offline.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class _Dirty:
 class GroupCommit:
     """The flusher of one log directory.
 
-    With `fsync=False` (write-behind, Kafka's own default) `on_flushed` is called at once, and only a log that `must_flush` is
-    synced, while nobody waits: so that a crash leaves little to be checked.
+    With `fsync=False` (write-behind, Kafka's own default) `on_flushed` is called at once, and only a log that
+    `must_flush` is synced, while nobody waits: so that a crash leaves little to be checked.
     """
 
     def __init__(self, directory: Directory, *, fsync: bool = True) -> None:
@@ -83,7 +83,8 @@ class GroupCommit:
         self.rounds = 0
 
     def mark_dirty(self, log: FlushableLog, on_flushed: OnFlushed) -> None:
-        """Says that `log` has unsynced appends; `on_flushed(flushed_offset)` is called on the loop when they are durable.
+        """Says that `log` has unsynced appends; `on_flushed(flushed_offset)` is called on the loop when they are
+        durable.
 
         The same callback given twice before a round is called once. Write-behind calls it before this returns.
         """
@@ -106,7 +107,9 @@ class GroupCommit:
         self._wanted.set()
 
     def forget(self, log: FlushableLog) -> None:
-        """Nobody is told about this log any more, by the next round or by the one that runs; that one still syncs it."""
+        """Nobody is told about this log any more, by the next round or by the one that runs; that one
+        still syncs it.
+        """
         self._dirty.pop(id(log), None)
         self._in_round.pop(id(log), None)
 
@@ -148,7 +151,8 @@ class GroupCommit:
 
 
 async def _run_side_by_side(flushes: Sequence[Flush]) -> None:
-    """Syncs in a few threads: the disk takes several at once, and the file system joins them into one commit of its journal.
+    """Syncs in a few threads: the disk takes several at once, and the file system joins them into one commit of its
+    journal.
 
     Raises the first OSError, when all threads are done.
     """

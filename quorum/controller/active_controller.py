@@ -1,8 +1,8 @@
 """What one active controller knows beyond the committed image; dropped whole when its epoch ends.
 
-Its image runs ahead of the commit, by what was appended and is not replicated yet, and its leases are nobody else's. A revert is
-to forget all this: the committed image is kept by the loader. Source: Kafka's `QuorumController`, whose timeline collections
-this replaces.
+Its image runs ahead of the commit, by what was appended and is not replicated yet, and its leases are nobody else's. A
+revert is to forget all this: the committed image is kept by the loader. Source: Kafka's `QuorumController`, whose
+timeline collections this replaces.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Node(Protocol):
 
 
 class ActiveController:
-    """One epoch of the active controller. Who decides asks `operations`; `image` is that of after the last decision that has ended.
+    """One epoch of the active controller. Who decides asks `operations`; `image` is that of after the last decision
+    that has ended.
 
     Args:
         node: stops leading when log and state have parted.
@@ -136,8 +137,8 @@ class ActiveController:
         self.suspected.set()
 
     def applied(self, end_offset: int, epoch: int) -> None:
-        """All below `end_offset` is committed, the last of it written in `epoch`. A later one than ours has other records at our offsets, whether
-        or not the role has been seen to end: nothing more is answered.
+        """All below `end_offset` is committed, the last of it written in `epoch`. A later one than ours has other
+        records at our offsets, whether or not the role has been seen to end: nothing more is answered.
         """
         if epoch > self.epoch:
             self.close()
@@ -185,5 +186,6 @@ class ActiveController:
         elif isinstance(record, ConfigRecord) and record.name == UNCLEAN_LEADER_ELECTION:
             self.unclean_wanted.set()
         elif isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
-            # Before it is committed: what is decided next is decided at this level, and older nodes must be able to read it.
+            # Before it is committed: what is decided next is decided at this level, and older nodes must be able to
+            # read it.
             self._node.metadata_version = record.feature_level

@@ -1,6 +1,7 @@
 """AlterPartition: what a leader may make of the ISR of its partitions.
 
-Source: `ReplicationControlManager.alterPartition` of Kafka, KIP-497, KIP-704 (recovery), KIP-841 and KIP-903 (who is eligible).
+Source: `ReplicationControlManager.alterPartition` of Kafka, KIP-497, KIP-704 (recovery), KIP-841 and KIP-903 (who is
+eligible).
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def alter_partition(
 ) -> Steps[Result[Message, AlterPartitionResponse]]:
     """In steps of a partition: a leader's proposals of ISRs; each partition is answered by itself.
 
-    A proposal that completes a reassignment may take the leadership away from who made it: then NEW_LEADER_ELECTED is answered although
-    the change is made.
+    A proposal that completes a reassignment may take the leadership away from who made it: then NEW_LEADER_ELECTED is
+    answered although the change is made.
 
     Raises:
         KafkaError: STALE_BROKER_EPOCH.
@@ -127,7 +128,9 @@ def check_proposal(
 
 
 def _is_eligible(state: BrokerState, partition: PartitionImage, image: MetadataImage) -> bool:
-    """A broker that is fenced, going, or another incarnation than the leader saw may have lost its disk; or it says so itself."""
+    """A broker that is fenced, going, or another incarnation than the leader saw may have lost its disk; or it says so
+    itself.
+    """
     broker = image.cluster.brokers.get(state.broker_id)
     return (
         broker is not None

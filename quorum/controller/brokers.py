@@ -2,8 +2,9 @@
 
     fenced → unfenced → controlled shutdown → (fenced) gone
 
-A broker is unfenced when it has applied its own registration, may go when nobody needs it as a leader and everybody has heard of
-that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631, KIP-841. Left out: ZooKeeper migration.
+A broker is unfenced when it has applied its own registration, may go when nobody needs it as a leader and everybody has
+heard of that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631, KIP-841. Left out: ZooKeeper
+migration.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ _RESERVED_DIRECTORY_END = (100).to_bytes(16, "big")
 class ProcessedPartitions:
     """Partitions that were decided on in earlier steps, as they were left.
 
-    A broker that is the last of an ISR stays in it. Without this the step that ends such a series would look at all of those again.
+    A broker that is the last of an ISR stays in it. Without this the step that ends such a series would look at all of
+    those again.
     """
 
     def __init__(self) -> None:
@@ -127,8 +129,8 @@ def register_broker(
 ) -> Result[Message, BrokerRegistrationResponse]:
     """Registers an incarnation that may; the same one keeps its epoch and state.
 
-    `broker_epoch` is the offset at which the records will be written. `keys` are the partitions that the old incarnation has not given
-    up yet: all that it was in, if none are named.
+    `broker_epoch` is the offset at which the records will be written. `keys` are the partitions that the old
+    incarnation has not given up yet: all that it was in, if none are named.
     """
     record = _registration_record(request, broker_epoch, state.image)
     known = state.image.cluster.brokers.get(request.broker_id)

@@ -1,9 +1,10 @@
-"""How one partition changes: given the ISR and replicas that somebody wants, who leads, who is eligible, and what record says it.
+"""How one partition changes: given the ISR and replicas that somebody wants, who leads, who is eligible, and what
+record says it.
 
     wanted → a reassignment that can be completed is → eligible leader replicas → election → the record of what differs
 
-Pure. Source: Kafka's `PartitionChangeBuilder`, `PartitionReassignmentReplicas`, KIP-455, KIP-704 (recovery state), KIP-966 (eligible
-leader replicas, and the last known leader of a partition that has none of them).
+Pure. Source: Kafka's `PartitionChangeBuilder`, `PartitionReassignmentReplicas`, KIP-455, KIP-704 (recovery state),
+KIP-966 (eligible leader replicas, and the last known leader of a partition that has none of them).
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def change_partition(
 ) -> PartitionChangeRecord | None:
     """The record that brings the partition to `wanted` and to the leader that follows from it; None for no change.
 
-    Of `wanted` ISR, replicas, adding, removing, directories and recovery state count. `lost` is a broker that may have lost
-    what it had: not eligible. Without eligible leader replicas an ISR is never written empty.
+    Of `wanted` ISR, replicas, adding, removing, directories and recovery state count. `lost` is a broker that may have
+    lost what it had: not eligible. Without eligible leader replicas an ISR is never written empty.
     """
     old = ref.partition
     keeps_eligible = state.has_eligible_leaders
@@ -83,7 +84,8 @@ def elect(
 ) -> tuple[int, bool]:
     """The leader that the partition should have, -1 if nobody can lead, and whether it may lack committed records.
 
-    A member of the ISR leads, or of the ELR when the ISR is empty. With `last_known` the last leader may when both are empty.
+    A member of the ISR leads, or of the ELR when the ISR is empty. With `last_known` the last leader may when both are
+    empty.
     """
     allowed = new.isr or new.elr
     first: tuple[int, ...] = (old.leader,)

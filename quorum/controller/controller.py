@@ -1,8 +1,8 @@
 """The controller: a listener of the metadata log that, while its node leads, decides what is written next.
 
-Requests come as decisions: plain functions of the active controller's state that return records and a response. Each is made,
-appended and replayed in its turn (`operations`), and answered when it is committed. Source: Kafka's `QuorumController`.
-Left out: what is decided (`topics`, `partitions`, `brokers`, `configs`, …).
+Requests come as decisions: plain functions of the active controller's state that return records and a response. Each is
+made, appended and replayed in its turn (`operations`), and answered when it is committed. Source: Kafka's
+`QuorumController`. Left out: what is decided (`topics`, `partitions`, `brokers`, `configs`, …).
 """
 
 from __future__ import annotations
@@ -53,9 +53,11 @@ Decision = Result[Message, R] | Steps[Result[Message, R]]
 
 # How long a lease that could not be ended is given once more; the log was full, or too far behind.
 FENCE_AGAIN_SECONDS = 1.0
-# Who wakes later than this was held, or had no processor: heartbeats wait to be read, and were they not, all brokers would be fenced at once.
+# Who wakes later than this was held, or had no processor: heartbeats wait to be read, and were they not, all brokers
+# would be fenced at once.
 LATE_SECONDS = 0.1
-# What waits is read within so long. Without it the lease for whose end was waited would be over before anything is read.
+# What waits is read within so long. Without it the lease for whose end was waited would be over before anything is
+# read.
 READING_SECONDS = 0.5
 # A look costs one connection to each listener; a broker heartbeats to a new controller within two seconds.
 PROBE_INTERVAL_SECONDS = 0.25

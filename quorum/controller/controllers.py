@@ -23,8 +23,8 @@ def register_controller(
     """Writes down what a controller says of itself.
 
     Raises:
-        KafkaError: INVALID_REGISTRATION, listeners without names or with the same one; UNSUPPORTED_VERSION, nodes of the cluster's
-            metadata.version could not read it.
+        KafkaError: INVALID_REGISTRATION, listeners without names or with the same one; UNSUPPORTED_VERSION, nodes of
+            the cluster's metadata.version could not read it.
     """
     if image.features.metadata_version < versions.CONTROLLER_REGISTRATION:
         raise KafkaError(

@@ -1,7 +1,7 @@
 """Which log directory of a broker holds which replica, as the broker says it (KIP-858).
 
-Source: Kafka's `ReplicationControlManager.handleAssignReplicasToDirs`. A replica in a directory that is not online (lost, or not
-registered) is out of sync and leads nothing from then on.
+Source: Kafka's `ReplicationControlManager.handleAssignReplicasToDirs`. A replica in a directory that is not online
+(lost, or not registered) is out of sync and leads nothing from then on.
 """
 
 from __future__ import annotations

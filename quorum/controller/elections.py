@@ -1,6 +1,7 @@
 """Elections that are not a consequence of anything: asked for by an operator, or due from time to time.
 
-Source: `ReplicationControlManager` of Kafka (`electLeaders`, `maybeBalancePartitionLeaders`, `maybeElectUncleanLeaders`), KIP-460.
+Source: `ReplicationControlManager` of Kafka (`electLeaders`, `maybeBalancePartitionLeaders`,
+`maybeElectUncleanLeaders`), KIP-460.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _KINDS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 def elect_leaders(
     request: ElectLeadersRequest, state: ControllerState
 ) -> Steps[Result[Message, ElectLeadersResponse]]:
-    """In steps of a partition: elections that an operator asks for: of preferred leaders, or unclean ones where there is no leader.
+    """In steps of a partition: elections that an operator asks for: of preferred leaders, or unclean ones where there
+    is no leader.
 
     Of all partitions, when none are named, those are not answered that need no election.
 

@@ -1,7 +1,8 @@
 """Which brokers are alive: the controller's only soft state, made anew by each active controller.
 
-A lease is extended by every heartbeat. It belongs to one incarnation (broker epoch) and remembers the connection that carried
-its last heartbeat: once that is closed the lease is `disconnected`, and somebody should look whether the process is still there.
+A lease is extended by every heartbeat. It belongs to one incarnation (broker epoch) and remembers the connection that
+carried its last heartbeat: once that is closed the lease is `disconnected`, and somebody should look whether the
+process is still there.
 Source: Kafka's `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`. Left out: the clock; `now` is passed in, in seconds.
 """
 
@@ -16,8 +17,8 @@ NO_OFFSET = -1
 
 @dataclass(slots=True)
 class Lease:
-    """`shutdown_offset` is the metadata offset of the last thing that the broker's controlled shutdown took from it, -1 if it has not
-    begun; `draining`: there is more to take.
+    """`shutdown_offset` is the metadata offset of the last thing that the broker's controlled shutdown took from it, -1
+    if it has not begun; `draining`: there is more to take.
     """
 
     broker_id: int
@@ -38,8 +39,8 @@ class Leases:
         self._leases: dict[int, Lease] = {}
 
     def begin(self, image: MetadataImage, now: float) -> None:
-        """A new controller has heard of nobody: every unfenced broker gets a full lease, an orphaned one: a broker that died
-        with the last controller would never be seen to close a connection to this one.
+        """A new controller has heard of nobody: every unfenced broker gets a full lease, an orphaned one: a broker that
+        died with the last controller would never be seen to close a connection to this one.
         """
         for broker in image.cluster.brokers.values():
             if not broker.fenced:

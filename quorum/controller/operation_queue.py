@@ -1,10 +1,11 @@
 """One decision after the other, in the order in which they were asked for, and none so long that the loop waits for it.
 
-A decision reads the state, writes records and changes the state by replaying them. Between its first step and its last nobody else
-may decide: they would see half of it. Most are over when `submit` returns. One of thousands of records goes on in `run`, so many steps
-in each turn of the loop, and what is asked for meanwhile waits behind it; votes, fetches and reads of the image do not wait.
-When the epoch ends in the middle, nothing of the decision was appended, or all of it, and who waits is told NOT_CONTROLLER. In Kafka the
-queue of `QuorumController`, whose one thread may take as long as it wants.
+A decision reads the state, writes records and changes the state by replaying them. Between its first step and its last
+nobody else may decide: they would see half of it. Most are over when `submit` returns. One of thousands of records goes
+on in `run`, so many steps in each turn of the loop, and what is asked for meanwhile waits behind it; votes, fetches and
+reads of the image do not wait. When the epoch ends in the middle, nothing of the decision was appended, or all of it,
+and who waits is told NOT_CONTROLLER. In Kafka the queue of `QuorumController`, whose one thread may take as long as it
+wants.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ T = TypeVar("T")
 
 # Records decided on, encoded or replayed between two checkpoints: some 5 ms of work, 10 to 15 with an election each.
 STEPS_PER_TURN = 250
-# What the collector of garbage would walk, at the most: a record has five lists, but of a partition it is one step in five.
+# What the collector of garbage would walk, at the most: a record has five lists, but of a partition it is one step in
+# five.
 OBJECTS_PER_STEP = 3
 # Decisions that wait; each connection has few under way.
 WAITING_MAX = 10_000

@@ -1,7 +1,8 @@
 """What becomes of partitions when a broker goes, comes, or may have lost its disk.
 
-Every decision reads the state and returns records; nothing here changes state. Where a broker has very many partitions the caller gives
-`keys`, so many at a time, and asks for the rest without: every part by itself leaves the cluster in order.
+Every decision reads the state and returns records; nothing here changes state. Where a broker has very many partitions
+the caller gives `keys`, so many at a time, and asks for the rest without: every part by itself leaves the cluster in
+order.
 Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` of Kafka.
 """
 
@@ -119,7 +120,9 @@ def election_of(state: ControllerState, ref: PartitionRef) -> Election:
 def changes_with(
     state: ControllerState, returning: int | None = None, keys: Iterable[Key] | None = None
 ) -> list[Message]:
-    """Leaders for partitions without one, now that the broker `returning` is about to be unfenced, or of those that are there."""
+    """Leaders for partitions without one, now that the broker `returning` is about to be unfenced, or of those that are
+    there.
+    """
     records: list[Message] = []
     if returning is None and not any(one.active for one in state.image.cluster.brokers.values()):
         return records  # a cluster that starts: all partitions are leaderless, and nobody can lead

@@ -3,8 +3,9 @@
     replicas [1,2,3] → [1,2,4]:   replicas [1,2,4,3] adding [4] removing [3]   until 4 is in sync
                                   replicas [1,2,4]                             by the leader's AlterPartition
 
-A new target replaces the one under way; cancelling takes out what was to be added. Source: Kafka's `ReplicationControlManager`,
-`PartitionReassignmentReplicas`, `PartitionReassignmentRevert`. The end of a reassignment is in `changes`.
+A new target replaces the one under way; cancelling takes out what was to be added. Source: Kafka's
+`ReplicationControlManager`, `PartitionReassignmentReplicas`, `PartitionReassignmentRevert`. The end of a reassignment
+is in `changes`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ from wire.schema import Message
 def alter_reassignments(
     request: AlterPartitionReassignmentsRequest, state: ControllerState
 ) -> Steps[Result[Message, AlterPartitionReassignmentsResponse]]:
-    """In steps of a partition: begins, changes and cancels moves, those that can be, in one atomic batch; each partition is answered by itself.
+    """In steps of a partition: begins, changes and cancels moves, those that can be, in one atomic batch; each
+    partition is answered by itself.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too many at once; nothing is changed.
@@ -123,8 +125,8 @@ def _begin(
 ) -> PartitionChangeRecord | None:
     """All present replicas stay until those that are added have caught up.
 
-    Who was being added by the move that this one replaces, and stays, is still to be added; Apache Kafka forgets that, so that its way back
-    to the first replicas never ends.
+    Who was being added by the move that this one replaces, and stays, is still to be added; Apache Kafka forgets that,
+    so that its way back to the first replicas never ends.
     """
     partition = ref.partition
     removing = tuple(sorted(set(partition.replicas) - set(target)))
@@ -136,7 +138,9 @@ def _begin(
 
 
 def _cancel(ref: PartitionRef, state: ControllerState) -> PartitionChangeRecord | None:
-    """Back to the replicas of before. If only replicas that go were in sync, one of the others takes over with what it has."""
+    """Back to the replicas of before. If only replicas that go were in sync, one of the others takes over with what it
+    has.
+    """
     partition = ref.partition
     if not partition.adding and not partition.removing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)

@@ -1,6 +1,7 @@
 """Registers this controller with the active one, whenever the metadata does not say what it should of us (KIP-919).
 
-Source: Kafka's `ControllerRegistrationManager`. The active controller registers with itself in the same way, over the wire.
+Source: Kafka's `ControllerRegistrationManager`. The active controller registers with itself in the same way, over the
+wire.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A controller process put together: started in order, ended in order.
 
-Start: directory, metadata log, the quorum's node with the controller as its listener, sockets served, registered with the active
-controller. End (the caller cancels): leadership handed over while everything still runs, answers that are owed, logs flushed.
+Start: directory, metadata log, the quorum's node with the controller as its listener, sockets served, registered with
+the active controller. End (the caller cancels): leadership handed over while everything still runs, answers that are
+owed, logs flushed.
 Source: `ControllerServer`, `SharedServer` of Kafka.
 """
 
@@ -42,8 +43,8 @@ from wire.transport.server import Listener, Server, serve_listener
 
 log = logging.getLogger(__name__)
 
-# How long a leader that is told to stop waits for a successor, and then for answers that are owed. An election takes a tenth
-# of it; when all controllers are stopped together the last ones wait in vain.
+# How long a leader that is told to stop waits for a successor, and then for answers that are owed. An election takes a
+# tenth of it; when all controllers are stopped together the last ones wait in vain.
 HAND_OVER_SECONDS = 0.5
 DRAIN_SECONDS = 1.0
 
@@ -86,7 +87,8 @@ async def run_controller(
     `sockets` were bound before, by listener name.
 
     Raises:
-        ConfigError, MetaPropertiesError, DirectoryLocked, SnapshotDamaged, LogDamaged, OSError: it cannot start, and why.
+        ConfigError, MetaPropertiesError, DirectoryLocked, SnapshotDamaged, LogDamaged, OSError: it cannot start, and
+        why.
         StorageFailure: its directory went offline.
         InvariantViolated: it must not go on.
     """

@@ -5,7 +5,8 @@
     __cluster_metadata-0/00000000000000000000-0000000000.checkpoint
                             the first voters of a dynamic quorum (kraft.version 1)
 
-Source: Kafka's `StorageTool`, `Formatter`, `BootstrapDirectory`; the same files at the same places. Left out: SCRAM credentials.
+Source: Kafka's `StorageTool`, `Formatter`, `BootstrapDirectory`; the same files at the same places. Left out: SCRAM
+credentials.
 """
 
 from __future__ import annotations
@@ -64,11 +65,13 @@ def format_directories(
 ) -> list[Path]:
     """Formats the log directories and the metadata directory of a node; returns those that were not formatted before.
 
-    Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum. A new cluster begins with the levels of
-    `features`, and of the others with those that come with its metadata.version; older Kafkas read only theirs.
+    Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum. A new
+    cluster begins with the levels of `features`, and of the others with those that come with its metadata.version;
+    older Kafkas read only theirs.
 
     Raises:
-        FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node; a level cannot be.
+        FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node; a
+            level cannot be.
         OSError: the disk refuses.
     """
     paths = list(dict.fromkeys([*config.log_directories, config.metadata_directory]))
@@ -84,7 +87,9 @@ def format_directories(
 
 
 class FirstVoters(NamedTuple):
-    """What the metadata directory of a dynamic quorum begins with. A voter's own directory takes the id that the set has for it."""
+    """What the metadata directory of a dynamic quorum begins with. A voter's own directory takes the id that the set
+    has for it.
+    """
 
     directory: Path
     voters: VoterSet
@@ -142,7 +147,8 @@ def _write_first_voters(path: Path, voters: VoterSet, files: Files) -> None:
 def check_quorum_kind(
     config: ServerConfig, *, is_dynamic: bool, kraft_version: int | None = None
 ) -> None:
-    """Whether the directories may be formatted so: `is_dynamic` if somebody said what the first voters are, or that they are elsewhere.
+    """Whether the directories may be formatted so: `is_dynamic` if somebody said what the first voters are, or that
+    they are elsewhere.
 
     Raises:
         FormatError: it contradicts controller.quorum.voters or kraft.version, or nothing was said.
@@ -210,7 +216,9 @@ def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What the directories of a node say. `voters` are the first ones, None if the directory was not formatted with any."""
+    """What the directories of a node say. `voters` are the first ones, None if the directory was not formatted with
+    any.
+    """
 
     identities: dict[Path, MetaProperties]
     problems: list[str]

@@ -1,4 +1,6 @@
-"""UpdateRaftVoter on a controller: a voter tells the leader where it listens and which kraft.versions it supports (KIP-853)."""
+"""UpdateRaftVoter on a controller: a voter tells the leader where it listens and which kraft.versions it supports
+(KIP-853).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Who may do what, by the ACLs of the metadata: DENY beats ALLOW beats nothing said.
 
-Source: Kafka's `StandardAuthorizerData`, `AclPublisher`, KIP-801. The index holds ACLs by resource pattern; an answer looks at the literal name, the
-wildcard and all prefixes of the name, so it costs the length of the name and not the number of ACLs.
-Left out: enforcing it in every handler; `authorizeByResourceType`.
+Source: Kafka's `StandardAuthorizerData`, `AclPublisher`, KIP-801. The index holds ACLs by resource pattern; an answer
+looks at the literal name, the wildcard and all prefixes of the name, so it costs the length of the name and not the
+number of ACLs. Left out: enforcing it in every handler; `authorizeByResourceType`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Action(NamedTuple):
 
 
 def config_resource(resource: ConfigResource) -> tuple[ResourceType, str]:
-    """What an ACL must be about to change or see the configs of `resource`: the topic or group itself, else the cluster."""
+    """What an ACL must be about to change or see the configs of `resource`: the topic or group itself, else the
+    cluster.
+    """
     kind, name = resource
     if kind == TOPIC_RESOURCE:
         return ResourceType.TOPIC, name
@@ -135,8 +137,8 @@ def _is_about(acl: Acl, principal: str, host: str, operation: int) -> bool:
 class Authorizer:
     """A `Publisher` that keeps an index of the committed ACLs and answers by it.
 
-    `super_users` ("User:alice") may do everything. Others are judged once the initial load is complete: an older snapshot may lack the very ACL
-    that forbids what is asked.
+    `super_users` ("User:alice") may do everything. Others are judged once the initial load is complete: an older
+    snapshot may lack the very ACL that forbids what is asked.
     """
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_acl: bool = False) -> None:
@@ -161,12 +163,15 @@ class Authorizer:
                 self._index.add(Acl.of(record))
 
     def allows(self, principal: str, host: str, action: Action) -> bool:
-        """Raises KafkaError UNKNOWN_SERVER_ERROR before the initial load is complete, which Kafka has no code for either."""
+        """Raises KafkaError UNKNOWN_SERVER_ERROR before the initial load is complete, which Kafka has no code for
+        either.
+        """
         if principal in self._super_users:
             return True
         if not self._loaded:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
-                "this node has not loaded all ACLs yet and authorizes super users only: retry when it has caught up with the metadata",
+                "this node has not loaded all ACLs yet and authorizes super users only: retry when it has caught up "
+                "with the metadata",
             )
         return allows(self._index, principal, host, action, allow_if_no_acl=self._allow_if_no_acl)

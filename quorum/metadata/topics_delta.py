@@ -32,8 +32,8 @@ SHARED_MAX = 1 << 14
 class TopicDelta:
     """One topic that is new or changed: `image` as it was (without partitions if new), `partitions` as they are now.
 
-    A snapshot tells all partitions of a topic again: then `replaces` is true until the snapshot is finished. What the topic becomes
-    is made with every change: for many partitions, making it at the end would hold the loop.
+    A snapshot tells all partitions of a topic again: then `replaces` is true until the snapshot is finished. What the
+    topic becomes is made with every change: for many partitions, making it at the end would hold the loop.
     """
 
     __slots__ = ("_applied", "_becomes", "image", "partitions", "replaces")
@@ -228,7 +228,8 @@ class TopicsDelta:
 def shared(node_ids: tuple[int, ...]) -> tuple[int, ...]:
     """An equal tuple, the same for all who ask while it is remembered.
 
-    A cluster has few different assignments, and an ISR is mostly one of them: partitions that share them take a quarter of the memory.
+    A cluster has few different assignments, and an ISR is mostly one of them: partitions that share them take a quarter
+    of the memory.
     """
     return node_ids
 

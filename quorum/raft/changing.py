@@ -1,9 +1,10 @@
 """Rules of a leader that is asked to change the voters, or to make a static quorum dynamic.
 
-One change at a time, each only when the one before is committed, as is a record of our own epoch: so any two majorities in
-force share a voter (R10). A voter to be added is asked for its versions first and must have caught up; the new set counts once it is
-appended, the answer waits for its commit. Source: KIP-853; Kafka's `AddVoterHandler`, `RemoveVoterHandler`, `UpdateVoterHandler`,
-`LeaderState.maybeAppendUpgradedKRaftVersion`, whose order of checks and error codes these are.
+One change at a time, each only when the one before is committed, as is a record of our own epoch: so any two majorities
+in force share a voter (R10). A voter to be added is asked for its versions first and must have caught up; the new set
+counts once it is appended, the answer waits for its commit. Source: KIP-853; Kafka's `AddVoterHandler`,
+`RemoveVoterHandler`, `UpdateVoterHandler`, `LeaderState.maybeAppendUpgradedKRaftVersion`, whose order of checks and
+error codes these are.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
 
 
 def on_versions(state: State, token: int, response: ApiVersionsResponse | None, now: float) -> None:
-    """The voter to be added has told its versions (None: it cannot be reached); other tokens are of a change given up."""
+    """The voter to be added has told its versions (None: it cannot be reached); other tokens are of a
+    change given up.
+    """
     role = state.role
     change = role.leader_state.change if isinstance(role, Leader) else None
     if change is None or change.versions_token != token or change.voter is None:
@@ -195,7 +198,8 @@ def _updatable(state: State, leader: Leader) -> VoterSet | None:
 
 
 def upgrade(state: State, leader: Leader, version: int, *, validate_only: bool) -> None:
-    """Appends the level and the voters, as they have told their directories, in one batch. Nothing to do if it is that level.
+    """Appends the level and the voters, as they have told their directories, in one batch. Nothing to do if it is that
+    level.
 
     Raises:
         UpgradeRefused: a downgrade, an unknown level, or not every voter is known to support it.

@@ -1,8 +1,9 @@
-"""The Raft core of the metadata quorum: inputs, one output value, one deadline. No I/O, no clock, no randomness of its own.
+"""The Raft core of the metadata quorum: inputs, one output value, one deadline. No I/O, no clock, no randomness of its
+own.
 
-Inputs: `receive`, `request_failed`, `handle_timeout`, `propose`, `flushed`, `peer_down`, `resign`, `shutdown`. After each of them
-(after any number of `propose`) the driver takes `ready()` until it is None and does what it says, then sleeps until
-`deadline()` or the next input. `now` is in seconds of one monotonic clock.
+Inputs: `receive`, `request_failed`, `handle_timeout`, `propose`, `flushed`, `peer_down`, `resign`, `shutdown`. After
+each of them (after any number of `propose`) the driver takes `ready()` until it is None and does what it says, then
+sleeps until `deadline()` or the next input. `now` is in seconds of one monotonic clock.
 
 Source: KIP-595, KIP-630, KIP-853, KIP-996; Kafka's `KafkaRaftClient`, `BatchAccumulator`.
 """

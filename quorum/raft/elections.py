@@ -1,9 +1,9 @@
 """Rules of elections: votes, pre-votes, and the ends of epochs.
 
-Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Different from Kafka:
-who has seen the leader's process vanish asks for pre-votes at once and grants them; a refused candidate tries again
-after a short random pause instead of the rest of its election timeout; in a static quorum requests of strangers are refused. In a
-dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
+Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Different from
+Kafka: who has seen the leader's process vanish asks for pre-votes at once and grants them; a refused candidate tries
+again after a short random pause instead of the rest of its election timeout; in a static quorum requests of strangers
+are refused. In a dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ def _is_unknown_sender(state: State, sender: int) -> bool:
 
 
 def contradicts(state: State, leader_id: int, epoch: int) -> bool:
-    """Whether somebody says that another node leads our epoch than the one that we know. R1: one of the two is no leader, or a node id
-    is used twice. It is for him who says so to be refused: Kafka's controller ends here, and with one message to each the whole quorum.
+    """Whether somebody says that another node leads our epoch than the one that we know. R1: one of the two is no
+    leader, or a node id is used twice. It is for him who says so to be refused: Kafka's controller ends here, and with
+    one message to each the whole quorum.
     """
     known = state.election.leader_id
     return epoch == state.epoch and leader_id >= 0 and known >= 0 and leader_id != known
@@ -293,8 +294,9 @@ def on_vote_response(state: State, voter: Peer, response: VoteResponse, now: flo
 
 
 def _handle_loss(state: State, now: float) -> None:
-    """A refusal came. A candidate to whom a majority has answered, and not all of it for it, counts no longer on those that have said nothing:
-    the dead leader is among them, and after a split vote its answer would be waited for in vain.
+    """A refusal came. A candidate to whom a majority has answered, and not all of it for it, counts no longer on those
+    that have said nothing: the dead leader is among them, and after a split vote its answer would be waited for in
+    vain.
     """
     role = state.role
     assert isinstance(role, (Prospective, Candidate))

@@ -24,8 +24,8 @@ from quorum.raft.state import State
 from quorum.raft.types import OffsetAndEpoch, Peer
 from wire.errors import ErrorCode
 
-# Seconds between two tries to fetch the same snapshot, doubling with every loss in a row, less up to a half. A leader finds the damage at its next
-# start, or writes another snapshot: until then trying costs both sides the whole of it.
+# Seconds between two tries to fetch the same snapshot, doubling with every loss in a row, less up to a half. A leader
+# finds the damage at its next start, or writes another snapshot: until then trying costs both sides the whole of it.
 SNAPSHOT_PAUSE = 0.1
 SNAPSHOT_PAUSE_MAX = 30.0
 
@@ -80,7 +80,9 @@ _SNAPSHOT_LOST = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
 
 def is_duplicate_response(state: State, sent: Sent) -> bool:
-    """Whether the leader has answered at another address than its own (a bootstrap server's) what is asked or answered there already."""
+    """Whether the leader has answered at another address than its own (a bootstrap server's) what is asked or answered
+    there already.
+    """
     role = state.role
     if not isinstance(role, Follower) or sent.peer.id == role.leader.id:
         return False
@@ -120,7 +122,9 @@ def _makes_progress(state: State, response: FetchResponse) -> bool:
 
 
 def after_append(state: State, high_watermark: int, now: float) -> None:
-    """The records of a fetch are in the log; what of them is committed may be applied. It may be what we could not stand without."""
+    """The records of a fetch are in the log; what of them is committed may be applied. It may be what we could not
+    stand without.
+    """
     if high_watermark >= 0:
         state.commit(min(high_watermark, state.log.end_offset))
         if isinstance(state.role, Follower):
@@ -195,7 +199,9 @@ def _begin_snapshot(
 def _lose_snapshot(
     state: State, role: Follower, snapshot_id: OffsetAndEpoch, now: float
 ) -> Follower:
-    """A snapshot that is damaged on the leader's disk stays so for long, and is large: it is fetched ever more seldom."""
+    """A snapshot that is damaged on the leader's disk stays so for long, and is large: it is fetched
+    ever more seldom.
+    """
     before = role.loss
     losses = 1 if before is None or before.snapshot_id != snapshot_id else before.losses + 1
     until = now + state.random_pause(SNAPSHOT_PAUSE, SNAPSHOT_PAUSE_MAX, losses - 1)
@@ -214,7 +220,8 @@ def _next_fetch_time(state: State, until: float, now: float) -> float:
 def poll_follower(state: State, role: Follower, now: float) -> None:
     """Keeps one fetch with the leader; while the leader does not answer, asks around.
 
-    A voter waits patiently: it has a fetch timeout, and is told of a new leader. An observer has neither, and a frozen leader refuses nothing.
+    A voter waits patiently: it has a fetch timeout, and is told of a new leader. An observer has neither, and a frozen
+    leader refuses nothing.
     """
     if not _is_flushed(state) or state.shutting_down or now < role.resume:
         return
@@ -273,7 +280,9 @@ def _fetch(state: State, max_wait: float) -> FetchRequest:
 
 
 def next_request_at(role: Follower, after: float) -> float:
-    """When a look at the voters is due, or the lost snapshot is asked for again; while that cannot be done, what it waits for wakes us."""
+    """When a look at the voters is due, or the lost snapshot is asked for again; while that cannot be done, what it
+    waits for wakes us.
+    """
     look = role.next_voter_check if role.next_voter_check > after else inf
     return min(look, role.resume) if role.resume > after else look
 

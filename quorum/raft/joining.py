@@ -1,9 +1,10 @@
 """Rules of a follower that has something to say about its place among the voters: update, automatic join.
 
-Once a fetch timeout it compares the newest set with itself. A voter with other endpoints or versions than the set says sends
-UpdateRaftVoter; in a static quorum it does so once for each leader, which may be asked to make the quorum dynamic. A controller that
-is no voter joins if it was told to (`controller.quorum.auto.join.enable`): first it has an older incarnation of its node removed, which
-has another directory, then itself added. Source: KIP-853, KAFKA-19082; Kafka's `KafkaRaftClient.pollFollower…`.
+Once a fetch timeout it compares the newest set with itself. A voter with other endpoints or versions than the set says
+sends UpdateRaftVoter; in a static quorum it does so once for each leader, which may be asked to make the quorum
+dynamic. A controller that is no voter joins if it was told to (`controller.quorum.auto.join.enable`): first it has an
+older incarnation of its node removed, which has another directory, then itself added. Source: KIP-853, KAFKA-19082;
+Kafka's `KafkaRaftClient.pollFollower…`.
 """
 
 from __future__ import annotations

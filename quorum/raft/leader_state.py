@@ -1,6 +1,7 @@
 """What a leader knows of its replicas: fetch offsets, high watermark, check-quorum, fetches that wait.
 
-A follower fsyncs before it fetches on, so a voter's fetch offset is its flushed end; the leader counts its own flushed end.
+A follower fsyncs before it fetches on, so a voter's fetch offset is its flushed end; the leader counts its own flushed
+end.
 Source: Kafka's `LeaderState` (KIP-595); check-quorum as KAFKA-15489.
 A leader that the newest set does not have leads on until that set is committed, and does not count itself.
 """
@@ -52,7 +53,8 @@ class DeferredFetch(NamedTuple):
 
 @dataclass(slots=True)
 class PendingChange:
-    """The one change of voters under way. `token` is None once it is answered, `offset` None until its record is appended.
+    """The one change of voters under way. `token` is None once it is answered, `offset` None until its record is
+    appended.
 
     `voter` is the one to be added, `versions_token` the token of the question for its versions.
     """
@@ -66,8 +68,9 @@ class PendingChange:
     offset: int | None = None
 
 
-# Every connection may hold one; far above any real number of brokers. An observer that comes on top is refused, and asks again after its backoff:
-# an answer without news it would follow with the next fetch at once. So many more are kept free for voters.
+# Every connection may hold one; far above any real number of brokers. An observer that comes on top is refused, and
+# asks again after its backoff: an answer without news it would follow with the next fetch at once. So many more are
+# kept free for voters.
 DEFERRED_MAX = 4000
 DEFERRED_BY_VOTERS_MAX = 100
 
@@ -76,9 +79,9 @@ DEFERRED_BY_VOTERS_MAX = 100
 class LeaderState:
     """State of one leadership; dies with it.
 
-    `voter_set` is the newest of the log, `others` are its voters but us, of whom `needed` make a majority (with us, if we are a voter);
-    `discovered_voters` is the set of a static quorum as its voters have described themselves, `pending_kraft_version` a level
-    of kraft.version that is being appended.
+    `voter_set` is the newest of the log, `others` are its voters but us, of whom `needed` make a majority (with us, if
+    we are a voter); `discovered_voters` is the set of a static quorum as its voters have described themselves,
+    `pending_kraft_version` a level of kraft.version that is being appended.
     """
 
     me: Voter

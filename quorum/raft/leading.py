@@ -1,7 +1,8 @@
 """Rules of a leader: append, answer fetches, advance the high watermark, resign.
 
-Source: KIP-595, KIP-630, KIP-1166 (answer when the fetcher's high watermark is behind), Kafka's `KafkaRaftClient`, which wakes
-everybody for the record and again for the watermark: two fetches of every replica for each change, where one will do.
+Source: KIP-595, KIP-630, KIP-1166 (answer when the fetcher's high watermark is behind), Kafka's `KafkaRaftClient`,
+which wakes everybody for the record and again for the watermark: two fetches of every replica for each change, where
+one will do.
 """
 
 from __future__ import annotations
@@ -163,8 +164,9 @@ def _known_watermark(leader: Leader) -> int:
 def _respond_time(state: State, leader: Leader, request: FetchRequest, now: float) -> float:
     """When the fetcher is told what it does not know yet; infinite if it knows everything.
 
-    A voter's copy counts, so it hears of every record at once, and acknowledges it: of a watermark alone it then hears with the next record, or after a
-    while, but for the first one that it hears of. An observer acts on what is committed only: one answer tells it both.
+    A voter's copy counts, so it hears of every record at once, and acknowledges it: of a watermark alone it then hears
+    with the next record, or after a while, but for the first one that it hears of. An observer acts on what is
+    committed only: one answer tells it both.
     """
     is_voter = request.replica in leader.leader_state.voter_set
     if is_voter and request.fetch_offset < state.log.end_offset:

@@ -186,7 +186,9 @@ class EndQuorumEpochResponse(Response):
 
 
 class Read(NamedTuple):
-    """Bytes of our log that the driver puts into an answer: whole batches from `offset`, at least one if there is one."""
+    """Bytes of our log that the driver puts into an answer: whole batches from `offset`, at least one if
+    there is one.
+    """
 
     offset: int
     max_bytes: int
@@ -292,7 +294,9 @@ Message = Request | AnyResponse
 
 
 def with_records(response: FetchResponse, records: bytes | memoryview) -> FetchResponse:
-    """The answer with its bytes filled in or checked. Spelled out: `replace` takes three times as long, for every fetch."""
+    """The answer with its bytes filled in or checked. Spelled out: `replace` takes three times as long, for every
+    fetch.
+    """
     return FetchResponse(
         error=response.error,
         epoch=response.epoch,

@@ -1,7 +1,7 @@
 """What the core wants done: a frozen value whose field order is the order of work.
 
-The driver does each `Ready` completely before it feeds the next input (`propose` excepted), so the log that the core sees
-is always the log that it asked for. Flushing what was appended is reported later by `Raft.flushed`.
+The driver does each `Ready` completely before it feeds the next input (`propose` excepted), so the log that the core
+sees is always the log that it asked for. Flushing what was appended is reported later by `Raft.flushed`.
 Source: the obligations of etcd's `Ready`, made a value that a driver walks through from top to bottom.
 """
 

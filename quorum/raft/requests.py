@@ -1,7 +1,8 @@
 """Requests on their way: at most one per peer, each with a deadline, and a backoff after a failure.
 
-Source: Kafka's `RequestManager`, with a backoff that doubles. Forgetting everything at a change of role makes late answers
-unknown, and unknown answers are dropped: no response is ever handled by another role than the one that sent the request.
+Source: Kafka's `RequestManager`, with a backoff that doubles. Forgetting everything at a change of role makes late
+answers unknown, and unknown answers are dropped: no response is ever handled by another role than the one that sent the
+request.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import NamedTuple
 from quorum.raft.types import Peer, Timeouts
 from wire.client.backoff import exponential_seconds
 
-# Far above any quorum with its bootstrap servers. Only who asks to become a voter comes on top of those, under whatever id he likes: when there are
-# so many, the idle ones are forgotten.
+# Far above any quorum with its bootstrap servers. Only who asks to become a voter comes on top of those, under whatever
+# id he likes: when there are so many, the idle ones are forgotten.
 CONNECTIONS_MAX = 64
 
 
@@ -81,7 +82,9 @@ class RequestManager:
         return connection is not None and connection.token is not None and now >= connection.overdue
 
     def sent(self, peer: Peer, log_end: int, patience: float, now: float) -> int:
-        """Registers a request whose answer is overdue after `patience`, or at once if the peer has failed us last time; returns its token."""
+        """Registers a request whose answer is overdue after `patience`, or at once if the peer has failed us last time;
+        returns its token.
+        """
         token = self._next_token
         self._next_token += 1
         connection = self._connection_to(peer, now)

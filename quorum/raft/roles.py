@@ -1,8 +1,9 @@
 """The roles of a replica: frozen values that hold what dies with the role, and the table of allowed changes.
 
 Source: Kafka's `QuorumState` and the `EpochState` classes (KIP-595, KIP-996). An observer is a replica that is
-`Unattached` or `Follower` and has no other role. Where Kafka restarts a voter that had voted for itself as a candidate of the
-same epoch, we restart it unattached with its vote: it can then never lead one epoch twice with an unflushed tail lost between.
+`Unattached` or `Follower` and has no other role. Where Kafka restarts a voter that had voted for itself as a candidate
+of the same epoch, we restart it unattached with its vote: it can then never lead one epoch twice with an unflushed tail
+lost between.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class SnapshotFetch(NamedTuple):
 
 
 class SnapshotLoss(NamedTuple):
-    """The leader's snapshot that was damaged, or gone, `losses` times in a row; it is not begun again before `until`."""
+    """The leader's snapshot that was damaged, or gone, `losses` times in a row; it is not begun
+    again before `until`.
+    """
 
     snapshot_id: OffsetAndEpoch
     losses: int
@@ -68,9 +71,9 @@ class Follower(NamedTuple):
 
     `has_fetched`: this leader has answered us, so we refuse pre-votes against it.
     `leader_down`: it resigned or its process is gone; we grant them again.
-    `next_voter_check`: when to see next whether the set of voters says the right thing of us (infinite if we have nothing to say).
-    `resume`: nothing is asked before (after a snapshot was lost).
-    `has_updated_voter`: a leader of a static quorum knows our directory and versions.
+    `next_voter_check`: when to see next whether the set of voters says the right thing of us (infinite if we have
+    nothing to say). `resume`: nothing is asked before (after a snapshot was lost). `has_updated_voter`: a leader of a
+    static quorum knows our directory and versions.
     """
 
     epoch: int

@@ -1,7 +1,7 @@
 """The one mutable value of the core: role, requests on their way, and the effects not yet taken by the driver.
 
-The rules live in the modules beside it (`elections`, `leading`, `following`) as functions over a `State`; the change of role
-lives here, in `become`, and nowhere else.
+The rules live in the modules beside it (`elections`, `leading`, `following`) as functions over a `State`; the change of
+role lives here, in `become`, and nowhere else.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ ELECTION_BACKOFF = 0.1
 class State:
     """What the modules of rules share. Attributes without underscore may be read by all of them.
 
-    `has_effects`: something may wait for the driver. `is_drained`: nothing but a vote file or a watermark does. `has_log_work`: the log is
-    about to change under the next `Ready`.
+    `has_effects`: something may wait for the driver. `is_drained`: nothing but a vote file or a watermark does.
+    `has_log_work`: the log is about to change under the next `Ready`.
     """
 
     # With more than thirty attributes in a dictionary CPython gives up its quick look-ups.
@@ -121,7 +121,9 @@ class State:
 
     @property
     def committed_offset(self) -> int:
-        """What is below is committed for certain: by the watermark, or as it is in a snapshot. Nobody takes it back (R7)."""
+        """What is below is committed for certain: by the watermark, or as it is in a snapshot. Nobody takes it back
+        (R7).
+        """
         latest = self.log.latest_snapshot
         in_snapshot = self.log.start_offset if latest is None else latest.offset
         return max(in_snapshot, self.high_watermark or 0)
@@ -225,7 +227,9 @@ class State:
         self.become(Follower(epoch, deadline, leader, voted, next_voter_check=look))
 
     def fetch_deadline(self, leader_id: int, now: float) -> float:
-        """When a leader that stays silent is doubted. It spoke to all at once when it spoke last: without the steps they would all stand at once."""
+        """When a leader that stays silent is doubted. It spoke to all at once when it spoke last: without the steps
+        they would all stand at once.
+        """
         return now + self.timeouts.fetch + self.succession_wait(leader_id)
 
     def succession_wait(self, leader_id: int) -> float:
@@ -247,8 +251,9 @@ class State:
         return now + self.prng.uniform(1, 2) * self.timeouts.election
 
     def backoff_deadline(self, now: float) -> float:
-        """After a lost election: a random pause that doubles with every loss in a row, and by rank. Who split a vote lose it at the same moment: of pauses
-        of 50 to 100 ms alone, every fourth two are less than 7 ms apart, a round of pre-votes, and split the next.
+        """After a lost election: a random pause that doubles with every loss in a row, and by rank. Who split a vote
+        lose it at the same moment: of pauses of 50 to 100 ms alone, every fourth two are less than 7 ms apart, a round
+        of pre-votes, and split the next.
         """
         pause = self.random_pause(
             ELECTION_BACKOFF, self.timeouts.election_backoff_max, self.lost_elections

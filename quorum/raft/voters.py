@@ -1,8 +1,9 @@
 """Who votes: frozen voter sets, and the sets that the log has had at its offsets.
 
-A quorum is static (kraft.version 0: the set is configuration, its members have no directory ids) or dynamic (kraft.version 1: the set is
-a control record in the log or snapshot, and counts as soon as it is appended, committed or not). Source: KIP-853, Kafka's `VoterSet`,
-`VoterSetHistory`, `KRaftControlRecordStateMachine`; Raft dissertation, section 4.1 (one change at a time keeps majorities overlapping).
+A quorum is static (kraft.version 0: the set is configuration, its members have no directory ids) or dynamic
+(kraft.version 1: the set is a control record in the log or snapshot, and counts as soon as it is appended, committed or
+not). Source: KIP-853, Kafka's `VoterSet`, `VoterSetHistory`, `KRaftControlRecordStateMachine`; Raft dissertation,
+section 4.1 (one change at a time keeps majorities overlapping).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ DYNAMIC_QUORUM = 1
 
 
 class Voter(NamedTuple):
-    """A voter: who it is, where it listens (the first endpoint is where other voters reach it), which kraft.versions it supports."""
+    """A voter: who it is, where it listens (the first endpoint is where other voters reach it), which kraft.versions it
+    supports.
+    """
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...] = ()
@@ -199,12 +202,12 @@ class LogHistory(Generic[V]):
 class QuorumHistory:
     """What the log says of its quorum: voter sets and kraft.version, by offset.
 
-    Whoever writes the log keeps this in step with it: `set_voters` and `set_kraft_version` at each such control record (of a snapshot: at
-    the last offset that it contains), `truncate_to`, `trim_to` and `clear` with the log's own.
+    Whoever writes the log keeps this in step with it: `set_voters` and `set_kraft_version` at each such control record
+    (of a snapshot: at the last offset that it contains), `truncate_to`, `trim_to` and `clear` with the log's own.
 
-    `voters` is the newest set in the log, committed or not: what elections and watermarks count with. While no record says one it is
-    `static`, the configured set. `voters_offset` is where it was written (None for the configured one): a change is committed once that is
-    below the watermark. `kraft_version` and `is_dynamic` are the newest likewise.
+    `voters` is the newest set in the log, committed or not: what elections and watermarks count with. While no record
+    says one it is `static`, the configured set. `voters_offset` is where it was written (None for the configured one):
+    a change is committed once that is below the watermark. `kraft_version` and `is_dynamic` are the newest likewise.
     """
 
     __slots__ = (
@@ -231,10 +234,12 @@ class QuorumHistory:
         self.is_dynamic: bool = self.kraft_version >= DYNAMIC_QUORUM and voters is not None
 
     def can_be_candidate(self, key: ReplicaKey, committed: int | None) -> bool:
-        """True for a voter, and for who was one until a change that may be lost yet (`committed`: the high watermark, if known).
+        """True for a voter, and for who was one until a change that may be lost yet (`committed`: the high watermark,
+        if known).
 
-        A leader that removes itself and dies may be the only one with that record: others would wait for its vote, and it has
-        to stand to bring the record to them, though it is no majority's part (Raft dissertation, 4.2.2). Kafka's waits for ever.
+        A leader that removes itself and dies may be the only one with that record: others would wait for its vote, and
+        it has to stand to bring the record to them, though it is no majority's part (Raft dissertation, 4.2.2). Kafka's
+        waits for ever.
         """
         if key in self.voters:
             return True

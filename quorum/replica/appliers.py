@@ -1,7 +1,7 @@
 """Gives what is committed to the listener, in order, a little at a time.
 
-A snapshot that takes the place of the log is given instead of the batches it stands for. Left out: more than one listener;
-`quorum.metadata.loader` has publishers for that.
+A snapshot that takes the place of the log is given instead of the batches it stands for. Left out: more than one
+listener; `quorum.metadata.loader` has publishers for that.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Applier:
                     await yield_to_loop()
 
     def wake(self) -> None:
-        """The high watermark has moved. What is new has been applied when this returns, unless it is more than one turn's work."""
+        """The high watermark has moved. What is new has been applied when this returns, unless it is more than one
+        turn's work.
+        """
         if self._under_way is None:
             self._under_way = self._catch_up()
             self._go_on()
@@ -125,7 +127,9 @@ class Applier:
         self._log.forget_applied(self.applied.offset)
 
     def _wait_for_more(self) -> None:
-        """A watermark inside a batch is no leader's word; what is whole below it has been applied, and the next word counts."""
+        """A watermark inside a batch is no leader's word; what is whole below it has been applied, and the next word
+        counts.
+        """
         upto = self._high_watermark.offset
         cut = next(self._log.batches(self.applied.offset, self._log.end_offset), None)
         ensure(

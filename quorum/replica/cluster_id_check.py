@@ -9,7 +9,8 @@ from wire.errors import ErrorCode
 
 
 class ClusterIdCheck:
-    """A directory of another cluster ends the process, if a majority says so before anybody has taken us for one of his own.
+    """A directory of another cluster ends the process, if a majority says so before anybody has taken us for one of his
+    own.
 
     One alone may be the stranger himself.
     """

@@ -21,11 +21,12 @@ from wire.endpoint import Endpoint
 
 # Ids of bootstrap servers count down from here; -1 is nobody.
 FIRST_BOOTSTRAP_ID = -2
-# Kafka's wait of a fetch that finds nothing. An idle leader is heard several times within the fetch timeout, whatever that is set to:
-# else its silence would be taken for its end.
+# Kafka's wait of a fetch that finds nothing. An idle leader is heard several times within the fetch timeout, whatever
+# that is set to: else its silence would be taken for its end.
 FETCH_WAIT_SECONDS_MAX = 0.5
 RESPONSES_PER_TIMEOUT = 4
-# An answer is read, checked and appended in one step of the loop: 8 MiB, the largest batch of metadata that there can be, are some 20 ms of it.
+# An answer is read, checked and appended in one step of the loop: 8 MiB, the largest batch of metadata that there can
+# be, are some 20 ms of it.
 RESPONSE_BYTES_MAX = 8 << 20
 
 
@@ -51,7 +52,9 @@ def identity_of(
 
 
 def _default_first(config: ServerConfig, endpoints: Sequence[Endpoint]) -> tuple[RaftEndpoint, ...]:
-    """In the order of `controller.listener.names`: by the first of them the voters reach each other. Names are in capitals, as Kafka writes them."""
+    """In the order of `controller.listener.names`: by the first of them the voters reach each other. Names are in
+    capitals, as Kafka writes them.
+    """
     rank = {name: n for n, name in enumerate(config["controller.listener.names"])}
     ordered = sorted(endpoints, key=lambda one: rank.get(one.name, len(rank)))
     return tuple(RaftEndpoint(e.name.upper(), e.host, e.port) for e in ordered)
@@ -113,7 +116,9 @@ def _has_other_voters(config: ServerConfig, history: QuorumHistory, key: Replica
 
 
 def snapshot_of(loader: MetadataLoader) -> SnapshotContent | None:
-    """The newest image as a snapshot; None while a transaction of records is open, which may have begun inside a batch."""
+    """The newest image as a snapshot; None while a transaction of records is open, which may have begun
+    inside a batch.
+    """
     if loader.in_transaction:
         return None
     image = loader.image

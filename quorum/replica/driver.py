@@ -1,10 +1,12 @@
-"""Drives the Raft core: gives it one input at a time and does all the work that comes of it, as its `Ready` values say, from top to bottom.
+"""Drives the Raft core: gives it one input at a time and does all the work that comes of it, as its `Ready` values say,
+from top to bottom.
 
-Mostly within the step of the task that brought the input: a turn of the loop for each of them costs more than the work. What must be
-waited for (a vote file, a snapshot) and proposals, which are appended with all others of their turn, are done by `run`; what comes
-meanwhile waits. Source: Kafka's `KafkaRaftClientDriver`.
+Mostly within the step of the task that brought the input: a turn of the loop for each of them costs more than the work.
+What must be waited for (a vote file, a snapshot) and proposals, which are appended with all others of their turn, are
+done by `run`; what comes meanwhile waits. Source: Kafka's `KafkaRaftClientDriver`.
 
-Failures: a storage error or a violated invariant, whoever's step it happens in, ends `run`; the process must end with it.
+Failures: a storage error or a violated invariant, whoever's step it happens in, ends `run`; the process must end with
+it.
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ class Driver:
         self._snapshot_fetch = SnapshotFetch(metadata_log, applier)
         self._cluster_id_check = ClusterIdCheck(raft.identity)
         self._alarm = Alarm(lambda: self.submit(raft.handle_timeout))
-        # Whoever brings an input works, unless somebody does already, or may not: before `run`, behind it, and while it waits for a disk.
+        # Whoever brings an input works, unless somebody does already, or may not: before `run`, behind it, and while it
+        # waits for a disk.
         self._is_busy = True
         self._unfinished: Ready | None = None
         self._failure: Exception | None = None

@@ -1,9 +1,11 @@
 """One replica of the metadata quorum.
 
-Works as a voter, as an observer with its log on disk (brokers), and as an observer that keeps nothing (the mirror). Its driver does what
-the core wants; what is committed is applied to a `MetadataListener`, whose `lead` runs while the node leads. Source: KIP-595.
+Works as a voter, as an observer with its log on disk (brokers), and as an observer that keeps nothing (the mirror). Its
+driver does what the core wants; what is committed is applied to a `MetadataListener`, whose `lead` runs while the node
+leads. Source: KIP-595.
 
-Failures: a storage error, a violated invariant or an exception of the listener ends `run`; the process must end with it.
+Failures: a storage error, a violated invariant or an exception of the listener ends `run`; the process must end with
+it.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ log = logging.getLogger(__name__)
 BATCH_BYTES_MAX = 8 << 20
 # What may be proposed and not committed: five of the largest batches, as Kafka's memory pool allows.
 UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
-# Damage in what was flushed within so long before a crash is told from a torn end by its looks only (`quorum.raft_log.damage`).
+# Damage in what was flushed within so long before a crash is told from a torn end by its looks only
+# (`quorum.raft_log.damage`).
 RECOVERY_POINT_SECONDS = 1.0
 NEWEST_METADATA_VERSION = 1 << 15
 Address = tuple[str, int]
@@ -241,7 +244,8 @@ class QuorumNode:
 
     def propose(self, records: Sequence[Message], epoch: int, batch: bytes | None = None) -> int:
         """Appends the records as one atomic batch; returns the last offset. They are committed when
-        `high_watermark` has passed it, or never if leadership ends before. `batch` is what `encode` made of them, if it did.
+        `high_watermark` has passed it, or never if leadership ends before. `batch` is what `encode` made of them, if it
+        did.
 
         Raises:
             NotLeaderError: this node does not lead `epoch`.
@@ -329,7 +333,9 @@ class QuorumNode:
             self._driver.submit(self._driver.raft.resign)
 
     def handle(self, request: core.Request) -> PendingResponse:
-        """Gives a request to the core now; the result, awaited, is its answer. Raises KafkaError BROKER_NOT_AVAILABLE."""
+        """Gives a request to the core now; the result, awaited, is its answer.
+        Raises KafkaError BROKER_NOT_AVAILABLE.
+        """
         if self._driver is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node does not run")
         return self._driver.handle(request)

@@ -1,8 +1,8 @@
 """Connections to the other replicas, and what their breaking tells.
 
-Two per peer: elections must not queue behind a long poll. A connection opens at the first request and stays. When one breaks and
-every address of the node refuses a new one, the process is gone; `on_peer_down` hears of it at once.
-Left out: backoff; the Raft core decides when to ask again.
+Two per peer: elections must not queue behind a long poll. A connection opens at the first request and stays. When one
+breaks and every address of the node refuses a new one, the process is gone; `on_peer_down` hears of it at once. Left
+out: backoff; the Raft core decides when to ask again.
 """
 
 from __future__ import annotations
@@ -84,9 +84,11 @@ class Peers:
     def send(
         self, peer: Peer, request: core.Request, seconds: float, on_response: OnAnswer
     ) -> None:
-        """Sends a request of the core, which waits at most so long for a connection. How long it waits for the answer is the core's affair.
+        """Sends a request of the core, which waits at most so long for a connection. How long it waits for the answer
+        is the core's affair.
 
-        `on_response` is given the response or one of `CALL_ERRORS`: VersionMismatch also when the peer's version cannot say what is asked.
+        `on_response` is given the response or one of `CALL_ERRORS`: VersionMismatch also when the peer's version cannot
+        say what is asked.
         """
         is_fetch = isinstance(request, core.FetchRequest | core.FetchSnapshotRequest)
         peer_connection = self._connection_to((peer.host, peer.port, is_fetch), peer)

@@ -1,4 +1,5 @@
-"""A snapshot that is fetched from the leader: checked as a whole before its last piece counts, then put in the place of the log.
+"""A snapshot that is fetched from the leader: checked as a whole before its last piece counts, then put in the place of
+the log.
 
 Source: KIP-630, Kafka's `KafkaRaftClient.handleFetchSnapshotResponse`.
 """
@@ -18,7 +19,8 @@ from quorum.replica.appliers import Applier
 
 log = logging.getLogger(__name__)
 
-# A snapshot of a million partitions is about 100 MB; a peer that offers ten times more is not believed: the whole is looked at in memory.
+# A snapshot of a million partitions is about 100 MB; a peer that offers ten times more is not believed: the whole is
+# looked at in memory.
 SNAPSHOT_BYTES_MAX = 1 << 30
 
 
@@ -70,7 +72,9 @@ class SnapshotFetch:
 
 
 def _verify(snapshot_id: OffsetAndEpoch, data: bytearray) -> CheckedSnapshot:
-    """Nothing of a snapshot counts if one of its records cannot be read: they are decoded here, and once more when applied."""
+    """Nothing of a snapshot counts if one of its records cannot be read: they are decoded here, and once more when
+    applied.
+    """
     checked = check_snapshot(snapshot_id, data)
     for _ in checked.records():
         pass

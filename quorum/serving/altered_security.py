@@ -1,8 +1,9 @@
-"""Certificates and users that are altered while a node runs: new connections get the new ones, those that are open stay.
+"""Certificates and users that are altered while a node runs: new connections get the new ones, those that are open
+stay.
 
-Source: `DynamicSecurityConfigs`, `SslFactory.reconfigure`, `SaslChannelBuilder` of Kafka, KIP-226. Setting a location to what it
-is already reads the file again (KAFKA-14136). Left out: `ssl.allow.dn.changes` and `ssl.allow.san.changes`; a new certificate
-may have any name.
+Source: `DynamicSecurityConfigs`, `SslFactory.reconfigure`, `SaslChannelBuilder` of Kafka, KIP-226. Setting a location
+to what it is already reads the file again (KAFKA-14136). Left out: `ssl.allow.dn.changes` and `ssl.allow.san.changes`;
+a new certificate may have any name.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ def _why_unenforced(creation: AclCreation) -> str | None:
     if enforced is None or operation in enforced or operation in _INVALID:
         return None
     return (
-        f"{operation.name} of a {resource_type.name} is not enforced by ACLs yet, it is open to anyone who can connect: "
+        f"{operation.name} of a {resource_type.name} is not enforced by ACLs yet, it is open to anyone who can "
+        f"connect: "
         "this ACL would protect nothing"
     )
 

@@ -73,7 +73,8 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     return [
         Verdict(
             "info",
-            f"Replication: the log covers {span}; {most} partition{'s' * (most != 1)} under-replicated at once at most.",
+            f"Replication: the log covers {span}; {most} partition{'s' * (most != 1)} under-replicated at once at "
+            f"most.",
         )
     ]
 

@@ -1,4 +1,6 @@
-"""The table of commands: noun, verb, where it lives, one line of help. Nothing of a command is imported before its call."""
+"""The table of commands: noun, verb, where it lives, one line of help. Nothing of a command is imported before its
+call.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +133,8 @@ COMMANDS = (
     (
         ("partitions", "list"),
         "trimaran.cli.partitions:list_partitions",
-        "List partitions: all, or those with a problem: under-replicated, offline, at or under min.insync.replicas, not led by the preferred replica.",
+        "List partitions: all, or those with a problem: under-replicated, offline, at or under min.insync.replicas, "
+        "not led by the preferred replica.",
     ),
     (
         ("partitions", "elect-leader"),

@@ -59,7 +59,8 @@ def up(
         ports: `auto` (free ones) or `fixed` (9092, 9093 and 2181, one thousand more a node).
         detach: return when the cluster is ready; it runs on in the background.
         override: key=value settings for every node's properties file.
-        static_quorum: who votes in a new cluster is configuration (kraft.version 0), and not kept in the log, where it can change.
+        static_quorum: who votes in a new cluster is configuration (kraft.version 0), and not kept in the log, where it
+            can change.
         output: table or json.
     """
     began = time.perf_counter()

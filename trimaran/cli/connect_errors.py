@@ -172,7 +172,8 @@ def timed_out(
     return UserError(
         f"{listed} did not carry the request out in time",
         str(error),
-        "brokers need a majority of the controllers, and a leader of the partition: trimaran quorum status; trimaran partitions list --offline",
+        "brokers need a majority of the controllers, and a leader of the partition: trimaran quorum status; trimaran "
+        "partitions list --offline",
         exit_code=Exit.TIMEOUT,
     )
 

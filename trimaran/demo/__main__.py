@@ -95,7 +95,8 @@ def create_topic(
     try:
         futures[name].result(seconds_max)
     except KafkaException as error:
-        # Committed, but the answer died with a controller, so the broker asked again: as with Kafka, that one is told that it exists.
+        # Committed, but the answer died with a controller, so the broker asked again: as with Kafka, that one is told
+        # that it exists.
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
 

@@ -68,7 +68,9 @@ def lock_directory(data: Path) -> ClusterLock:
 
 
 def plan_of(data: Path, wanted: Wanted, free_ports: FreePorts) -> ClusterPlan:
-    """The cluster to start, formatted, its properties files written; a new one has free ports, unless fixed ones are wanted."""
+    """The cluster to start, formatted, its properties files written; a new one has free ports, unless fixed ones are
+    wanted.
+    """
     if (data / state_file.FILE_NAME).exists():
         return _existing(data, wanted)
     return _new(data, wanted, None if wanted.fixed_ports else free_ports)

@@ -1,4 +1,6 @@
-"""How long to wait before the next try: KIP-580's `ExponentialBackoff`, for clients, nodes and the Raft core. Left out: waiting."""
+"""How long to wait before the next try: KIP-580's `ExponentialBackoff`, for clients, nodes and the Raft core. Left out:
+waiting.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ class ExponentialBackoff:
     """`exponential_seconds`, each drawn from ± `jitter` around it.
 
     Args:
-        uniform: gives numbers in [0, 1), as `random.random` does; passed in so that a run can be repeated. Without it there is no jitter.
+        uniform: gives numbers in [0, 1), as `random.random` does; passed in so that a run can be repeated. Without it
+            there is no jitter.
     """
 
     def __init__(

@@ -1,4 +1,6 @@
-"""Which version of a request two nodes have in common. Source: KIP-35 (`NodeApiVersions`), KIP-896 (lowest versions)."""
+"""Which version of a request two nodes have in common. Source: KIP-35 (`NodeApiVersions`),
+KIP-896 (lowest versions).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The entrances of codecs, called on the first use of a message in a version: who reads and writes it is decided here alone."""
+"""The entrances of codecs, called on the first use of a message in a version: who reads and writes it is decided here
+alone.
+"""
 
 from collections.abc import Callable
 from functools import cache

@@ -1,8 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Decodes messages in C, by a program that says what one version of a message looks like; `wire.codec.program` writes it.
+"""Decodes messages in C, by a program that says what one version of a message looks like; `wire.codec.program` writes
+it.
 
 ```
-program = class, op of each field, op of each tagged field, refused tags        of a struct; that of a message is the whole
+program = class, op of each field, op of each tagged field, refused tags        of a struct; that of a message is the
+whole
 op      = letter, slot and tag of the field, whether it is nullable, and
     "="                     a value: fields that this version lacks, and those with tags, which may follow
     "l"                     the same, but a list of its own
@@ -13,11 +15,12 @@ op      = letter, slot and tag of the field, whether it is nullable, and
     "[" item, least bytes   an array: count and items, which are ops without a slot
 ```
 
-It makes of bytes what the generated readers make (`wire.codec.reader`), and refuses the same. What it refuses is given to one of those,
-which says why: the sentences are in one place. Where this was not compiled they read everything, and to import it is an ImportError.
+It makes of bytes what the generated readers make (`wire.codec.reader`), and refuses the same. What it refuses is given
+to one of those, which says why: the sentences are in one place. Where this was not compiled they read everything, and
+to import it is an ImportError.
 
-Only `take` reaches for bytes, and it compares with the buffer's end. All state is in a `Cursor` of the call, because a finalizer or
-another thread may enter the same program. The types for callers are in `native.pyi`.
+Only `take` reaches for bytes, and it compares with the buffer's end. All state is in a `Cursor` of the call, because a
+finalizer or another thread may enter the same program. The types for callers are in `native.pyi`.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ from cython.cimports.cpython.object import Py_TYPE, descrsetfunc
 from cython.cimports.cpython.unicode import PyUnicode_DecodeUTF8
 
 _STRING_BYTES_MAX = cython.declare(cython.Py_ssize_t, 0x7FFF)
-# Above it the garbage collector waits until the message is made, as it does in any C from Python 3.12 on: there is no garbage
-# in a message, and to look for it among ten thousand partitions took two fifths of the time.
+# Above it the garbage collector waits until the message is made, as it does in any C from Python 3.12 on: there is no
+# garbage in a message, and to look for it among ten thousand partitions took two fifths of the time.
 _COLLECTED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2048)
 _unpack_float64 = struct.Struct(">d").unpack
 

@@ -1,7 +1,7 @@
 """CreateTopics (19): creates topics, or only validates that it could.
 
-Versions: 1 only validates when asked to, and says what is wrong; 2 throttle time; 4 default partitions and replication (KIP-464); 5 flexible, answers
-what was created (KIP-525); 6 quotas (KIP-599); 7 topic ids (KIP-516).
+Versions: 1 only validates when asked to, and says what is wrong; 2 throttle time; 4 default partitions and replication
+(KIP-464); 5 flexible, answers what was created (KIP-525); 6 quotas (KIP-599); 7 topic ids (KIP-516).
 """
 
 from wire.declarations import Struct, boolean, field, int8, int16, int32, string, uuid

@@ -1,7 +1,7 @@
 """TLS contexts from Kafka's `ssl.*` settings: PEM in files or in the settings themselves, PKCS12 files.
 
-Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. Java's own JKS stores are refused with the command that
-converts them. Left out: revocation lists, certificates that change while a node runs.
+Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. Java's own JKS stores are refused with the
+command that converts them. Left out: revocation lists, certificates that change while a node runs.
 """
 
 from __future__ import annotations

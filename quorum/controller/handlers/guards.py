@@ -1,7 +1,7 @@
 """What a controller asks of an authorizer before it answers: the operation on the cluster that a request needs.
 
-As Kafka's `ControllerApis`. What is decided for each topic, config or token is asked by its handler (so are elections); the rest of what a client may ask
-here, creation, growth and deletion of topics, is not judged yet.
+As Kafka's `ControllerApis`. What is decided for each topic, config or token is asked by its handler (so are elections);
+the rest of what a client may ask here, creation, growth and deletion of topics, is not judged yet.
 """
 
 from __future__ import annotations

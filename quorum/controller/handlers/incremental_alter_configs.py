@@ -1,4 +1,6 @@
-"""IncrementalAlterConfigs (44): changes configs of topics, brokers, groups and client metrics, and the log levels of this controller."""
+"""IncrementalAlterConfigs (44): changes configs of topics, brokers, groups and client metrics, and the log levels of
+this controller.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""ListPartitionReassignments (46): moves of partitions that go on (KIP-455); the answer waits for what has been decided to be committed."""
+"""ListPartitionReassignments (46): moves of partitions that go on (KIP-455); the answer waits for what has been decided
+to be committed.
+"""
 
 from __future__ import annotations
 

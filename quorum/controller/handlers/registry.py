@@ -1,4 +1,6 @@
-"""All that a controller's listener answers: the quorum's APIs, and those of the controller, as Kafka 4.3's `ControllerApis`."""
+"""All that a controller's listener answers: the quorum's APIs, and those of the controller, as Kafka 4.3's
+`ControllerApis`.
+"""
 
 from __future__ import annotations
 
